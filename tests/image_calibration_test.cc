@@ -16,6 +16,7 @@
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/image_for_test.h"
+#include "detent/io/npy.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {
@@ -82,11 +83,29 @@ TEST_F(ImageCalibration, AnOpenSizeIsThatOfTheImagesOrAskedFor) {
   EXPECT_THAT(inputs_of_result(), HasSubstr("float32 [N, 3, height, width]"))
       << "only ranges were calibrated";
   put("12.png", 41, 64, 12);
-  EXPECT_EQ(quantize(""), 1);
-  EXPECT_THAT(log(), AllOf(HasSubstr("12.png 41x64"), HasSubstr("give --image-size N")));
+  ASSERT_EQ(quantize(""), 0) << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("height = 40 to 41, as the samples have it"),
+                           HasSubstr("width = 64, as the samples have it")));
+  EXPECT_THAT(inputs_of_result(), HasSubstr("float32 [N, 3, height, width]"));
   ASSERT_EQ(quantize("--image-size 24"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("height = 24, as the samples have it"));
   EXPECT_THAT(inputs_of_result(), HasSubstr("float32 [N, 3, height, width]"));
+}
+
+TEST_F(ImageCalibration, ANetworkOfSeveralImagesAtOnceNeedsThemAlike) {
+  GraphBuilder builder("images");
+  const NodeInput x = builder.input("images", TensorType{DType::kFloat32, {4, 3, "height", "width"}});
+  Graph four = builder.finish(builder.convolution("conv", x, 3, 2, {3, 3}, {}));
+  fill_with_waves(four);
+  write_graph(folder_ / "net.mz",
+              with_input_types(four, {{"images", {DType::kFloat32, {4, 3, {"height", 8}, {"width", 8}}}}}));
+  for (uint32_t k = 0; k < 9; ++k) put(fmt::format("{:02}.png", k), 16, 16 + k / 8, k);
+  EXPECT_EQ(quantize(""), 1);
+  EXPECT_THAT(log(), AllOf(HasSubstr("08.png 16x17"), HasSubstr("give --image-size N")));
+  fs::remove(folder_ / "im/08.png");
+  ASSERT_EQ(quantize(""), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("8 samples profiled"));
+  EXPECT_THAT(inputs_of_result(), HasSubstr("float32 [4, 3, height, width]"));
 }
 
 TEST_F(ImageCalibration, WhatIsNoSquareTakesImagesThatAreNone) {
@@ -98,6 +117,29 @@ TEST_F(ImageCalibration, WhatIsNoSquareTakesImagesThatAreNone) {
   put("a.png", 20, 31, 1);
   EXPECT_EQ(quantize(""), 1);
   EXPECT_THAT(log(), HasSubstr("takes float32 [N, 3, 20, 30], the data set has float32 [1, 3, 20, 31]"));
+}
+
+/// Files of arrays, each with samples of its own sizes.
+TEST_F(ImageCalibration, SamplesOfSeveralSizesCalibrateTogether) {
+  write_graph(folder_ / "net.mz", network({"height", 9}, {"width", 9}));
+  fs::create_directories(folder_ / "arrays");
+  for (int64_t k = 0; k < 3; ++k) {
+    Tensor samples(DType::kFloat32, {5, 3, 12 + k, 20});
+    for (float& value : samples.values<float>()) value = static_cast<float>(k + 1);
+    write_npy(folder_ / fmt::format("arrays/{}.npy", k), samples);
+  }
+  const auto run = [&](const std::string& options) {
+    return run_in(folder_, "detent quantize net.mz --calibration arrays --project q --overwrite " + options);
+  };
+  ASSERT_EQ(run(""), 0) << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("height = 12 to 14, as the samples have it"),
+                           HasSubstr("15 samples profiled"), HasSubstr("all integers equal")));
+  EXPECT_THAT(inputs_of_result(), HasSubstr("float32 [N, 3, height, width]"));
+  EXPECT_EQ(run("--improve gptq,bias_correction"), 0) << log();
+  EXPECT_EQ(run("--shape images=1,3,12,20"), 1);
+  EXPECT_THAT(log(), HasSubstr("takes float32 [N, 3, 12, 20], the data set has float32 [1, 3, 13, 20]"));
+  EXPECT_EQ(run("--shape images=1,4,12,20"), 1);
+  EXPECT_THAT(log(), HasSubstr("--shape images: got [1, 4, 12, 20], expected one that fits"));
 }
 
 TEST_F(ImageCalibration, LabelledImagesSayWhatTheyAreUsedFor) {

@@ -493,6 +493,57 @@ TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {
   EXPECT_THAT(import_error(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
 }
 
+/// Windows that sizes of 1 do not hold, nor those that are tried first; and a table of fewer positions.
+TEST(OnnxImport, OpenSizesAreThoseThatTheNetworkTakes) {
+  OnnxModelForTest windows(17);
+  windows.input("x", {1, 1, -2});
+  windows.output("y");
+  windows.constant<float>("w", {2, 1, 500}, Floats(1000, 1));
+  windows.node("Conv", {"x", "w"}, {"y"}, {{"strides", Ints{100}}});
+  EXPECT_EQ(run(windows, {counting({1, 1, 700})}).at(0).shape(), (Shape{1, 2, 3}));
+
+  OnnxModelForTest positions(17);
+  positions.input("x", {1, -2, 3});
+  positions.output("y");
+  positions.constant<float>("table", {1, 40, 3}, Floats(120, 1));
+  for (const int64_t at : {0, 1}) positions.constant<int64_t>(at == 0 ? "zero" : "one", {1}, {at});
+  positions.constant<int64_t>("two", {1}, {2});
+  positions.node("Shape", {"x"}, {"shape"});
+  positions.node("Slice", {"shape", "one", "two"}, {"length"});
+  positions.node("Slice", {"table", "zero", "length", "one"}, {"used"});
+  positions.node("Add", {"x", "used"}, {"y"});
+  const Graph graph = import_onnx(positions.write());
+  for (const int64_t length : {1, 7, 40}) {
+    const Tensor input = counting({1, length, 3});
+    EXPECT_EQ(IntegerExecutor().compile(graph)->run({&input, 1}).at(0).values<float>().back(),
+              static_cast<float>(3 * length));
+  }
+}
+
+TEST(OnnxImport, AllRefusedNodesAreListed) {
+  OnnxModelForTest model(17);
+  model.input("x", {2, 3});
+  model.constant("c", {3, 3}, Floats(9));
+  model.node("Concat", {"x", "c"}, {"a"}, {{"axis", 1}});
+  model.node("Relu", {"a"}, {"b"});
+  model.node("Transpose", {"x"}, {"d"}, {{"perm", Ints{0, 0}}});
+  model.node("Add", {"b", "d"}, {"y"});
+  model.output("y");
+  const std::string message = import_error(model);
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("2 nodes are refused:\n  node \"a_node\" (Concat)"),
+                                      HasSubstr("\n  node \"d_node\" (Transpose)")));
+  EXPECT_EQ(message.find("b_node"), std::string::npos) << "it needs what another gives";
+}
+
+TEST(OnnxImport, RefusedOperatorsNameTheOptionThatAvoidsThem) {
+  OnnxModelForTest model(17);
+  model.input("x", {2, 3});
+  model.output("y");
+  model.node("EfficientNMS_TRT", {"x"}, {"y"});
+  model.graph().mutable_node(0)->set_domain("TRT");
+  EXPECT_THAT(import_error(model), HasSubstr("(TRT.EfficientNMS_TRT), opset 0: it is TensorRT's: export"));
+}
+
 /// A size that the shape of one input gives holds for the dimensions of that name in the others.
 TEST(OnnxImport, SizesOfOneInputHoldForOthers) {
   OnnxModelForTest model(17);

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "detent/cli/network_info.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/io/file.h"
-#include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
 #include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
-#include "detent/onnx/import_onnx.h"
 
 namespace detent {
 namespace {
@@ -37,8 +36,8 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
 
 }  // namespace
 
-FileInfo graph_info(const fs::path& path) {
-  Graph graph = read_graph(path);
+FileInfo graph_info(const fs::path& path, const InputShapes& shapes) {
+  Graph graph = read_network(path, shapes);
   FileInfo info{.kind = "graph", .tensors = {}, .facts = network_facts(graph)};
   info.facts["name"] = graph.name();
   const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
@@ -49,8 +48,8 @@ FileInfo graph_info(const fs::path& path) {
   return info;
 }
 
-FileInfo onnx_info(const fs::path& path) {
-  Graph graph = import_onnx(path);
+FileInfo onnx_info(const fs::path& path, const InputShapes& shapes) {
+  Graph graph = read_network(path, shapes);
   FileInfo info{.kind = "ONNX model", .tensors = {}, .facts = network_facts(graph)};
   info.facts["name"] = graph.name();
   for (const Node& node : graph.nodes()) {
@@ -64,7 +63,7 @@ FileInfo onnx_info(const fs::path& path) {
   return info;
 }
 
-FileInfo safetensors_info(const fs::path& path) {
+FileInfo safetensors_info(const fs::path& path, const InputShapes& /*shapes*/) {
   SafetensorsSummary summary = summarize_safetensors(path);
   FileInfo info{"safetensors", std::move(summary.tensors), {}};
   const SafetensorsFile metadata{{}, std::move(summary.metadata)};
@@ -76,7 +75,7 @@ FileInfo safetensors_info(const fs::path& path) {
   return info;
 }
 
-FileInfo npy_info(const fs::path& path) {
+FileInfo npy_info(const fs::path& path, const InputShapes& /*shapes*/) {
   const auto file = map_file(path);
   const std::span<const std::byte> bytes = file->bytes();
   const auto prefix = bytes.first(std::min(bytes.size(), kNpyPrefixBytes));
@@ -85,12 +84,14 @@ FileInfo npy_info(const fs::path& path) {
   return info;
 }
 
-FileInfo checkpoint_info(const fs::path& path) {
+FileInfo checkpoint_info(const fs::path& path, const InputShapes& /*shapes*/) {
   CheckpointSummary summary = summarize_checkpoint(path);
   return {summary.lightning ? "PyTorch Lightning checkpoint" : "PyTorch checkpoint",
           std::move(summary.tensors), std::move(summary.facts)};
 }
 
-FileInfo npz_info(const fs::path& path) { return {"NumPy archive", summarize_npz(path), {}}; }
+FileInfo npz_info(const fs::path& path, const InputShapes& /*shapes*/) {
+  return {"NumPy archive", summarize_npz(path), {}};
+}
 
 }  // namespace detent

@@ -23,12 +23,13 @@ struct FileInfo {
 // stay on the disk, except boolean ones of graphs and of files with packed tensors. Throw Error naming the
 // file when it is damaged.
 
-FileInfo graph_info(const std::filesystem::path& path);
-FileInfo safetensors_info(const std::filesystem::path& path);
-FileInfo npy_info(const std::filesystem::path& path);
-FileInfo npz_info(const std::filesystem::path& path);
-FileInfo checkpoint_info(const std::filesystem::path& path);
+/// A network, where these are the shapes of its inputs; without, as it leaves them open.
+FileInfo graph_info(const std::filesystem::path& path, const InputShapes& shapes);
+FileInfo safetensors_info(const std::filesystem::path& path, const InputShapes& shapes);
+FileInfo npy_info(const std::filesystem::path& path, const InputShapes& shapes);
+FileInfo npz_info(const std::filesystem::path& path, const InputShapes& shapes);
+FileInfo checkpoint_info(const std::filesystem::path& path, const InputShapes& shapes);
 /// As the graph that the model becomes.
-FileInfo onnx_info(const std::filesystem::path& path);
+FileInfo onnx_info(const std::filesystem::path& path, const InputShapes& shapes);
 
 }  // namespace detent

@@ -23,7 +23,7 @@ struct FileKind {
   const char* expected;   // "a graph (.mz)", where another kind was found
   /// `bytes` are the file's.
   bool (*recognises)(const std::filesystem::path& path, std::span<const std::byte> bytes);
-  FileInfo (*info)(const std::filesystem::path& path);
+  FileInfo (*info)(const std::filesystem::path& path, const InputShapes& shapes);
   std::variant<std::monostate, GraphReader, StateDictReader> read = {};
 
   bool holds_graph() const { return std::holds_alternative<GraphReader>(read); }

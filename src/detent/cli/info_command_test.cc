@@ -130,7 +130,7 @@ TEST(FileInfo, DoesNotReadTheElements) {
     drop_from_page_cache(path->get());
     const int64_t before = resident_bytes(path->get());
     if (before > 0) GTEST_SKIP() << "the temporary directory keeps files in memory";
-    file_kind(path->get()).info(path->get());
+    file_kind(path->get()).info(path->get(), {});
     // The kernel reads ahead around what was touched, a few megabytes at most.
     EXPECT_LT(resident_bytes(path->get()), static_cast<int64_t>(file_size(path->get()) / 3)) << path->get();
     EXPECT_GT(resident_bytes(path->get()), 0) << path->get();

@@ -16,7 +16,7 @@ struct ModelRun {
   std::string model;
   std::vector<std::pair<std::string, std::string>> inputs = {};   // name and .npy file
   std::vector<std::pair<std::string, std::string>> compare = {};  // name of an output or value and .npy file
-  std::map<std::string, Shape, std::less<>> shapes = {};
+  InputShapes shapes = {};
   std::vector<std::string> values = {};  // inner ones, beside the outputs
   bool before_quantization = false;      // those values
   bool as_integers = false;              // those that have integers

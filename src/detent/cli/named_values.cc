@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
 
 #include "detent/core/error.h"
 
@@ -36,13 +37,24 @@ std::pair<std::string, std::string> named_value(std::string_view option, std::st
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-std::map<std::string, Shape, std::less<>> named_shapes(std::span<const std::string> texts) {
-  std::map<std::string, Shape, std::less<>> shapes;
+InputShapes named_shapes(std::span<const std::string> texts) {
+  InputShapes shapes;
   for (const std::string& text : texts) {
     const auto [name, sizes] = named_value("--shape", kShapeExample, text);
     shapes[name] = parse_shape(sizes);
   }
   return shapes;
+}
+
+InputShapes listed_shapes(const std::string& text) {
+  std::vector<std::string> texts;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(';', begin), text.size());
+    const size_t first = text.find_first_not_of(' ', begin);
+    if (first < end) texts.push_back(text.substr(first, end - first));
+    begin = end + 1;
+  }
+  return named_shapes(texts);
 }
 
 }  // namespace detent

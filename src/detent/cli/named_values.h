@@ -1,12 +1,11 @@
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "detent/core/tensor.h"
+#include "detent/graph/tensor_type.h"
 
 namespace detent {
 
@@ -16,6 +15,8 @@ std::pair<std::string, std::string> named_value(std::string_view option, std::st
                                                 const std::string& text);
 
 /// What the option --shape says: "NAME=1,3,224,224" each. Throws UsageError where it says something else.
-std::map<std::string, Shape, std::less<>> named_shapes(std::span<const std::string> texts);
+InputShapes named_shapes(std::span<const std::string> texts);
+/// The same of one text with ";" between shapes; "" lists none.
+InputShapes listed_shapes(const std::string& text);
 
 }  // namespace detent

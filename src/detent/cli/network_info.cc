@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/formats/quant_spec.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
@@ -72,10 +73,20 @@ int64_t bytes_of(int64_t bits) { return (bits + 7) / 8; }
 
 double share(int64_t bits, int64_t values) { return static_cast<double>(bits) / static_cast<double>(values); }
 
+/// "h = 64, w = 64": for which the costs are counted.
+std::string usual_sizes_text(const Graph& graph) {
+  std::vector<std::string> parts;
+  for (const auto& [symbol, size] : usual_sizes(graph)) {
+    if (symbol != kBatchName) parts.push_back(fmt::format("{} = {}", symbol, size));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 }  // namespace
 
 Table network_facts(const Graph& graph) {
   const ValueTypes values = infer_shapes(graph);
+  const auto output_sizes = open_shapes(graph, graph.nodes().back().inputs);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::map<std::string, int64_t> operators;
@@ -89,17 +100,20 @@ Table network_facts(const Graph& graph) {
         const std::string value = value_name(node.inputs[i]);
         const Operand& output = values.at(value);
         outputs.push_back(fmt::format("{} {} {}", source_name_or(node, i, value), dtype_name(output.dtype),
-                                      shape_text(output.shape)));
+                                      open_shape_text(output_sizes[i])));
       }
     } else {
       ++operators[node.op];
     }
   }
-  return {{"inputs", fmt::format("{}", fmt::join(inputs, ", "))},
-          {"outputs", fmt::format("{}", fmt::join(outputs, ", "))},
-          {"operators", counts_text(operators)},
-          {"parameters", graph.parameter_count()},
-          {"multiply-accumulates", static_cast<int64_t>(multiply_adds(graph))}};
+  const std::string sizes = usual_sizes_text(graph);
+  Table facts = {{"inputs", fmt::format("{}", fmt::join(inputs, ", "))},
+                 {"outputs", fmt::format("{}", fmt::join(outputs, ", "))},
+                 {"operators", counts_text(operators)},
+                 {"parameters", graph.parameter_count()},
+                 {"multiply-accumulates", static_cast<int64_t>(multiply_adds(graph))}};
+  if (!sizes.empty()) facts["counted at"] = sizes;
+  return facts;
 }
 
 std::vector<FormatSize> sizes_by_format(const Graph& graph) {

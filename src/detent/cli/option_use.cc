@@ -77,7 +77,7 @@ constexpr std::array kUsual = {
     UsualOptions{"transform", "model dataset load data_dir calibration labels project overwrite json report"},
     UsualOptions{
         "quantize",
-        "model dataset load data_dir calibration labels output project overwrite json report weights "
+        "model dataset load data_dir calibration labels shape output project overwrite json report weights "
         "activations bits weight_granularity calibrator num_samples keep_float"},
     UsualOptions{
         "search",

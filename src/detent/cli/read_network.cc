@@ -4,6 +4,7 @@
 
 #include "detent/cli/file_kind.h"
 #include "detent/core/error.h"
+#include "detent/graph/source_names.h"
 #include "detent/io/json.h"
 #include "detent/onnx/import_onnx.h"
 
@@ -39,6 +40,35 @@ std::string model_type(const fs::path& config) {
       folder.string(), model_type(config));
 }
 
+/// The node of the input that is called so, in the model that the graph comes from or here.
+std::string input_node(const Graph& graph, const std::string& name) {
+  std::vector<std::string> known;
+  for (const std::string& node : graph.input_names()) {
+    known.push_back(source_name(graph, NodeInput::of(node)));
+    if (known.back() == name || node == name) return node;
+  }
+  fail("--shape: {}", unknown_name_message("input", name, known));
+}
+
+Graph with_shapes(const Graph& graph, const InputShapes& shapes) {
+  NamedSizes sizes;
+  for (const auto& [name, shape] : shapes) {
+    const TensorType& type = graph.input_types().find(input_node(graph, name))->second;
+    if (!type.matches(shape, sizes))
+      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(shape), tensor_type_text(type));
+  }
+  sizes.erase(kBatchName);
+  std::map<std::string, TensorType> types;
+  for (auto [name, type] : graph.input_types()) {
+    for (Dimension& dimension : type.shape) {
+      const auto size = sizes.find(dimension.symbol);
+      if (dimension.is_named() && size != sizes.end()) dimension = size->second;
+    }
+    types.emplace(name, std::move(type));
+  }
+  return with_input_types(graph, types);
+}
+
 }  // namespace
 
 fs::path graph_file(const fs::path& path) {
@@ -48,12 +78,12 @@ fs::path graph_file(const fs::path& path) {
   return file;
 }
 
-Graph read_network(const std::filesystem::path& path,
-                   const std::map<std::string, Shape, std::less<>>& shapes) {
+Graph read_network(const std::filesystem::path& path, const InputShapes& shapes) {
   const FileKind& kind = file_kind(graph_file(path));
   if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path.string(), kind.text);
   if (!shapes.empty() && kind == onnx_kind()) return import_onnx(path, {.shapes = shapes});
-  return std::get<GraphReader>(kind.read)(graph_file(path));
+  const Graph graph = std::get<GraphReader>(kind.read)(graph_file(path));
+  return shapes.empty() ? graph : with_shapes(graph, shapes);
 }
 
 bool brings_quantizers(const Graph& graph) {

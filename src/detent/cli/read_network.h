@@ -11,10 +11,9 @@ namespace detent {
 /// `path`, or the graph in it where it is a folder.
 std::filesystem::path graph_file(const std::filesystem::path& path);
 
-/// The network in a file, which is a graph or an ONNX model; `shapes` are those of inputs whose sizes the
-/// model leaves open. Throws Error where the file holds no network.
-Graph read_network(const std::filesystem::path& path,
-                   const std::map<std::string, Shape, std::less<>>& shapes = {});
+/// The network in a file, which is a graph or an ONNX model. `shapes` are those of inputs whose sizes it
+/// leaves open, of which all but the batch are fixed then. Throws Error where the file holds no network.
+Graph read_network(const std::filesystem::path& path, const InputShapes& shapes = {});
 
 /// Whether its quantizers were trained, or put there for a simulation, and it is not ready for integers yet.
 bool brings_quantizers(const Graph& graph);

@@ -11,6 +11,7 @@
 #include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
+#include "detent/datasets/sample_files.h"
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
@@ -202,7 +203,8 @@ void take_files(RunOptions& options) {
     throw UsageError("--calibration stands for a data set: got it beside --dataset or --data-dir");
   if (!fs::exists(*options.calibration))
     throw UsageError(fmt::format("--calibration: {}: no such file or folder", *options.calibration));
-  options.dataset = fs::is_directory(*options.calibration) ? "image_folder" : "unlabelled";
+  const bool has_images = fs::is_directory(*options.calibration) && arrays_in(*options.calibration).empty();
+  options.dataset = has_images ? "image_folder" : "unlabelled";
   options.data_dir = options.calibration;
 }
 
@@ -280,7 +282,8 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
 
 std::string own_samples_text(const std::string& command) {
   if (reads_option(command, "calibration"))
-    return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images or a file of inputs "
+    return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images or a file of "
+           "inputs "
            "(.npy, .npz, .safetensors); so do search and transform";
   return "your own images, with their classes, are image_folder with --data-dir FOLDER, and --labels FILE "
          "where there is no folder a class";

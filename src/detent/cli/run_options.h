@@ -35,6 +35,7 @@ struct RunOptions {
   std::string task = "classification";
   std::optional<std::string> load;
   std::optional<LoadType> load_type;
+  std::optional<std::string> shape;
   std::optional<std::string> quantize;
   NormFolding fold_batch_norm = NormFolding::kNo;
   std::optional<std::string> teacher;
@@ -78,6 +79,9 @@ struct RunOptions {
         "load_type", self.load_type,
         "what that file is: a state_dict of PyTorch (pt), of Lightning (pl) or as safetensors, a graph (mz), "
         "an ONNX model; NA: what its content says");
+    visit("shape", self.shape,
+          "shapes of inputs whose sizes the network leaves open, NAME=1,3,224,224, of several with ; between "
+          "them: fixed, but for the batch; NA: open sizes stay open, and samples have their own");
     visit("quantize", self.quantize,
           "train: quantizers whose scales are trained with the network, of all layers with weights: see "
           "`detent "
@@ -123,9 +127,10 @@ struct RunOptions {
           "test: simulation or fast, the engine, in integers where the network is quantized for them, with "
           "fake quantization where it is not; reference, slow and plain, with the same results; integers: "
           "fast, and of a network quantized for integers only");
-    visit("reproducible", self.reproducible,
-          "float results that are the same on every processor and for any number of threads: they are with or "
-          "without it");
+    visit(
+        "reproducible", self.reproducible,
+        "float results that are the same on every processor and for any number of threads: they are with or "
+        "without it");
     visit("num_threads", self.num_threads,
           "threads, of which no more work than there are processors; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");

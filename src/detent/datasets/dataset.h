@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -47,6 +49,16 @@ class Dataset {
   std::span<const SampleInput> inputs() const { return inputs_; }
   /// Shape of the first input.
   const Shape& sample_shape() const { return inputs_.front().shape; }
+  /// How many choices of the inputs' shapes there are, and that of each sample. `inputs()` are those of the
+  /// first; samples of one batch have the same.
+  size_t size_count() const { return std::max<size_t>(sizes_.shapes.size(), 1); }
+  size_t size_of_sample(int64_t index) const {
+    return sizes_.of_samples.empty() ? 0 : sizes_.of_samples[static_cast<size_t>(index)];
+  }
+  /// A shape for each input.
+  std::vector<Shape> shapes(size_t size) const;
+  /// Where the samples from `begin` on, all before `end`, are of another size than the first of them.
+  int64_t same_size_end(std::span<const int64_t> order, int64_t begin, int64_t end) const;
   /// 0 where nothing says: only a data set without labels need not know.
   int64_t class_count() const { return class_count_; }
   /// Without labels there is no accuracy, but all that needs inputs only: calibration.
@@ -62,6 +74,13 @@ class Dataset {
   Batch batch(std::span<const int64_t> indices, int64_t epoch = 0) const;
 
  protected:
+  /// The shapes that samples have which are not all alike, and which of them each has.
+  struct Sizes {
+    std::vector<std::vector<Shape>> shapes = {};
+    std::vector<size_t> of_samples = {};
+  };
+  void set_sizes(Sizes sizes) { sizes_ = std::move(sizes); }
+
   /// Labels are already known to be in [0, class_count), or all -1: there are none.
   Dataset(std::span<const SampleInput> inputs, int64_t class_count, std::vector<int64_t> labels,
           std::string source);
@@ -72,7 +91,7 @@ class Dataset {
   friend class DatasetPart;
   /// The inputs of a batch: by default one of float32, put together from samples.
   virtual std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t epoch) const;
-  /// Writes sample `index` to `target`, which has the elements of sample_shape(). Not called where `gather`
+  /// Writes sample `index` to `target`, which has the elements of its shape. Not called where `gather`
   /// is another.
   virtual void copy_sample(int64_t index, std::span<float> target) const;
   /// The same as seen in an epoch (from 1) of training.
@@ -83,6 +102,7 @@ class Dataset {
   bool has_labels_;
   std::vector<int64_t> labels_;
   std::string source_;
+  Sizes sizes_;
 };
 
 struct DatasetOptions {
@@ -90,9 +110,11 @@ struct DatasetOptions {
   std::filesystem::path data_dir;
   /// Height and width of the samples of image_folder.
   int64_t image_size = 224;
-  /// The images' own instead, which must be the same of all: for networks that take images of any size, or
-  /// no squares. Not with transforms.center_crop.
+  /// The images' own instead: for networks that take images of any size, or no squares. Not with
+  /// transforms.center_crop.
   bool own_image_size = false;
+  /// Own sizes must be the same of all.
+  bool one_image_size = false;
   /// File with the names of image_folder's classes, a line each; empty: not given.
   std::filesystem::path classes = {};
   /// File with the labels of image_folder's images; empty: their folders say.

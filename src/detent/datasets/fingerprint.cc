@@ -46,9 +46,10 @@ uint32_t data_fingerprint(const Dataset& dataset) {
   for (const SampleInput& input : dataset.inputs()) checksum.add(std::span<const int64_t>(input.shape));
   checksum.add(dataset.labels());
   const std::vector<int64_t> indices = looked_at(dataset);
-  for (size_t begin = 0; begin < indices.size(); begin += kBatch) {
-    const size_t count = std::min<size_t>(kBatch, indices.size() - begin);
-    const Batch batch = dataset.batch(std::span(indices).subspan(begin, count));
+  for (int64_t begin = 0, end = 0; begin < std::ssize(indices); begin = end) {
+    end = dataset.same_size_end(indices, begin, std::min(begin + kBatch, std::ssize(indices)));
+    const Batch batch = dataset.batch(
+        std::span(indices).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
     for (const Tensor& input : batch.inputs) checksum.add(std::span<const std::byte>(input.bytes()));
   }
   return checksum.value();

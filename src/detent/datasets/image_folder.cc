@@ -187,18 +187,27 @@ auto read_or_say(const fs::path& path, const auto& read) {
 /// Images stay on the disk; a sample is read when it is asked for.
 class ImageFolderDataset final : public Dataset {
  public:
-  ImageFolderDataset(Listing listing, int64_t class_count, ImageSampler sampler, std::string source)
-      : Dataset(sampler.sample_shape(), class_count, std::move(listing.labels), std::move(source)),
+  /// Several samplers are for images of several sizes; `sizes` says which of them each image has.
+  ImageFolderDataset(Listing listing, int64_t class_count, std::vector<ImageSampler> samplers,
+                     std::vector<size_t> sizes, std::string source)
+      : Dataset(samplers.front().sample_shape(), class_count, std::move(listing.labels), std::move(source)),
         images_(std::move(listing.images)),
-        sampler_(std::move(sampler)) {}
+        samplers_(std::move(samplers)) {
+    if (samplers_.size() == 1) return;
+    Sizes of_images{.of_samples = std::move(sizes)};
+    for (const ImageSampler& sampler : samplers_) of_images.shapes.push_back({sampler.sample_shape()});
+    set_sizes(std::move(of_images));
+  }
 
  private:
   void copy_sample(int64_t index, std::span<float> target) const override {
-    with_image(index, [&](const ImageView& image) { sampler_.sample(image, target); });
+    with_image(index, [&](const ImageView& image) { sampler(index).sample(image, target); });
   }
   void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
-    with_image(index, [&](const ImageView& image) { sampler_.training_sample(image, index, epoch, target); });
+    with_image(index,
+               [&](const ImageView& image) { sampler(index).training_sample(image, index, epoch, target); });
   }
+  const ImageSampler& sampler(int64_t index) const { return samplers_[size_of_sample(index)]; }
   void with_image(int64_t index, const std::function<void(const ImageView&)>& use) const {
     const fs::path& path = images_[static_cast<size_t>(index)];
     try {
@@ -209,30 +218,53 @@ class ImageFolderDataset final : public Dataset {
   }
 
   std::vector<fs::path> images_;
-  ImageSampler sampler_;
+  std::vector<ImageSampler> samplers_;
 };
 
-/// That of all images. Throws Error where they differ.
-ImageSize common_size(const std::vector<fs::path>& images) {
-  const ImageSize first = read_or_say(images.front(), read_image_size);
+/// The sizes that images have, and which of them each has.
+struct OwnSizes {
+  std::vector<ImageSize> sizes;
+  std::vector<size_t> of_images;
+};
+
+OwnSizes own_sizes(const std::vector<fs::path>& images, bool must_be_one) {
+  OwnSizes own;
   for (const fs::path& image : images) {
     const ImageSize size = read_or_say(image, read_image_size);
-    if (size == first) continue;
+    const auto known = std::ranges::find(own.sizes, size);
+    own.of_images.push_back(static_cast<size_t>(known - own.sizes.begin()));
+    if (known == own.sizes.end()) own.sizes.push_back(size);
+    if (!must_be_one || own.sizes.size() < 2) continue;
     fail(
-        "{} has {}x{} pixels and {} {}x{} (height x width): the network does not say what size it takes, and "
-        "only images that are all alike say it: give --image-size N, to scale and cut them to N x N",
-        images.front().string(), first.height, first.width, image.string(), size.height, size.width);
+        "{} has {}x{} pixels and {} {}x{} (height x width): samples that run together must be alike: give "
+        "--image-size N, to scale and cut them to N x N",
+        images.front().string(), own.sizes[0].height, own.sizes[0].width, image.string(), size.height,
+        size.width);
   }
-  return first;
+  return own;
 }
 
-ImageSampler folder_sampler(const std::vector<fs::path>& images, const DatasetOptions& options) {
-  const Normalisation usual = {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}};
-  if (options.own_image_size) return {common_size(images), usual, options};
+ImageSampler scaling_sampler(const DatasetOptions& options, const Normalisation& usual) {
   DatasetOptions complete = options;
   if (!options.transforms.resize) complete.transforms.resize = scaled_side(options.image_size);
   if (!options.transforms.center_crop) complete.transforms.center_crop = options.image_size;
   return {std::nullopt, usual, complete, !options.transforms.resize && !options.transforms.center_crop};
+}
+
+/// With the sampler of each size that the samples have.
+std::unique_ptr<Dataset> folder_dataset(Listing listing, int64_t class_count, const DatasetOptions& options,
+                                        const fs::path& folder) {
+  const Normalisation usual = {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}};
+  std::vector<ImageSampler> samplers;
+  OwnSizes own;
+  if (options.own_image_size) {
+    own = own_sizes(listing.images, options.one_image_size);
+    for (const ImageSize& size : own.sizes) samplers.emplace_back(size, usual, options);
+  } else {
+    samplers.push_back(scaling_sampler(options, usual));
+  }
+  return std::make_unique<ImageFolderDataset>(std::move(listing), class_count, std::move(samplers),
+                                              std::move(own.of_images), folder.string());
 }
 
 /// What a file of labels names.
@@ -269,9 +301,7 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
     class_count = static_cast<int64_t>(classes.names.size());
   }
   if (options.skip_broken) drop_broken(*folder, listing);
-  ImageSampler sampler = folder_sampler(listing.images, options);
-  return std::make_unique<ImageFolderDataset>(std::move(listing), class_count, std::move(sampler),
-                                              folder->string());
+  return folder_dataset(std::move(listing), class_count, options, *folder);
 }
 
 }  // namespace
@@ -291,7 +321,8 @@ DatasetInfo image_folder_info() {
       "(so 256; or, of all, to --resize), bilinear with antialias as in torchvision, and the middle square "
       "of "
       "that size (or --center-crop) is taken. Where a network leaves the size open, or takes no squares, and "
-      "none is given, it is the images' own, which must be one. Levels are normalised as (x / 255 - mean) / "
+      "none is given, it is the images' own; training takes images of one size. Levels are normalised as (x "
+      "/ 255 - mean) / "
       "std with ImageNet's mean and std. An image may have up to 2^27 "
       "pixels.";
   info.task = "classification";

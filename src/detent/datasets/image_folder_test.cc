@@ -110,6 +110,14 @@ TEST_F(ImageFolder, ImagesMayHaveASizeOfTheirOwn) {
   options.transforms.resize = 15;
   EXPECT_EQ(make_dataset("image_folder", Split::kTest, options)->sample_shape(), (Shape{3, 15, 20}));
   put_grey("c.png", 20, 40, 31);
+  const auto several = make_dataset("image_folder", Split::kTest, options);
+  EXPECT_EQ(several->size_count(), 2U);
+  EXPECT_EQ(several->shapes(several->size_of_sample(2)), (std::vector<Shape>{{3, 15, 19}}));
+  const std::vector<int64_t> order = {0, 1, 2};
+  EXPECT_EQ(several->same_size_end(order, 0, 3), 2);
+  EXPECT_EQ(several->batch(std::span(order).subspan(2)).inputs[0].shape(), (Shape{1, 3, 15, 19}));
+  EXPECT_THAT([&] { several->batch(order); }, ThrowsMessage<Error>(HasSubstr("samples of one batch")));
+  options.one_image_size = true;
   EXPECT_THAT([&] { make_dataset("image_folder", Split::kTest, options); },
               ThrowsMessage<Error>(AllOf(HasSubstr("a.png has 30x40 pixels and"), HasSubstr("c.png 31x40"),
                                          HasSubstr("give --image-size N"))));

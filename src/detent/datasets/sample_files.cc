@@ -25,6 +25,12 @@ struct Samples {
   std::vector<SampleInput> types;
   std::vector<Tensor> inputs;  // [n, ...] each
   std::vector<int64_t> labels;
+
+  std::vector<Shape> shapes() const {
+    std::vector<Shape> shapes;
+    for (const SampleInput& type : types) shapes.push_back(type.shape);
+    return shapes;
+  }
 };
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -39,26 +45,57 @@ struct FileKind {
 class TensorDataset final : public Dataset {
  public:
   TensorDataset(Samples samples, int64_t class_count, std::string source)
-      : Dataset(samples.types, class_count, std::move(samples.labels), std::move(source)),
-        inputs_(std::move(samples.inputs)) {}
+      : Dataset(samples.types, class_count, std::move(samples.labels), std::move(source)) {
+    add(std::move(samples.inputs));
+  }
+
+  /// One after the other, without labels; their shapes may differ.
+  TensorDataset(std::vector<Samples> files, std::string source)
+      : Dataset(files.front().types, 0, labels_of_all(files), std::move(source)) {
+    Sizes sizes;
+    for (Samples& file : files) {
+      const std::vector<Shape> shapes = file.shapes();
+      const auto known = std::ranges::find(sizes.shapes, shapes);
+      sizes.of_samples.resize(sizes.of_samples.size() + file.labels.size(),
+                              static_cast<size_t>(known - sizes.shapes.begin()));
+      if (known == sizes.shapes.end()) sizes.shapes.push_back(shapes);
+      add(std::move(file.inputs));
+    }
+    if (sizes.shapes.size() > 1) set_sizes(std::move(sizes));
+  }
 
  private:
+  static std::vector<int64_t> labels_of_all(const std::vector<Samples>& files) {
+    std::vector<int64_t> labels;
+    for (const Samples& file : files) labels.insert(labels.end(), file.labels.begin(), file.labels.end());
+    return labels;
+  }
+
+  void add(std::vector<Tensor> inputs) {
+    const int64_t count = inputs.front().dim(0);
+    for (int64_t row = 0; row < count; ++row) places_.emplace_back(files_.size(), row);
+    files_.push_back(std::move(inputs));
+  }
+
   std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t /*epoch*/) const override {
     std::vector<Tensor> batch;
-    for (const Tensor& input : inputs_) {
-      Shape shape = input.shape();
+    const auto& like = files_[indices.empty() ? 0 : places_[static_cast<size_t>(indices.front())].first];
+    for (size_t i = 0; i < like.size(); ++i) {
+      Shape shape = like[i].shape();
       shape[0] = std::ssize(indices);
-      Tensor& part = batch.emplace_back(input.dtype(), std::move(shape));
+      Tensor& part = batch.emplace_back(like[i].dtype(), std::move(shape));
       auto target = part.bytes().begin();
       for (const int64_t index : indices) {
-        const Tensor sample = input.rows(index, index + 1);
+        const auto& [file, row] = places_[static_cast<size_t>(index)];
+        const Tensor sample = files_[file][i].rows(row, row + 1);
         target = std::ranges::copy(std::as_const(sample).bytes(), target).out;
       }
     }
     return batch;
   }
 
-  std::vector<Tensor> inputs_;
+  std::vector<std::vector<Tensor>> files_;               // the inputs that each holds
+  std::vector<std::pair<size_t, int64_t>> places_ = {};  // of samples: file and row
 };
 
 /// Any tensor of real numbers; float32 holds integers up to 2^24 exactly, and more classes are none.
@@ -306,10 +343,7 @@ NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const Samp
   return inputs_among(tensors, wanted, where);
 }
 
-std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& options) {
-  const fs::path& path = options.data_dir;
-  if (path.empty() || fs::is_directory(path))
-    fail("unlabelled: got \"{}\", expected a file of inputs: .npy, .npz or .safetensors", path.string());
+Samples read_unlabelled(const fs::path& path, const DatasetOptions& options) {
   NamedTensors tensors;
   if (path.extension() == ".npy") {
     check_takes_one(options.inputs, path.string());
@@ -322,10 +356,33 @@ std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& 
     fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
   }
   const NamedTensors inputs = unlabelled_inputs(tensors, options.inputs, path.string());
-  return std::make_unique<TensorDataset>(samples_of(inputs, options.inputs, path.string()), 0, path.string());
+  return samples_of(inputs, options.inputs, path.string());
+}
+
+std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& options) {
+  const fs::path& path = options.data_dir;
+  if (path.empty()) fail("unlabelled: got \"\", expected a file of inputs: .npy, .npz or .safetensors");
+  const std::vector<fs::path> paths = fs::is_directory(path) ? arrays_in(path) : std::vector{path};
+  std::vector<Samples> files;
+  for (const fs::path& file : paths) files.push_back(read_unlabelled(file, options));
+  if (files.empty()) fail("{}: holds no .npy, .npz or .safetensors", path.string());
+  return std::make_unique<TensorDataset>(std::move(files), path.string());
 }
 
 }  // namespace
+
+std::vector<fs::path> arrays_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string ending = entry.path().extension().string();
+    const bool is_array = ending == ".npy" || ending == ".npz" || ending == ".safetensors";
+    if (is_array && !entry.path().filename().string().starts_with('.')) files.push_back(entry.path());
+  }
+  if (error) fail("cannot read {}: {}", folder.string(), error.message());
+  std::ranges::sort(files);
+  return files;
+}
 
 DatasetInfo unlabelled_info() {
   DatasetInfo info;
@@ -334,7 +391,8 @@ DatasetInfo unlabelled_info() {
       "Your own inputs without labels, to calibrate with: one file (--data-dir, or `detent quantize "
       "--calibration`) that holds "
       "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs, or those that "
-      "the network takes by their names.";
+      "the network takes by their names. Or a folder of such files, whose samples may differ in the sizes "
+      "that the network leaves open.";
   info.task = "classification";
   info.make = make_unlabelled;
   return info;

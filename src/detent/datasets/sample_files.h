@@ -17,8 +17,11 @@ DatasetInfo npy_info();
 DatasetInfo npz_info();
 
 /// One file of inputs without labels, which data_dir names: .npy, or the only tensor, or the one called
-/// "inputs", of .npz or .safetensors. Enough to calibrate with.
+/// "inputs", of .npz or .safetensors; or a folder of such files, whose samples may have other sizes each.
+/// Enough to calibrate with.
 DatasetInfo unlabelled_info();
+/// Files of inputs that a folder holds, sorted by name.
+std::vector<std::filesystem::path> arrays_in(const std::filesystem::path& folder);
 
 /// train.csv, ...: a sample a line, its label in the last column.
 DatasetInfo csv_info();

@@ -125,6 +125,28 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
   EXPECT_THAT(error_of("x.npy"), HasSubstr("expected [n, ...]"));
 }
 
+TEST_F(SampleFiles, FilesOfAFolderMayHaveSamplesOfOtherSizes) {
+  const auto put = [&](const char* name, const Shape& shape, float value) {
+    Tensor tensor(DType::kFloat32, shape);
+    std::ranges::fill(tensor.values<float>(), value);
+    write_npy(directory_ / name, tensor);
+  };
+  put("a.npy", {2, 3}, 1);
+  put("b.npy", {1, 4}, 2);
+  put("c.npy", {2, 3}, 3);
+  const auto samples = make("unlabelled", Split::kTrain);
+  EXPECT_EQ(samples->size(), 5);
+  EXPECT_EQ(samples->size_count(), 2U);
+  const std::vector<int64_t> alike = {4, 0};
+  EXPECT_THAT(samples->batch(alike).inputs[0].values<float>(), ElementsAre(3, 3, 3, 1, 1, 1));
+  EXPECT_EQ(samples->batch(std::vector<int64_t>{2}).inputs[0].shape(), (Shape{1, 4}));
+  const std::vector<int64_t> order = {0, 1, 2, 3};
+  EXPECT_EQ(samples->same_size_end(order, 0, 4), 2);
+  EXPECT_EQ(samples->same_size_end(order, 2, 4), 3);
+  EXPECT_THAT(error_of([&] { samples->batch(order); }),
+              HasSubstr("sample 0 has the shape [3] and sample 2 [4]"));
+}
+
 TEST_F(SampleFiles, WhatDoesNotFitIsNamed) {
   const Tensor two = Tensor::from<float>({2, 1}, std::vector<float>{1, 2});
   const auto labels = [](std::vector<float> values) {

@@ -15,7 +15,13 @@ class DatasetPart final : public Dataset {
   DatasetPart(std::shared_ptr<const Dataset> whole, std::vector<int64_t> samples)
       : Dataset(whole->inputs(), whole->class_count(), labels_of(*whole, samples), whole->source()),
         whole_(std::move(whole)),
-        samples_(std::move(samples)) {}
+        samples_(std::move(samples)) {
+    if (whole_->size_count() == 1) return;
+    Sizes sizes;
+    for (size_t size = 0; size < whole_->size_count(); ++size) sizes.shapes.push_back(whole_->shapes(size));
+    for (const int64_t sample : samples_) sizes.of_samples.push_back(whole_->size_of_sample(sample));
+    set_sizes(std::move(sizes));
+  }
 
  private:
   static std::vector<int64_t> labels_of(const Dataset& whole, std::span<const int64_t> samples) {

@@ -22,6 +22,7 @@
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/runtime/integer_executor.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/io/file.h"
@@ -67,13 +68,10 @@ std::vector<Described> described_inputs(const detent::Graph& graph) {
   return inputs;
 }
 
-/// Sizes that differ between two batches follow from the inputs.
+/// Sizes that differ between two choices of the open ones follow from the inputs.
 std::vector<Described> described_outputs(const detent::Graph& graph) {
-  detent::NamedSizes two;
-  for (const auto& [name, type] : graph.input_types()) {
-    for (const detent::Dimension& size : type.shape)
-      if (size.is_named()) two[size.symbol] = 2;
-  }
+  detent::NamedSizes two = detent::other_sizes(graph);
+  if (const auto batch = two.find(detent::kBatchName); batch != two.end()) ++batch->second;
   const detent::ValueTypes of_one = detent::infer_shapes(graph, detent::NamedSizes());
   std::optional<detent::ValueTypes> of_two;
   try {

@@ -32,6 +32,16 @@ std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_siz
   return batches;
 }
 
+std::vector<BatchSamples> cut_into_batches(const Dataset& dataset, BatchSamples order, int64_t batch_size) {
+  DETENT_CHECK(batch_size >= 1, "batch size {}", batch_size);
+  std::vector<BatchSamples> batches;
+  for (int64_t begin = 0, end = 0; begin < std::ssize(order); begin = end) {
+    end = dataset.same_size_end(order, begin, std::min(begin + batch_size, std::ssize(order)));
+    batches.push_back(order.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  }
+  return batches;
+}
+
 std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches,
                                          const ProcessGroup& group) {
   std::vector<BatchSamples> own;

@@ -28,6 +28,9 @@ using BatchSamples = std::span<const int64_t>;
 /// `order` cut into batches, of which only the last may be smaller.
 std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size);
 
+/// The same, but each batch of samples of one size.
+std::vector<BatchSamples> cut_into_batches(const Dataset& dataset, BatchSamples order, int64_t batch_size);
+
 /// The batches whose number is the worker's rank modulo the group's size.
 std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches, const ProcessGroup& group);
 

@@ -66,7 +66,7 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
     fail("{}: the samples have no labels: accuracy cannot be computed", dataset.source());
   std::vector<Metrics> own;
   const std::vector<int64_t> order = sequential_order(dataset.size());
-  const std::vector<BatchSamples> all = cut_into_batches(order, batch_size);
+  const std::vector<BatchSamples> all = cut_into_batches(dataset, order, batch_size);
   const std::vector<BatchSamples> batches = worker_batches(all, group);
   const size_t workers = static_cast<size_t>(group.size());
   const int64_t most = samples_within(graph, kActivationBytes);

@@ -258,4 +258,20 @@ int64_t Graph::parameter_count() const {
   return count;
 }
 
+Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
+  Graph result(graph.name());
+  result.set_requantization(graph.requantization());
+  for (const Node& node : graph.nodes()) {
+    const auto own = graph.input_types().find(node.name);
+    if (own == graph.input_types().end()) {
+      result.add(node);
+      continue;
+    }
+    const auto other = types.find(node.name);
+    result.add_input(node.name, other == types.end() ? own->second : other->second);
+    result.node(node.name) = node;
+  }
+  return result;
+}
+
 }  // namespace detent

@@ -135,7 +135,7 @@ class Graph {
   std::vector<std::string> input_names() const;
   /// Type of each placeholder.
   const std::map<std::string, TensorType, std::less<>>& input_types() const { return input_types_; }
-  /// Shape of each placeholder where the named sizes are these; those that are not listed are 1.
+  /// Shape of each placeholder where the named sizes are these; those that are not listed are the usual ones.
   std::map<std::string, Shape, std::less<>> input_shapes(const NamedSizes& sizes = {}) const;
 
   /// Appends a placeholder.
@@ -171,6 +171,9 @@ class Graph {
   std::map<std::string, TensorType, std::less<>> input_types_;
   std::optional<Requantization> requantization_;
 };
+
+/// The network with other types of its inputs; those that are not listed stay.
+Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types);
 
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,
 /// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and

@@ -202,8 +202,8 @@ Operand constant_operand(const Value& constant);
 size_t result_count(const Node& node);
 /// The results of one node. Throws Error naming it when the inputs, constants included, do not fit.
 std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs);
-/// The results of every node where the named dimensions have these sizes; those that are not listed have 1.
-/// Throws Error naming the node that does not fit.
+/// The results of every node where the named dimensions have these sizes; those that are not listed have
+/// their usual ones (Dimension). Throws Error naming the node that does not fit.
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
 /// The same for a batch of `batch` samples.
 ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);

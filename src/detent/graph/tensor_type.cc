@@ -19,9 +19,8 @@ DType dtype_of_name(std::string_view name) {
 Shape TensorType::concrete(const NamedSizes& sizes) const {
   Shape result;
   for (const Dimension& dimension : shape) {
-    const auto given = sizes.find(dimension.symbol);
-    const int64_t named = given == sizes.end() ? 1 : given->second;
-    result.push_back(dimension.is_named() ? named : dimension.size);
+    const auto given = dimension.is_named() ? sizes.find(dimension.symbol) : sizes.end();
+    result.push_back(given == sizes.end() ? dimension.size : given->second);
   }
   return result;
 }

@@ -16,11 +16,12 @@ DType dtype_of_name(std::string_view name);
 /// The size of one dimension: a number, or the name of one that is known when the network runs ("N",
 /// "sequence").
 struct Dimension {
-  int64_t size = 0;    // of a named one: 0
+  /// Its number; a named one has this size where nothing gives another: windows of the network fit into it.
+  int64_t size = 1;
   std::string symbol;  // "" for a number
 
   Dimension(int64_t number) : size(number) {}
-  Dimension(std::string name) : symbol(std::move(name)) {}
+  Dimension(std::string name, int64_t usual_size = 1) : size(usual_size), symbol(std::move(name)) {}
   Dimension(const char* name) : symbol(name) {}
   bool is_named() const { return !symbol.empty(); }
   bool operator==(const Dimension&) const = default;
@@ -32,12 +33,15 @@ inline constexpr const char* kBatchName = "N";
 /// What a run knows of the named dimensions.
 using NamedSizes = std::map<std::string, int64_t, std::less<>>;
 
+/// Shapes of inputs, by name, as users give them.
+using InputShapes = std::map<std::string, Shape, std::less<>>;
+
 /// What a network says of a tensor that it takes.
 struct TensorType {
   DType dtype = DType::kFloat32;
   std::vector<Dimension> shape;
 
-  /// The shape where the named dimensions have these sizes; those that are not listed have 1.
+  /// The shape where the named dimensions have these sizes; those that are not listed have their usual one.
   Shape concrete(const NamedSizes& sizes = {}) const;
   /// Whether the shape is this for some sizes, which agree with `sizes` and are added to it.
   bool matches(const Shape& concrete_shape, NamedSizes& sizes) const;

@@ -207,7 +207,7 @@ void verify_input_types(const Graph& graph) {
     const Node* node = graph.find(name);
     if (node == nullptr || role_of(*node) != OperatorRole::kInput)
       fail("node \"{}\": only placeholders have an input type", name);
-    const auto is_wrong = [](const Dimension& d) { return d.size < 0 || (d.is_named() && d.size != 0); };
+    const auto is_wrong = [](const Dimension& d) { return d.size < 0; };
     if (std::ranges::any_of(type.shape, is_wrong)) {
       fail("node \"{}\": got the input type {}, expected names and sizes of at least 0", name,
            tensor_type_text(type));

@@ -117,6 +117,27 @@ TEST_F(GraphFile, RoundTripsEverything) {
   EXPECT_EQ(read_file(path_), bytes);
 }
 
+TEST_F(GraphFile, KeepsUsualSizesOfNamedDimensions) {
+  GraphBuilder builder("open");
+  const TensorType type{DType::kFloat32, {kBatchName, 3, Dimension("t", 40)}};
+  const Graph graph =
+      builder.finish(builder.call("max_pool1d", {builder.input("x", type)}, {{"kernel_size", 20}}));
+  write_graph(path_, graph);
+  expect_same(graph, read_graph(path_));
+  EXPECT_EQ(read_graph(path_).input_shapes().at("x"), (Shape{1, 3, 40}));
+  SafetensorsFile file = read_safetensors(path_);
+  std::string& text = file.metadata["graph"];
+  for (const char* const wrong : {"-40", "\"40\"", "4, \"x\": 1"}) {
+    std::string changed = text;
+    const size_t at = changed.find("40", changed.find("usual_size"));
+    changed.replace(at, 2, wrong);
+    write_safetensors(
+        path_, file.tensors,
+        {{"format", file.metadata["format"]}, {"version", file.metadata["version"]}, {"graph", changed}});
+    expect_error("");
+  }
+}
+
 TEST_F(GraphFile, KeepsTiedParametersTied) {
   GraphBuilder builder("tied");
   NodeInput x = builder.linear("a", builder.input("x", {3}), 3, 3, false);

@@ -87,6 +87,13 @@ TensorType read_type(Members type) {
       result.shape.emplace_back(*number);
     } else if (const auto* name = size.get_if<std::string>(); name != nullptr && !name->empty()) {
       result.shape.emplace_back(*name);
+    } else if (size.is<Table>()) {
+      Members named(size, type.where() + ": \"shape\"");
+      const auto symbol = named.get<std::string>("name");
+      const auto usual = named.get<int64_t>("usual_size");
+      named.expect_no_others();
+      if (symbol.empty() || usual < 0) fail("{}: got {}", named.where(), value_text(size));
+      result.shape.emplace_back(symbol, usual);
     } else {
       fail("{}: \"shape\": got {}, expected a size or its name", type.where(), value_text(size));
     }

@@ -62,7 +62,13 @@ List inputs_value(const Node& node) {
 
 Table type_value(const TensorType& type) {
   List shape;
-  for (const Dimension& d : type.shape) shape.push_back(d.is_named() ? Value(d.symbol) : Value(d.size));
+  for (const Dimension& d : type.shape) {
+    if (d.is_named() && d.size != 1) {
+      shape.push_back(Table{{"name", d.symbol}, {"usual_size", d.size}});
+    } else {
+      shape.push_back(d.is_named() ? Value(d.symbol) : Value(d.size));
+    }
+  }
   return {{"dtype", std::string(dtype_name(type.dtype))}, {"shape", std::move(shape)}};
 }
 

@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
 #include "detent/onnx/code_operators.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"
 
@@ -17,14 +18,10 @@ constexpr int64_t kUsualOpset = 17;
 constexpr int64_t kOldestExport = 13;
 constexpr int64_t kNewestExport = 21;
 
-/// Sizes of the named dimensions: of the batch, and of the others.
-NamedSizes tried_sizes(const Graph& graph, int64_t batch, int64_t others) {
-  NamedSizes sizes;
-  for (const auto& [name, type] : graph.input_types()) {
-    for (const Dimension& dimension : type.shape) {
-      if (dimension.is_named()) sizes[dimension.symbol] = dimension.symbol == kBatchName ? batch : others++;
-    }
-  }
+/// These, with another size of the batch where it is open.
+NamedSizes with_batch(NamedSizes sizes, int64_t batch) {
+  const auto found = sizes.find(kBatchName);
+  if (found != sizes.end()) found->second = batch;
   return sizes;
 }
 
@@ -71,10 +68,8 @@ OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
       writer_(graph.name()),
       quantizers_(writer_, options),
       opset_(chosen_opset(graph, options)) {
-  first_.sizes = tried_sizes(graph, 2, 64);
-  second_.sizes = tried_sizes(graph, 3, 96);
-  first_.types = infer_shapes(graph, first_.sizes);
-  second_.types = infer_shapes(graph, second_.sizes);
+  first_.types = infer_shapes(graph, with_batch(usual_sizes(graph), 2));
+  second_.types = infer_shapes(graph, with_batch(other_sizes(graph), 3));
 }
 
 void OnnxExporter::write(const std::filesystem::path& path) {
@@ -191,20 +186,18 @@ std::string OnnxExporter::integer_bias(const Node& node, const SumForm& form) {
   return result;
 }
 
-TensorType OnnxExporter::type_of(const NodeInput& value) const {
+TensorType OnnxExporter::type_of(const NodeInput& value, std::span<const std::string> sizes) const {
   const Operand& first = first_.types.find(value_name(value))->second;
   const Operand& second = second_.types.find(value_name(value))->second;
   TensorType type{.dtype = first.dtype, .shape = {}};
   for (size_t d = 0; d < first.shape.size(); ++d) {
     if (first.shape[d] == second.shape[d] && first.shape[d] != kOpenSize) {
       type.shape.emplace_back(first.shape[d]);
-      continue;
+    } else if (sizes[d] == "?") {
+      type.shape.emplace_back(fmt::format("{}_{}", source_name(graph_, value), d));
+    } else {
+      type.shape.emplace_back(sizes[d]);
     }
-    std::string symbol = fmt::format("{}_{}", source_name(graph_, value), d);
-    for (const auto& [name, size] : first_.sizes) {
-      if (first.shape[d] == size && second.shape[d] == second_.sizes.at(name)) symbol = name;
-    }
-    type.shape.emplace_back(symbol);
   }
   return type;
 }
@@ -217,6 +210,7 @@ void OnnxExporter::export_outputs(const Node& node) {
   OnnxValues values;
   for (size_t i = 0; i < wanted.size(); ++i) values.push_back(value_of(node, i));
   if (!problems_.empty()) return;
+  const std::vector<std::vector<std::string>> sizes = open_shapes(graph_, node.inputs);
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (values[i] != wanted[i]) {
       const bool takes_name =
@@ -227,7 +221,7 @@ void OnnxExporter::export_outputs(const Node& node) {
                           .outputs = {wanted[i]},
                           .name = writer_.new_node_name(wanted[i] + "_Identity")});
     }
-    writer_.add_output(wanted[i], type_of(node.inputs[i]));
+    writer_.add_output(wanted[i], type_of(node.inputs[i], sizes[i]));
   }
   writer_.rename_values(names);
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,7 +30,6 @@ class OnnxExporter {
   /// What values are for one of two choices of the sizes of named dimensions: what is equal in
   /// both is known.
   struct TriedSizes {
-    NamedSizes sizes;
     ValueTypes types;
   };
 
@@ -41,7 +41,8 @@ class OnnxExporter {
   std::string integer_bias(const Node& node, const SumForm& form);
   /// The value that an operand is, as its node reads it.
   std::string value_of(const Node& node, size_t input);
-  TensorType type_of(const NodeInput& value) const;
+  /// `sizes` as formulas (graph/open_shapes.h).
+  TensorType type_of(const NodeInput& value, std::span<const std::string> sizes) const;
   void refuse(const Node& node, const std::string& reason);
 
   const Graph& graph_;

@@ -13,7 +13,7 @@ namespace detent {
 struct OnnxImportOptions {
   /// Shapes of inputs, by name, where the model leaves sizes open. An open first size that is not given here
   /// is the batch's.
-  std::map<std::string, Shape, std::less<>> shapes = {};
+  InputShapes shapes = {};
   /// Where all inputs begin with a size of 1, as of a network exported for one sample, take it for a batch of
   /// any size, if all outputs then begin with that too.
   bool frees_batch = true;

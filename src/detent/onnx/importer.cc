@@ -14,6 +14,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/export_advice.h"
 #include "detent/onnx/layer_norm_pattern.h"
 #include "detent/onnx/newer_fields.h"
 #include "detent/onnx/open_sizes.h"
@@ -64,10 +65,12 @@ std::string identifier(const std::string& name) {
   return result.empty() ? "value" : result;
 }
 
-OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch)
+OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch,
+                           OpenSizes tried)
     : file_(file),
       options_(options),
       frees_batch_(frees_batch),
+      tried_(tried),
       graph_(identifier(file.path().stem().string())),
       most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode) {
   names_.insert("output");
@@ -90,12 +93,45 @@ Graph OnnxImporter::run() {
   count_readers(graph);
   add_initializers(graph, outermost_);
   add_inputs(graph, outermost_);
-  for (const onnx::NodeProto* node : in_execution_order(graph)) convert(*node, outermost_);
+  convert_all(in_execution_order(graph));
   add_outputs(graph);
   values_.clear();  // what follows takes as much memory again
   types_.clear();
   attribute_tensors_.clear();
   return finish();
+}
+
+void OnnxImporter::convert_all(const std::vector<const onnx::NodeProto*>& nodes) {
+  constexpr size_t kMostProblems = 10;
+  const std::string file = printable(file_.path().string()) + ": ";
+  std::vector<std::string> problems;
+  std::set<std::string> missing;  // what refused nodes would give, and what others make of it
+  for (const onnx::NodeProto* node : nodes) {
+    bool reads_missing = false;
+    if (!missing.empty()) {
+      std::set<std::string> names;
+      collect_reads(*node, names);
+      reads_missing = std::ranges::any_of(names, [&](const auto& name) { return missing.contains(name); });
+    }
+    if (!reads_missing) {
+      try {
+        convert(*node, outermost_);
+        continue;
+      } catch (const Error& error) {
+        problems.emplace_back(std::string(error.what()).substr(file.size()));
+        scope_ = nullptr;
+        node_ = nullptr;
+        depth_ = 0;
+      }
+    }
+    missing.insert(node->output().begin(), node->output().end());
+    missing.erase("");
+    if (problems.size() == kMostProblems) break;
+  }
+  if (problems.empty()) return;
+  if (problems.size() == 1) throw Error(file + problems[0]);
+  fail("{}{}{} nodes are refused:\n  {}", file, problems.size() == kMostProblems ? "at least " : "",
+       problems.size(), fmt::join(problems, "\n  "));
 }
 
 int64_t OnnxImporter::opset(const std::string& domain) const {
@@ -125,7 +161,9 @@ void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
     return;
   }
   if (find_onnx_converter(node.domain(), node.op_type()) != nullptr) return;
-  problems.push_back(fmt::format("{}, opset {}", node_text(node), opset(node.domain())));
+  const std::string_view advice = export_advice(node.domain(), node.op_type());
+  problems.push_back(fmt::format("{}, opset {}{}{}", node_text(node), opset(node.domain()),
+                                 advice.empty() ? "" : ": ", advice));
 }
 
 void OnnxImporter::check_operators() const {
@@ -170,8 +208,8 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const auto& dim = input.type().tensor_type().shape().dim(index);
   // Older exporters write 0 or -1 for an open size; a list of no axes has size 0.
   if (index == 0 && frees_batch_ && dim.dim_value() == 1) {
-    first_sizes_[kBatchName] = kFirstBatch;
-    second_sizes_[kBatchName] = kSecondBatch;
+    first_sizes_[kBatchName] = tried_.first_batch();
+    second_sizes_[kBatchName] = tried_.second_batch();
     return kBatchName;
   }
   const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
@@ -181,9 +219,9 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
   if (is_new && index == 0 && !first_sizes_.contains(kBatchName)) known->second = kBatchName;
   const bool is_batch = known->second == kBatchName;
-  first_sizes_.try_emplace(known->second, is_batch ? kFirstBatch : kFirstSize);
-  second_sizes_.try_emplace(known->second, is_batch ? kSecondBatch : kSecondSize);
-  return known->second;
+  first_sizes_.try_emplace(known->second, is_batch ? tried_.first_batch() : tried_.first());
+  second_sizes_.try_emplace(known->second, is_batch ? tried_.second_batch() : tried_.second());
+  return {known->second, is_batch ? 1 : tried_.first()};
 }
 
 TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
@@ -419,7 +457,7 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].second = std::move(second_results[i]);
     auto& [first_result, second_result] = results[i];
-    if (!depends_on_open_sizes(node, first, second, first_result, second_result)) continue;
+    if (!depends_on_open_sizes(node, first, second, first_result, second_result, tried_)) continue;
     first_result.elements.reset();
     second_result.elements.reset();
   }
@@ -598,15 +636,20 @@ Graph OnnxImporter::finish() {
     }
     if (open.empty()) fail("{}: {}", file_.path().string(), error.what());
     fail(
-        "{0}: {1} (sizes of its inputs are open, {2}: `detent export {0} FIXED.onnx --shape NAME=...` writes "
-        "a "
-        "model that has them, and `detent run --shape` and `detent bench --shape` take them)",
+        "{0}: {1} (sizes of its inputs are open, {2}, and none that were tried fit: `detent quantize --shape "
+        "NAME=...`, `detent run --shape` and `detent info --shape` take others, and `detent export {0} FIXED.onnx "
+        "--shape NAME=...` writes a model that has them)",
         file_.path().string(), error.what(), fmt::join(open, ", "));
   }
   return std::move(graph_);
 }
 
 bool OnnxImporter::outputs_have_batch() const { return outputs_have_batch_; }
+
+bool OnnxImporter::has_open_sizes() const {
+  const auto is_open = [](const auto& size) { return size.first != kBatchName; };
+  return std::ranges::any_of(first_sizes_, is_open);
+}
 
 namespace {
 
@@ -624,6 +667,31 @@ bool is_for_one_sample(const onnx::GraphProto& graph) {
   return any;
 }
 
+/// With the first of kTriedSizes that the network takes. Throws the Error of the usual ones where it takes
+/// none. Nothing where the outputs do not have the batch that `frees_batch` opens.
+std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                            bool frees_batch) {
+  const auto imported = [&](OnnxImporter& importer) -> std::optional<Graph> {
+    Graph graph = importer.run();
+    return frees_batch && !importer.outputs_have_batch() ? std::nullopt : std::optional(std::move(graph));
+  };
+  OnnxImporter usual(file, options, frees_batch, kTriedSizes[0]);
+  try {
+    return imported(usual);
+  } catch (const Error&) {
+    if (!usual.has_open_sizes()) throw;
+    for (const OpenSizes& tried : std::span(kTriedSizes).subspan(1)) {
+      try {
+        OnnxImporter importer(file, options, frees_batch, tried);
+        return imported(importer);
+      } catch (const Error&) {
+        // The others, and then the first error.
+      }
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
@@ -631,14 +699,12 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
   std::optional<Graph> graph;
   if (options.frees_batch && is_for_one_sample(file.model().graph())) {
     try {
-      OnnxImporter importer(file, options, true);
-      graph = importer.run();
-      if (!importer.outputs_have_batch()) graph.reset();
+      graph = import_with_open_sizes(file, options, true);
     } catch (const Error&) {
       // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
     }
   }
-  if (!graph) graph = OnnxImporter(file, options, false).run();
+  if (!graph) graph = import_with_open_sizes(file, options, false);
   file.warn_of_newer_versions();
   return std::move(*graph);
 }

@@ -15,6 +15,7 @@
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 #include "detent/onnx/narrow_elements.h"
+#include "detent/onnx/open_sizes.h"
 
 namespace onnx {
 class AttributeProto;
@@ -73,11 +74,13 @@ bool moves_first_input(const onnx::NodeProto& node);
 class OnnxImporter {
  public:
   /// With `frees_batch` a first size of 1 of every input is open.
-  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch);
+  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch, OpenSizes tried);
 
   Graph run();
   /// Whether the batch of every output is that of the inputs.
   bool outputs_have_batch() const;
+  /// Whether inputs have open sizes beside the batch.
+  bool has_open_sizes() const;
 
  private:
   friend class NodeImport;
@@ -94,6 +97,8 @@ class OnnxImporter {
   TensorType input_type(const onnx::ValueInfoProto& input);
   Dimension named_dimension(const onnx::ValueInfoProto& input, int index);
   void count_readers(const onnx::GraphProto& graph);
+  /// Throws Error with all nodes that are refused, but for those that need what these would give.
+  void convert_all(const std::vector<const onnx::NodeProto*>& nodes);
   void convert(const onnx::NodeProto& node, ImportScope& scope);
   void convert_in_scope(const onnx::NodeProto& node, ImportScope& scope);
   /// The same with what codes stand for in place of a first input of codes, whose results are codes again.
@@ -154,6 +159,7 @@ class OnnxImporter {
   OnnxModelFile& file_;
   const OnnxImportOptions& options_;
   const bool frees_batch_;
+  const OpenSizes tried_;
   bool outputs_have_batch_ = true;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;

@@ -1,7 +1,9 @@
 #include "detent/onnx/open_sizes.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <utility>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -31,11 +33,22 @@ Tensor on_line(const Tensor& a, const Tensor& b, double step) {
   return to_dtype(tried, a.dtype());
 }
 
-/// The first is where every open size is 1; sizes of all of them have many remainders.
-constexpr double kSteps[] = {-63.0 / 32,   -1,           65.0 / 64,       33.0 / 32,
-                             2 + 5.0 / 64, 7 + 9.0 / 32, 1000 + 3.0 / 64, 1'000'003};
-static_assert(kFirstSize + kSteps[0] * (kSecondSize - kFirstSize) == 1);
-static_assert(kFirstBatch + kSteps[0] * (kSecondBatch - kFirstBatch) == 1);
+/// Where to look on the line: a whole number and parts of size, so that batches are whole. The first is where
+/// every open size is 1; sizes of all of them have many remainders.
+constexpr std::array<std::pair<double, double>, 8> kSteps = {
+    {{-2, 2}, {-1, 0}, {1, 1}, {1, 2}, {2, 5}, {7, 18}, {1000, 3}, {1'000'003, 0}}};
+
+constexpr double step_at(std::pair<double, double> at, OpenSizes sizes) {
+  return at.first + at.second / static_cast<double>(sizes.size);
+}
+constexpr bool is_one_at_first_step(OpenSizes sizes) {
+  const double step = step_at(kSteps[0], sizes);
+  const auto at_step = [&](int64_t first, int64_t second) {
+    return static_cast<double>(first) + step * static_cast<double>(second - first);
+  };
+  return at_step(sizes.size, sizes.size / 2 * 3) == 1 && at_step(2 * sizes.size - 1, 3 * sizes.size - 1) == 1;
+}
+static_assert(std::ranges::all_of(kTriedSizes, is_one_at_first_step));
 
 std::optional<Tensor> elements_at(const Node& node, std::span<const Operand> first,
                                   std::span<const Operand> second, const Operand& result, double step) {
@@ -59,13 +72,13 @@ bool are_same(const Tensor& a, const Tensor& b, size_t element) {
 }  // namespace
 
 bool depends_on_open_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
-                           const Operand& first_result, const Operand& second_result) {
+                           const Operand& first_result, const Operand& second_result, OpenSizes sizes) {
   if (!first_result.elements || !second_result.elements || first_result.shape != second_result.shape)
     return false;
   if (std::ranges::equal(first, second, std::not_fn(have_other_elements))) return false;
   const Tensor& found = *first_result.elements;
-  for (const double step : kSteps) {
-    const std::optional<Tensor> other = elements_at(node, first, second, first_result, step);
+  for (const auto& at : kSteps) {
+    const std::optional<Tensor> other = elements_at(node, first, second, first_result, step_at(at, sizes));
     for (size_t i = 0; i < static_cast<size_t>(found.numel()); ++i) {
       if (!are_same(found, *second_result.elements, i)) continue;
       if (!other || !are_same(found, *other, i)) return true;

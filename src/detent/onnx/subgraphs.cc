@@ -18,6 +18,12 @@
 namespace detent {
 namespace {
 
+bool have_same_shape(const TriedTypes& a, const TriedTypes& b) {
+  return a.first.shape == b.first.shape && a.second.shape == b.second.shape && a.first.dtype == b.first.dtype;
+}
+
+}  // namespace
+
 void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
   names.insert(node.input().begin(), node.input().end());
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -26,12 +32,6 @@ void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
     for (const onnx::ValueInfoProto& output : attribute.g().output()) names.insert(output.name());
   }
 }
-
-bool have_same_shape(const TriedTypes& a, const TriedTypes& b) {
-  return a.first.shape == b.first.shape && a.second.shape == b.second.shape && a.first.dtype == b.first.dtype;
-}
-
-}  // namespace
 
 const onnx::GraphProto& subgraph(const onnx::NodeProto& node, const char* name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ const onnx::GraphProto& subgraph(const onnx::NodeProto& node, const char* name);
 
 /// The condition, one bool, without dimensions.
 NodeInput scalar_condition(NodeImport& import, NodeInput condition);
+
+/// The values that a node reads, and those that nodes in its subgraphs do, are added to `names`.
+void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names);
 
 /// The nodes so that each follows those that it reads, subgraphs included, otherwise in their order.
 /// Exporters write them so; tools that change models do not always. Nodes on a cycle come last, and are

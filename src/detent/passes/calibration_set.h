@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
 
 namespace detent {
 
@@ -15,8 +16,27 @@ class CalibrationSet {
   /// What the network takes of the samples [begin, end) of the order, a tensor an input, batch first. May be
   /// called from several threads.
   virtual std::vector<Tensor> inputs(int64_t begin, int64_t end) const = 0;
+  /// Where the samples from `begin` on, all before `end`, have other sizes than the first of them.
+  virtual int64_t same_size_end(int64_t begin, int64_t end) const {
+    static_cast<void>(begin);
+    return end;
+  }
   /// A number that differs when data or order do.
   virtual uint64_t fingerprint() const = 0;
 };
+
+/// Samples [begin, end) of the order.
+struct SampleRange {
+  int64_t begin;
+  int64_t end;
+};
+
+/// The first samples in batches of at most `most`, each of one size; or of as many as the network takes,
+/// where that is fixed: at least one such batch, and samples that fill none are left out. Throws Error where
+/// there are not enough for one.
+std::vector<SampleRange> calibration_batches(const CalibrationSet& data, const Graph& graph, int64_t samples,
+                                             int64_t most);
+/// How many samples they hold.
+int64_t sample_count(const std::vector<SampleRange>& batches);
 
 }  // namespace detent

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/io/file.h"
 #include "detent/io/toml.h"
@@ -25,6 +27,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 /// The sample i holds 4 i, 4 i + 1, 4 i + 2, 4 i + 3, but for a first value of `corrected` that is 0.
 class NumberedSamples final : public CalibrationSet {
@@ -44,6 +47,41 @@ class NumberedSamples final : public CalibrationSet {
  private:
   int64_t corrected_;
 };
+
+/// Three samples of one size, two of another, six of the first.
+class SamplesOfTwoSizes final : public CalibrationSet {
+ public:
+  int64_t size() const override { return 11; }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    return {Tensor(DType::kFloat32, {end - begin, begin == 3 ? 5 : 4})};
+  }
+  int64_t same_size_end(int64_t begin, int64_t end) const override {
+    for (const int64_t border : {3, 5})
+      if (begin < border) return std::min<int64_t>(border, end);
+    return end;
+  }
+  uint64_t fingerprint() const override { return 1; }
+};
+
+std::vector<std::pair<int64_t, int64_t>> batches_of_two_sizes(const Dimension& batch, int64_t samples) {
+  GraphBuilder builder("any");
+  const NodeInput x = builder.input("x", {DType::kFloat32, {batch, Dimension("t", 4)}});
+  const Graph graph = builder.finish(builder.call("relu", {x}));
+  std::vector<std::pair<int64_t, int64_t>> result;
+  for (const auto& [begin, end] : calibration_batches(SamplesOfTwoSizes(), graph, samples, 4))
+    result.emplace_back(begin, end);
+  return result;
+}
+
+TEST(CalibrationBatches, AreOfOneSizeAndOfAsManyAsTheNetworkTakes) {
+  EXPECT_THAT(batches_of_two_sizes(kBatchName, 11),
+              ElementsAre(Pair(0, 3), Pair(3, 5), Pair(5, 9), Pair(9, 11)));
+  EXPECT_THAT(batches_of_two_sizes(kBatchName, 4), ElementsAre(Pair(0, 3), Pair(3, 4)));
+  EXPECT_THAT(batches_of_two_sizes(3, 11), ElementsAre(Pair(0, 3), Pair(5, 8), Pair(8, 11)));
+  EXPECT_THAT(batches_of_two_sizes(3, 1), ElementsAre(Pair(0, 3))) << "one at least";
+  EXPECT_THAT(error_of([] { batches_of_two_sizes(7, 11); }),
+              HasSubstr("the network takes 7 samples at once"));
+}
 
 /// A folder of its own, what passes report, and a network that gives each node a constant tensor of ones.
 class PassTest : public testing::Test, public Executor {

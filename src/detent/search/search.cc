@@ -53,7 +53,7 @@ class Search {
         networks_(request.network, plan_, space_, options_, context),
         shared_(request.network, plan_, space_),
         journal_(request.folder / "evaluations.jsonl", request.resumes, *context.group),
-        files_(request.folder, options_, judge_.reference(), request.saved),
+        files_(request.folder, options_, judge_.reference()),
         is_first_(context.group->is_first()),
         study_({.networks = networks_,
                 .model = model_,

@@ -23,7 +23,6 @@ struct SearchRequest {
   bool resumes = false;          // what the folder's journal holds is not measured again
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::function<double(const Graph&)> latency;  // seconds that the engine takes for a sample
-  std::function<Graph(const Graph&)> saved;     // what is written of a network; none: the network itself
 };
 
 /// Searches until the evaluations are spent, the time is up or a signal has come (StopSignals), and returns

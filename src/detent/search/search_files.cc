@@ -15,20 +15,18 @@ constexpr std::chrono::seconds kInterval(2);
 
 }  // namespace
 
-SearchFiles::SearchFiles(fs::path folder, const SearchOptions& options, const Quality& reference,
-                         std::function<Graph(const Graph&)> saved)
+SearchFiles::SearchFiles(fs::path folder, const SearchOptions& options, const Quality& reference)
     : folder_(std::move(folder)),
       strategy_(options.strategy),
       most_(static_cast<size_t>(options.points)),
-      reference_(reference),
-      saved_(std::move(saved)) {}
+      reference_(reference) {}
 
 void SearchFiles::write_point(const Study& study, const Trial& trial, Winners& winners) {
   const fs::path path = folder_ / point_file(trial);
   if (fs::exists(path)) return;
   const Graph network =
       trial.improved ? winners.network(trial.assignment) : study.networks().make(trial.assignment);
-  write_packed_graph(path, saved_ ? saved_(network) : network);
+  write_packed_graph(path, network);
 }
 
 void SearchFiles::remove_others(const SearchReport& report) const {

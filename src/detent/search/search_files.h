@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "detent/search/report.h"
@@ -16,9 +15,7 @@ namespace detent {
 /// report whose files are there.
 class SearchFiles {
  public:
-  /// `saved`: what is written of a network.
-  SearchFiles(std::filesystem::path folder, const SearchOptions& options, const Quality& reference,
-              std::function<Graph(const Graph&)> saved);
+  SearchFiles(std::filesystem::path folder, const SearchOptions& options, const Quality& reference);
 
   /// At once, or, unless `must`, where some seconds have passed since.
   void write(const Study& study, const Sensitivities& found, Winners& winners, const std::string& state,
@@ -33,7 +30,6 @@ class SearchFiles {
   std::string strategy_;
   size_t most_;
   Quality reference_;
-  std::function<Graph(const Graph&)> saved_;
   std::string best_;  // the point that best.mz is
   std::chrono::steady_clock::time_point next_;
 };

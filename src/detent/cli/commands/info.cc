@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/float_nodes.h"
+#include "detent/cli/named_values.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/graph_drawing.h"
 #include "detent/cli/network_info.h"
@@ -18,6 +22,8 @@
 
 namespace detent {
 namespace {
+
+constexpr const char* kInFloat = "computed in float, where the others compute in integers";
 
 int64_t byte_count(const FileInfo& info) {
   int64_t bytes = 0;
@@ -35,9 +41,13 @@ std::string sizes_text(const Graph& graph) {
   return table.to_text();
 }
 
-std::string nodes_text(const Graph& graph) {
-  TextTable nodes({"node", "op", "formats"});
-  for (const Node& node : graph.nodes()) nodes.add_row({node.name, node.op, operand_formats_text(node)});
+std::string nodes_text(const Graph& graph, const std::vector<FloatNode>& in_float) {
+  TextTable nodes({"node", "op", "formats", "in float, because"});
+  for (const Node& node : graph.nodes()) {
+    const auto found = std::ranges::find(in_float, node.name, &FloatNode::name);
+    nodes.add_row(
+        {node.name, node.op, operand_formats_text(node), found == in_float.end() ? "" : found->why});
+  }
   return nodes.to_text();
 }
 
@@ -48,7 +58,11 @@ std::string info_text(const FileInfo& info) {
     text += fmt::format("{}: {}\n", key, line != nullptr ? *line : value_text(value));
   }
   text += fmt::format("tensors: {}, {} bytes\n", info.tensors.size(), byte_count(info));
-  if (info.graph) text += "\n" + sizes_text(*info.graph) + "\n" + nodes_text(*info.graph);
+  if (info.graph) {
+    const std::vector<FloatNode> in_float = float_nodes(*info.graph);
+    text += fmt::format("\n{}\n{}: {}\n\n{}", sizes_text(*info.graph), kInFloat, float_nodes_text(in_float),
+                        nodes_text(*info.graph, in_float));
+  }
   TextTable tensors({"tensor", "shape", "dtype", "bytes"});
   for (const TensorSummary& tensor : info.tensors) {
     tensors.add_row({tensor.name, shape_text(tensor.shape), tensor.dtype, std::to_string(tensor.byte_size)});
@@ -57,12 +71,16 @@ std::string info_text(const FileInfo& info) {
 }
 
 List nodes_json(const Graph& graph) {
+  const std::vector<FloatNode> in_float = float_nodes(graph);
   List nodes;
   for (const Node& node : graph.nodes()) {
     Table formats;
     for (const auto& [operand, quantizer] : node.quantization)
       formats[operand] = quant_spec_text(quantizer->spec);
-    nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}});
+    Table row{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}};
+    const auto found = std::ranges::find(in_float, node.name, &FloatNode::name);
+    if (found != in_float.end()) row["in_float_because"] = found->why;
+    nodes.push_back(std::move(row));
   }
   return nodes;
 }
@@ -110,12 +128,17 @@ int run_info(const std::vector<std::string>& args) {
   app.add_flag("--json", as_json, "print JSON");
   app.add_option("--graph", drawing,
                  "draw the network into this file: .svg, .png or .pdf (Graphviz), or .dot");
+  std::vector<std::string> shapes;
+  app.add_option("--shape", shapes,
+                 "NAME=1,3,224,224: shape of an input whose sizes the network leaves open");
   bool overwrite = false;
   add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
   path = graph_file(path).string();
   if (drawing) claim_output(*drawing, "--graph", overwrite);
-  const FileInfo info = file_kind(path).info(path);
+  const FileKind& kind = file_kind(path);
+  if (!shapes.empty() && !kind.holds_graph()) fail("--shape: {} is {}, expected a network", path, kind.text);
+  const FileInfo info = kind.info(path, named_shapes(shapes));
   if (drawing) {
     if (!info.graph) fail("--graph: {} is {}, expected a network", path, info.kind);
     draw_graph(*info.graph, *drawing);

@@ -29,7 +29,8 @@ void add_run_option(CLI::App& app, const OptionField& field, const std::string& 
   std::string names = field.flag;
   if (field.name == "model" || field.name == "dataset") names += "," + field.name;
   if (field.name == "output" && !group.empty()) names = "-o," + names;
-  app.add_option(names, text, field.help)->option_text("VALUE")->group(group);
+  CLI::Option* option = app.add_option(names, text, field.help)->option_text("VALUE")->group(group);
+  if (field.name == "shape") option->join(';');  // of several inputs
 }
 
 }  // namespace

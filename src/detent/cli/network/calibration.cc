@@ -1,8 +1,10 @@
 #include "detent/cli/network/calibration.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "detent/cli/print.h"
 #include "detent/core/log.h"
@@ -12,16 +14,38 @@ namespace detent {
 
 namespace {
 
+/// Samples of several sizes as they come, but up to 16 of one size in a row, which can run together.
+std::vector<int64_t> in_runs_of_one_size(const Dataset& dataset, const std::vector<int64_t>& order) {
+  constexpr size_t kLongestRun = 16;
+  if (dataset.size_count() == 1) return order;
+  std::vector<std::vector<int64_t>> waiting(dataset.size_count());
+  std::vector<int64_t> runs;
+  const auto take = [&runs](std::vector<int64_t>& samples) {
+    runs.insert(runs.end(), samples.begin(), samples.end());
+    samples.clear();
+  };
+  for (const int64_t sample : order) {
+    std::vector<int64_t>& samples = waiting[dataset.size_of_sample(sample)];
+    samples.push_back(sample);
+    if (samples.size() == kLongestRun) take(samples);
+  }
+  std::ranges::for_each(waiting, take);
+  return runs;
+}
+
 /// In the order of a shuffled loader.
 class ShuffledInputs final : public CalibrationSet {
  public:
   ShuffledInputs(const Dataset& dataset, const RandomSource& random)
-      : dataset_(dataset), order_(random.shuffled_order(dataset.size())) {}
+      : dataset_(dataset), order_(in_runs_of_one_size(dataset, random.shuffled_order(dataset.size()))) {}
 
   int64_t size() const override { return dataset_.size(); }
   std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     const auto first = static_cast<size_t>(begin);
     return dataset_.batch(std::span(order_).subspan(first, static_cast<size_t>(end) - first)).inputs;
+  }
+  int64_t same_size_end(int64_t begin, int64_t end) const override {
+    return dataset_.same_size_end(order_, begin, end);
   }
   uint64_t fingerprint() const override {
     return xxh64(std::as_bytes(std::span(order_)), xxh64(dataset_.source()));

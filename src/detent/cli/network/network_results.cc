@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/batches.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"
@@ -26,8 +27,8 @@ void add_configuration(CommandResults& results, const TorchCommand& command) {
 }
 
 std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count) {
-  std::vector<int64_t> indices;
-  for (int64_t i = 0; i < std::min(count, dataset.size()); ++i) indices.push_back(i);
+  std::vector<int64_t> indices = sequential_order(std::min(count, dataset.size()));
+  indices.resize(static_cast<size_t>(dataset.same_size_end(indices, 0, std::ssize(indices))));
   return dataset.batch(indices).inputs;
 }
 

@@ -328,12 +328,11 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
     warn_of_drop(*outcome.before, *outcome.after, advice);
   const CheckedIntegers checked = check_integers(graph, test_set, group.is_first());
   results.say(fmt::format("integer execution: {}\n", checked.text));
-  const Graph open = with_open_sizes(graph, command);
   const bool packs = command.options.packed_weights.value_or(true);
-  result.save(open, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
+  result.save(graph, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   results.say(summary_text(outcome) + written_files(output_dir, start));
-  say_graphs(open, result, command.options, results);
+  say_graphs(graph, result, command.options, results);
   if (!checked.slow_steps.empty()) {
     results.say(fmt::format("{}: `detent bench {} --profile` shows each step\n", checked.slow_steps,
                             result.graph_path().string()));

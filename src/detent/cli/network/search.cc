@@ -241,7 +241,7 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
 
 /// The front as docs/results.md says, and the best network.
 void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
-                const Graph& network, const Dataset& dataset) {
+                const Dataset& dataset) {
   const fs::path folder = command.software_dir / "search";
   List points;
   for (const SearchPoint& point : report.points) {
@@ -259,7 +259,7 @@ void add_report(CommandResults& results, const SearchReport& report, const Torch
   add_configuration(results, command);
   results.add("search_options", command.search);
   if (fs::exists(folder / "best.mz"))
-    add_network(results, with_sizes_of(read_network(folder / "best.mz"), network), nullptr, dataset);
+    add_network(results, read_network(folder / "best.mz"), nullptr, dataset);
 }
 
 }  // namespace
@@ -270,6 +270,9 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   SearchOptions options;
   read_fields(options, command.search, "search");
   const auto whole = load_split(command, Split::kTrain);
+  if (whole->size_count() > 1)
+    fail("{}: samples of {} sizes, expected one: networks are compared by the same outputs for each sample",
+         whole->source(), whole->size_count());
   const auto splits = whole->has_labels() ? search_splits(command, options) : CalibrationSplits();
   const Dataset& training = whole->has_labels() ? *splits.calibration : *whole;
   const Dataset& validation = whole->has_labels() ? *splits.test : *whole;
@@ -305,12 +308,11 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
                         .folder = folder,
                         .resumes = searched.resumes(),
                         .start = start,
-                        .latency = measured_latency,
-                        .saved = [&](const Graph& graph) { return with_open_sizes(graph, command); }};
+                        .latency = measured_latency};
   const SearchReport report = search_formats(request, context);
   say_report(report, folder, results);
   if (group.is_first()) warn_of_bad_best(report);
-  if (group.is_first() && results.are_kept()) add_report(results, report, command, request.network, *whole);
+  if (group.is_first() && results.are_kept()) add_report(results, report, command, *whole);
   results.finish();
   if (const int signal = StopSignals::received(); signal != 0) {
     throw Interrupted(signal, fmt::format("stopped by {}, all is saved; go on with\n  {}",

@@ -8,11 +8,13 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/fingerprint.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/state_dict.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/named_values.h"
 #include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/torch_checkpoint.h"
@@ -58,12 +60,18 @@ bool takes_own_image_size(const TorchCommand& command) {
   return image && image->takes_own_size();
 }
 
+/// Whether several samples have to run together.
+bool has_fixed_batch(const TorchCommand& command) {
+  return command.network && fixed_samples(*command.network).value_or(1) > 1;
+}
+
 DatasetOptions dataset_options(const TorchCommand& command) {
   const RunOptions& options = command.options;
   DETENT_CHECK(options.dataset.has_value(), "no data set");
   return {.data_dir = options.data_dir.value_or(""),
           .image_size = options.image_size.value_or(DatasetOptions().image_size),
           .own_image_size = takes_own_image_size(command),
+          .one_image_size = command.name == "train" || command.name == "search" || has_fixed_batch(command),
           .classes = options.classes.value_or(""),
           .labels = options.labels.value_or(""),
           .skip_broken = options.skip_broken,
@@ -89,80 +97,81 @@ std::string classes_text(const Dataset& dataset) {
 }
 
 /// "float32 [1, 3, 224, 224], int64 [1, 16]": of a batch of one sample.
-std::string inputs_text(std::span<const SampleInput> inputs) {
+std::string inputs_text(std::span<const SampleInput> inputs, const std::vector<Shape>& shapes) {
   std::vector<std::string> parts;
-  for (const SampleInput& input : inputs) {
-    Shape shape = input.shape;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape shape = shapes[i];
     shape.insert(shape.begin(), 1);
-    parts.push_back(fmt::format("{} {}", dtype_name(input.dtype), shape_text(shape)));
+    parts.push_back(fmt::format("{} {}", dtype_name(inputs[i].dtype), shape_text(shape)));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// The sizes that the network leaves open, the batch apart, as the samples have them; none where these do not
-/// fit.
-std::optional<NamedSizes> sizes_of_samples(const Graph& graph, const Dataset& dataset) {
+/// The sizes that the network leaves open, the batch apart, as samples of these shapes have them; none where
+/// these do not fit.
+std::optional<NamedSizes> sizes_of_samples(const Graph& graph, const Dataset& dataset,
+                                           const std::vector<Shape>& shapes) {
   const std::vector<std::string> names = graph.input_names();
-  if (names.size() != dataset.inputs().size()) return std::nullopt;
+  if (names.size() != shapes.size()) return std::nullopt;
   NamedSizes sizes;
   for (size_t i = 0; i < names.size(); ++i) {
     const TensorType& type = graph.input_types().find(names[i])->second;
-    const SampleInput& input = dataset.inputs()[i];
-    Shape shape = input.shape;
-    shape.insert(shape.begin(), 1);
-    if (type.dtype != input.dtype || !type.matches(shape, sizes)) return std::nullopt;
+    Shape shape = shapes[i];
+    shape.insert(shape.begin(), type.shape.empty() || type.shape[0].is_named() ? 1 : type.shape[0].size);
+    if (type.dtype != dataset.inputs()[i].dtype || !type.matches(shape, sizes)) return std::nullopt;
   }
   sizes.erase(kBatchName);
   return sizes;
 }
 
-TensorType with_sizes(TensorType type, const NamedSizes& sizes) {
-  for (Dimension& dimension : type.shape) {
-    const auto size = sizes.find(dimension.symbol);
-    if (size != sizes.end()) dimension = size->second;
-  }
-  return type;
+/// "128", or "100 to 140" of samples of several sizes.
+std::string range_text(const std::string& name, const std::vector<NamedSizes>& sizes) {
+  const auto size = [&](const NamedSizes& one) { return one.at(name); };
+  const auto [least, most] = std::ranges::minmax(sizes, {}, size);
+  return size(least) == size(most) ? std::to_string(size(least))
+                                   : fmt::format("{} to {}", size(least), size(most));
 }
 
-/// The network with other types of its inputs.
-Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
-  Graph result(graph.name());
-  result.set_requantization(graph.requantization());
-  for (const Node& node : graph.nodes()) {
-    const auto own = graph.input_types().find(node.name);
-    if (own == graph.input_types().end()) {
-      result.add(node);
-      continue;
-    }
-    const auto other = types.find(node.name);
-    result.add_input(node.name, other == types.end() ? own->second : other->second);
-    result.node(node.name) = node;
-  }
-  return result;
-}
-
-/// What computes on parts of the network needs to know all shapes but for the batch.
-Graph with_sizes(const Graph& graph, const NamedSizes& sizes) {
-  if (sizes.empty()) return graph;
-  for (const auto& [name, size] : sizes) spdlog::info("{} = {}, as the samples have it", name, size);
+/// The network with these usual sizes of what it leaves open.
+Graph with_usual_sizes(const Graph& graph, const NamedSizes& sizes) {
   std::map<std::string, TensorType> types;
-  for (const auto& [name, type] : graph.input_types()) types.emplace(name, with_sizes(type, sizes));
+  for (auto [name, type] : graph.input_types()) {
+    for (Dimension& dimension : type.shape) {
+      const auto size = dimension.is_named() ? sizes.find(dimension.symbol) : sizes.end();
+      if (size != sizes.end()) dimension.size = size->second;
+    }
+    types.emplace(name, std::move(type));
+  }
   return with_input_types(graph, types);
+}
+
+/// What computes on parts of the network, or counts what it costs, takes the sizes of the first samples.
+Graph with_sizes_of_samples(const Graph& graph, const std::vector<NamedSizes>& sizes) {
+  if (sizes.front().empty()) return graph;
+  for (const auto& [name, size] : sizes.front())
+    spdlog::info("{} = {}, as the samples have it", name, range_text(name, sizes));
+  return with_usual_sizes(graph, sizes.front());
 }
 
 /// A whole network brings its own input shapes and classes: they must be the data set's. A file of labels may
 /// leave out classes.
 Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const RunOptions& options) {
   const std::string& file = *options.load;
-  const std::optional<NamedSizes> sizes = sizes_of_samples(graph, dataset);
-  if (!sizes) {
+  std::vector<NamedSizes> sizes;
+  for (size_t i = 0; i < dataset.size_count(); ++i) {
+    const std::vector<Shape> shapes = dataset.shapes(i);
+    const std::optional<NamedSizes> found = sizes_of_samples(graph, dataset, shapes);
+    if (found) {
+      sizes.push_back(*found);
+      continue;
+    }
     std::vector<std::string> wanted;
     for (const std::string& name : graph.input_names())
       wanted.push_back(tensor_type_text(graph.input_types().find(name)->second));
     fail("{}: graph \"{}\" takes {}, the data set has {}", file, graph.name(), fmt::join(wanted, ", "),
-         inputs_text(dataset.inputs()));
+         inputs_text(dataset.inputs(), shapes));
   }
-  Graph fitted = with_sizes(graph, *sizes);
+  const Graph fitted = with_sizes_of_samples(graph, sizes);
   if (dataset.class_count() == 0) return fitted;
   const ValueTypes values = infer_shapes(fitted);
   const Shape output = values.at(value_name(graph.nodes().back().inputs[0])).shape;
@@ -206,8 +215,8 @@ void read_whole_network(TorchCommand& command) {
   if (!command.options.load_type && !std::filesystem::is_directory(*command.options.load))
     spdlog::info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
   if (!kind.holds_graph()) return;
-  const auto read = std::get<GraphReader>(kind.read);
-  command.network = std::make_shared<const Graph>(read(graph_file(*command.options.load)));
+  command.network = std::make_shared<const Graph>(
+      read_network(*command.options.load, listed_shapes(command.options.shape.value_or(""))));
   fit_images_to_network(command.options, *command.network);
 }
 
@@ -295,23 +304,6 @@ void check_workers_agree_on_inputs(const Graph& graph,
   }
   inputs["the fingerprint of the network"] = fmt::format("{:016x}", network_fingerprint(graph));
   check_workers_agree(inputs, group);
-}
-
-Graph with_open_sizes(const Graph& graph, const TorchCommand& command) {
-  if (!command.network) return graph;
-  std::map<std::string, TensorType> types;
-  for (const auto& [name, type] : graph.input_types()) {
-    NamedSizes sizes;
-    const auto open = command.network->input_types().find(name);
-    const bool is_same = open != command.network->input_types().end() && open->second.dtype == type.dtype &&
-                         open->second.matches(type.concrete(), sizes);
-    if (is_same) types.emplace(name, open->second);
-  }
-  return with_input_types(graph, types);
-}
-
-Graph with_sizes_of(const Graph& graph, const Graph& other) {
-  return with_input_types(graph, {other.input_types().begin(), other.input_types().end()});
 }
 
 bool is_quantized(const Graph& graph) {

@@ -36,13 +36,6 @@ Graph load_teacher(const TorchCommand& command, const Dataset& dataset);
 /// images that it takes, where nothing else says it.
 void read_whole_network(TorchCommand& command);
 
-/// `graph`, which was made of load_network's, with the input sizes open that the network left open: only to
-/// compute on parts of it had they to be those of the samples.
-Graph with_open_sizes(const Graph& graph, const TorchCommand& command);
-
-/// `graph` with the input sizes that its inputs have in `other`.
-Graph with_sizes_of(const Graph& graph, const Graph& other);
-
 /// Where `load` is a graph that has quantized weights as codes: what was more exact is not there.
 void say_weights_are_rounded(const RunOptions& options);
 

@@ -94,9 +94,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   } else if (compare) {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set.source()));
   }
-  result.save(with_open_sizes(graph, command), command.options.packed_weights.value_or(false)
-                                                   ? StoredWeights::kPacked
-                                                   : StoredWeights::kFloat);
+  result.save(
+      graph, command.options.packed_weights.value_or(false) ? StoredWeights::kPacked : StoredWeights::kFloat);
   results.say(fmt::format("transformed graph: {}\n", result.graph_path().string()));
   if (!group.is_first()) return;
   if (before && after)

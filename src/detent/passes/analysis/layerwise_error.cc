@@ -314,12 +314,10 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   constexpr double kMostProducts = 3e10;  // some seconds of a core
   const int64_t count =
       affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
-  const int64_t batch =
-      fixed_samples(reference).value_or(std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes)));
-  LayerwiseErrorAnalysis analysis(reference, quantized, (count + batch - 1) / batch, context);
-  for (int64_t begin = 0; begin < count; begin += batch) {
-    analysis.add(data->inputs(begin, std::min(begin + batch, count)));
-  }
+  const std::vector<SampleRange> batches = calibration_batches(
+      *data, reference, count, std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes)));
+  LayerwiseErrorAnalysis analysis(reference, quantized, std::ssize(batches), context);
+  for (const auto& [begin, end] : batches) analysis.add(data->inputs(begin, end));
   analysis.add_output_gains(*data, samples);
   return analysis.finish();
 }

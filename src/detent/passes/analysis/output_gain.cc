@@ -140,9 +140,8 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
-  const int64_t batch = fixed_samples(reference).value_or(kGainMicroBatch);
-  for (int64_t begin = 0; begin < count; begin += batch) {
-    const std::vector<Tensor> inputs = data.inputs(begin, std::min(begin + batch, count));
+  for (const auto& [begin, end] : calibration_batches(data, reference, count, kGainMicroBatch)) {
+    const std::vector<Tensor> inputs = data.inputs(begin, end);
     const Tensor in_reference = in_float.run(inputs).at(*output);
     sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";
     const auto expected = compared_values(reference, *output, in_reference);

@@ -43,7 +43,8 @@ int64_t micro_batch(const Graph& graph) {
 constexpr int64_t kMostAtOnce = 16;
 
 /// Samples that are profiled, as the request and the data say.
-int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, const PassContext& context) {
+int64_t wanted_samples(const ProfileOptions& options, const CalibrationSet& data,
+                       const PassContext& context) {
   const int64_t batches = (options.num_samples + context.batch_size - 1) / context.batch_size;
   const int64_t wanted = options.exact_num_samples ? options.num_samples : batches * context.batch_size;
   return std::min(wanted, data.size());
@@ -52,24 +53,21 @@ int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, 
 /// The worker's share of the micro-batches.
 class MicroBatches {
  public:
-  MicroBatches(const CalibrationSet& data, int64_t samples, int64_t size, const ProcessGroup& group)
-      : data_(data), samples_(samples), size_(size), rank_(group.rank()), workers_(group.size()) {}
+  MicroBatches(const CalibrationSet& data, std::vector<SampleRange> all, const ProcessGroup& group)
+      : data_(data), all_(std::move(all)), rank_(group.rank()), workers_(group.size()) {}
 
   /// Micro-batches of this worker.
-  int64_t count() const {
-    const int64_t all = (samples_ + size_ - 1) / size_;
-    return (all - rank_ + workers_ - 1) / workers_;
-  }
-  int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * size_; }
-  std::vector<Tensor> load(int64_t index) const {
-    const int64_t begin = first_sample(index);
-    return data_.inputs(begin, std::min(begin + size_, samples_));
-  }
+  int64_t count() const { return (std::ssize(all_) - rank_ + workers_ - 1) / workers_; }
+  int64_t first_sample(int64_t index) const { return range(index).begin; }
+  std::vector<Tensor> load(int64_t index) const { return data_.inputs(range(index).begin, range(index).end); }
 
  private:
+  const SampleRange& range(int64_t index) const {
+    return all_[static_cast<size_t>(index * workers_ + rank_)];
+  }
+
   const CalibrationSet& data_;
-  int64_t samples_;
-  int64_t size_;
+  std::vector<SampleRange> all_;
   int64_t rank_;
   int64_t workers_;
 };
@@ -174,8 +172,10 @@ void merge_over_workers(const ProfileRequest& request, std::vector<Probe>& probe
 int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::vector<Probe>& probes,
                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  const int64_t samples = sample_count(request.options, *data, context);
-  const MicroBatches batches(*data, samples, micro_batch(graph), *context.group);
+  const std::vector<SampleRange> all =
+      calibration_batches(*data, graph, wanted_samples(request.options, *data, context), micro_batch(graph));
+  const int64_t samples = sample_count(all);
+  const MicroBatches batches(*data, all, *context.group);
   const ObservedValues values = request.options.observed_values;
   const SweepPlan plan = plan_sweeps(graph, values, probes);
   if (context.checkpoint_every > 0) {

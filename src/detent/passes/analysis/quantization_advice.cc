@@ -99,6 +99,9 @@ class LaterSamples final : public CalibrationSet {
   std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     return all_->inputs(first_ + begin, first_ + end);
   }
+  int64_t same_size_end(int64_t begin, int64_t end) const override {
+    return all_->same_size_end(first_ + begin, first_ + end) - first_;
+  }
   uint64_t fingerprint() const override { return all_->fingerprint(); }
 
  private:

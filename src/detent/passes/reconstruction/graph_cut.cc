@@ -4,6 +4,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/open_shapes.h"
 
 namespace detent {
 
@@ -26,7 +27,10 @@ std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
 }  // namespace
 
 GraphCut::GraphCut(const Graph& graph)
-    : graph_(graph), values_(infer_shapes(graph)), values_of_two_(values_of_two_samples(graph)) {}
+    : graph_(graph),
+      values_(infer_shapes(graph)),
+      values_of_others_(infer_shapes(graph, other_sizes(graph))),
+      values_of_two_(values_of_two_samples(graph)) {}
 
 std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
@@ -86,6 +90,11 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
     TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
     DETENT_CHECK(!value.shape.empty() && value.shape[0] == 1, "node {}: a value of shape {} is no batch",
                  name, shape_text(value.shape));
+    const Shape& other = values_of_others_.at(name).shape;
+    for (size_t d = 1; d < value.shape.size(); ++d) {
+      if (value.shape[d] != other.at(d))
+        type.shape[d] = Dimension(fmt::format("{}_{}", name, d), value.shape[d]);
+    }
     type.shape[0] = kBatchName;
     part.add_input(name, std::move(type));
   }

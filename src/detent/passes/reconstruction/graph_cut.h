@@ -13,8 +13,8 @@
 namespace detent {
 
 /// Cuts a network into parts that run by themselves. What does not begin with the batch, or has it elsewhere
-/// too (sizes, tensors that the graph owns, windows of all samples), what is not float32, and what has several
-/// results, is computed again in each part that reads it.
+/// too (sizes, tensors that the graph owns, windows of all samples), what is not float32, and what has
+/// several results, is computed again in each part that reads it.
 class GraphCut {
  public:
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.
@@ -36,6 +36,7 @@ class GraphCut {
 
   const Graph& graph_;
   ValueTypes values_;
+  ValueTypes values_of_others_;              // of other sizes of what is open
   std::optional<ValueTypes> values_of_two_;  // samples
 };
 

@@ -15,17 +15,20 @@ constexpr char kRecomputed[] = "input of the layer";
 
 }  // namespace
 
-CalibrationBatches::CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context)
-    : data_(context.open_calibration()), samples_(std::min(options.num_samples, data_->size())) {
-  if (samples_ == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
-  context.warn_of_few_samples(samples_, options.num_samples);
+CalibrationBatches::CalibrationBatches(const Graph& graph, const CalibrationInputOptions& options,
+                                       const PassContext& context)
+    : data_(context.open_calibration()) {
+  const int64_t samples = std::min(options.num_samples, data_->size());
+  if (samples == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
+  context.warn_of_few_samples(samples, options.num_samples);
+  batches_ = calibration_batches(*data_, graph, samples, kMicroBatch);
 }
 
-int64_t CalibrationBatches::count() const { return (samples_ + kMicroBatch - 1) / kMicroBatch; }
+int64_t CalibrationBatches::count() const { return std::ssize(batches_); }
 
 std::vector<Tensor> CalibrationBatches::inputs(int64_t index) const {
-  const int64_t begin = index * kMicroBatch;
-  return data_->inputs(begin, std::min(begin + kMicroBatch, samples_));
+  const SampleRange& range = batches_[static_cast<size_t>(index)];
+  return data_->inputs(range.begin, range.end);
 }
 
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
@@ -45,7 +48,7 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
       cut_(graph),
       values_(options.memory_budget * kMiB, context.output_dir) {
   const std::vector<std::string> names = graph.input_names();
-  const CalibrationBatches batches(options, context);
+  const CalibrationBatches batches(graph, options, context);
   Progress progress("loading samples, micro-batches", batches.count(), {.shown = context.group->is_first()});
   for (; batches_ < batches.count(); ++batches_) {
     const std::vector<Tensor> inputs = batches.inputs(batches_);

@@ -27,12 +27,12 @@ struct CalibrationInputOptions {
   }
 };
 
-/// The calibration samples in micro-batches of 64, whatever the batch size: kernels may round differently for
-/// batches of different sizes.
+/// The calibration samples in micro-batches of 64, or of as many as the network takes, whatever the batch
+/// size: kernels may round differently for batches of different sizes.
 class CalibrationBatches {
  public:
   /// Throws Error when there is no sample; warns when there are fewer than asked for.
-  CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context);
+  CalibrationBatches(const Graph& graph, const CalibrationInputOptions& options, const PassContext& context);
 
   int64_t count() const;
   /// A tensor an input of the network.
@@ -40,7 +40,7 @@ class CalibrationBatches {
 
  private:
   std::unique_ptr<CalibrationSet> data_;
-  int64_t samples_;
+  std::vector<SampleRange> batches_;
 };
 
 /// `value` as the node sees it: quantized when that operand has a spec. Throws Error, beginning with `where`,

@@ -110,7 +110,7 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Bias
     }
     means[node.name];
   }
-  const CalibrationBatches batches(options, context);
+  const CalibrationBatches batches(network, options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(network);
   Progress progress("bias_correction, batches in float", batches.count(),
                     {.shown = context.group->is_first()});

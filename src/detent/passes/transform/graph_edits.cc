@@ -67,9 +67,11 @@ OutputDifference check_same_outputs(const Graph& before, const Graph& after, dou
   constexpr double kMostProducts = 7.5e9;  // some 0.2 seconds of a core
   verify(after);
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  const int64_t samples =
+  const int64_t most =
       affordable_samples(std::min(kSamples, data->size()), 2 * multiply_adds(before), kMostProducts);
-  const std::vector<Tensor> inputs = data->inputs(0, samples);
+  const SampleRange range = calibration_batches(*data, before, most, most).front();
+  const int64_t samples = range.end - range.begin;
+  const std::vector<Tensor> inputs = data->inputs(range.begin, range.end);
   const std::vector<Tensor> expected = context.executor().compile(before)->run(inputs);
   const std::vector<Tensor> actual = context.executor().compile(after)->run(inputs);
   double relative = 0;

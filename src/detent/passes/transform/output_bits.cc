@@ -11,8 +11,8 @@ OutputBits compare_output_bits(const Graph& before, const Graph& after, int64_t 
   const auto other = context.executor().compile(after);
   const int64_t count = std::min(samples, calibration->size());
   OutputBits result;
-  for (int64_t begin = 0; begin < count; begin += context.batch_size) {
-    const auto inputs = calibration->inputs(begin, std::min(count, begin + context.batch_size));
+  for (const auto& [begin, end] : calibration_batches(*calibration, before, count, context.batch_size)) {
+    const auto inputs = calibration->inputs(begin, end);
     const std::vector<Tensor> expected = one->run(inputs);
     const std::vector<Tensor> actual = other->run(inputs);
     for (size_t i = 0; i < expected.size(); ++i) {

@@ -71,8 +71,11 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   };
   for (const Node& node : before.nodes())
     if (is_computed(node)) observation.operands->emplace(node.name, "data_out_0");
-  if (!observation.operands->empty())
-    context.executor().run(graph, context.open_calibration()->inputs(0, 1), observation);
+  if (!observation.operands->empty()) {
+    const auto data = context.open_calibration();
+    const SampleRange range = calibration_batches(*data, graph, 1, 1).front();
+    context.executor().run(graph, data->inputs(range.begin, range.end), observation);
+  }
   for (Node& node : graph.nodes()) {
     if (const auto value = values.find(node.name); value != values.end()) {
       node = owned_tensor(node, std::move(value->second));

@@ -106,7 +106,7 @@ std::map<std::string, std::vector<double>, std::less<>> input_ranges(
     ranges[pair.sinks[0]].resize(static_cast<size_t>(pair.channels));
     features[pair.sinks[0]] = pair.features;
   }
-  const CalibrationBatches batches(options, context);
+  const CalibrationBatches batches(graph, options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
   auto observation = Observation::of_none();
   for (const auto& [node, range] : ranges) observation.operands->emplace(node, "data_in_0");

@@ -1,0 +1,74 @@
+#include "detent/cli/float_nodes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+#include "detent/integer/node_form.h"
+#include "detent/integer/plan.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/transform/code_groups.h"
+
+namespace detent {
+namespace {
+
+/// As it is when its formats are chosen: batch norms that can be are parts of layers.
+Graph prepared(Graph graph) {
+  PassContext context;
+  context.report = [](const std::string&) {};
+  context.warn = [](const std::string&) {};
+  find_pass("fuse_batch_norm").run(graph, Table{{"check", false}}, context);
+  return graph;
+}
+
+std::string why_in_float(const Node& node, const ValueTypes& types) {
+  if (trait<MatrixProduct>(node) != nullptr) {
+    if (node.inputs[0].is_constant()) return "multiplies a number";
+    return fmt::format("sums of {} products, more than fit into 32 bits",
+                       types.at(value_name(node.inputs[0])).shape.back());
+  }
+  const auto* pair = trait<PairOperation>(node);
+  if (pair != nullptr && *pair == PairOperation::kDiv) return "divides by what is computed";
+  return "no integer form";
+}
+
+}  // namespace
+
+std::vector<FloatNode> float_nodes(const Graph& graph) {
+  std::vector<FloatNode> nodes;
+  if (graph.requantization()) {
+    for (PlannedNode& node : integer_plan(graph)) {
+      if (node.engine == NodeEngine::kFloat)
+        nodes.push_back({std::move(node.node), std::move(node.op), std::move(node.why)});
+    }
+    return nodes;
+  }
+  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
+  if (std::ranges::any_of(graph.nodes(), is_quantized)) return nodes;
+  const Graph ready = prepared(graph);
+  const ValueTypes types = infer_shapes(ready);
+  for (const std::string& name : plan_codes(ready, {}).in_float) {
+    const Node& node = ready.node(name);
+    if (types.at(name).dtype == DType::kFloat32) nodes.push_back({name, node.op, why_in_float(node, types)});
+  }
+  return nodes;
+}
+
+std::string float_nodes_text(const std::vector<FloatNode>& nodes) {
+  std::vector<std::pair<std::string, size_t>> counts;
+  for (const FloatNode& node : nodes) {
+    const std::string text = fmt::format("{} ({})", node.op, node.why);
+    const auto found = std::ranges::find(counts, text, &std::pair<std::string, size_t>::first);
+    found == counts.end() ? static_cast<void>(counts.emplace_back(text, 1))
+                          : static_cast<void>(++found->second);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, count] : counts) parts.push_back(fmt::format("{} x {}", count, text));
+  return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace detent

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// The named dimensions of a graph's inputs, each with its usual size.
+NamedSizes usual_sizes(const Graph& graph);
+
+/// Other sizes, batch apart, that the network takes as well: multiples of the usual ones where it does, else
+/// some near them; the usual ones where it takes none of these.
+NamedSizes other_sizes(const Graph& graph);
+
+/// What the sizes of values are, as numbers and formulas of the named dimensions: "64", "floor(h/4)",
+/// "3*(t - 2)". Formulas are found by inferring shapes for sizes around and far from the usual ones, and hold
+/// for all of these; "?" where no formula of this kind does, or where only a run knows the size.
+std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<const NodeInput> values);
+
+/// "[N, 64, floor(h/4)]"
+std::string open_shape_text(std::span<const std::string> sizes);
+
+}  // namespace detent

@@ -1,0 +1,32 @@
+#include "detent/passes/calibration_set.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "detent/core/error.h"
+#include "detent/graph/activation_memory.h"
+
+namespace detent {
+
+std::vector<SampleRange> calibration_batches(const CalibrationSet& data, const Graph& graph, int64_t samples,
+                                             int64_t most) {
+  const std::optional<int64_t> fixed = fixed_samples(graph);
+  const int64_t size = fixed.value_or(most);
+  if (fixed) samples = std::min(std::max(samples, *fixed), data.size());
+  std::vector<SampleRange> batches;
+  for (int64_t begin = 0, end = 0; begin < samples; begin = end) {
+    end = data.same_size_end(begin, std::min(begin + size, samples));
+    if (!fixed || end - begin == *fixed) batches.push_back({begin, end});
+  }
+  if (batches.empty() && samples > 0)
+    fail("the network takes {} samples at once, and there are no more than {} of one size", size, samples);
+  return batches;
+}
+
+int64_t sample_count(const std::vector<SampleRange>& batches) {
+  int64_t count = 0;
+  for (const auto& [begin, end] : batches) count += end - begin;
+  return count;
+}
+
+}  // namespace detent
