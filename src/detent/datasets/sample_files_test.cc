@@ -120,7 +120,9 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
         [&] { make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name}); });
   };
   EXPECT_THAT(error_of("x.safetensors"), HasSubstr("holds 2 tensors, expected one, or one called"));
-  EXPECT_THAT(error_of(""), HasSubstr("expected a file of inputs"));
+  fs::create_directories(directory_ / "none");
+  EXPECT_THAT(error_of("none"), HasSubstr("holds no .npy, .npz or .safetensors"));
+  EXPECT_THAT(error_of("../x.txt"), HasSubstr("expected a file of inputs"));
   write_npy(directory_ / "x.npy", Tensor(DType::kFloat32, {2}));
   EXPECT_THAT(error_of("x.npy"), HasSubstr("expected [n, ...]"));
 }

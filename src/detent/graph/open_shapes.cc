@@ -134,8 +134,10 @@ class Formula {
   std::vector<Sample> samples_of(const std::string& symbol) {
     const int64_t u = usual_.at(symbol);
     std::vector<Sample> samples;
-    for (const int64_t size : {u, u + 1, u + 2, u + 3, u + 5, u + 7, u - 1, 2 * u - 1, 2 * u, 3 * u,
-                               5 * u - 2, 10 * u, 1000 * u}) {
+    // Near the usual size, multiples and halves of it for networks that take only some, and far away.
+    for (const int64_t size : {u,     u + 1, u + 2,     u + 3,     u + 5,     u + 7,       u - 1,
+                               u / 2, u / 4, 3 * u / 2, 5 * u / 4, 9 * u / 8, 17 * u / 16, 2 * u - 1,
+                               2 * u, 3 * u, 7 * u / 2, 5 * u - 2, 10 * u,    1000 * u}) {
       const auto result = size > 0 ? at(symbol, size) : std::nullopt;
       if (result) samples.emplace_back(size, *result);
     }

@@ -32,10 +32,12 @@ NodeImport::Parameters weight_and_bias(NodeImport& node, bool has_bias) {
 
 void convert_conv(NodeImport& node) {
   const Shape weight = node.shape(1);
-  const ImportedWindow window = imported_window(node, spatial(weight));
+  const ImportedWindow window = imported_window(node, spatial(weight), OpenBorders::kComputed);
   if (window.kernel != spatial(weight))
     fail("kernel_shape {} and a weight of shape {}", shape_text(window.kernel), shape_text(weight));
-  const NodeInput input = window.is_symmetric() ? node.input(0) : with_border(node, window, node.input(0), 0);
+  const NodeInput input = window.computed_border  ? with_computed_border(node, window, node.input(0), 0)
+                          : window.is_symmetric() ? node.input(0)
+                                                  : with_border(node, window, node.input(0), 0);
   Table attributes = convolution_attributes(node, window);
   const size_t dims = window.kernel.size();
   if (dims <= 3 && has_constant_weights(node)) {
@@ -71,10 +73,12 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
     fail("output_shape has {} numbers, expected {}", wanted.size(), dims);
   for (size_t i = 0; i < dims; ++i) {
     const auto size = node.size(0, static_cast<int64_t>(i) + 2);
-    if (!size) node.refuse(fmt::format("output_shape where the size of dimension {} is open", i + 2));
-    const int64_t target = wanted.empty() ? *size * window.stride[i] : wanted[i];
-    const int64_t total = window.stride[i] * (*size - 1) + border.extra[i] +
-                          (window.kernel[i] - 1) * window.dilation[i] + 1 - target;
+    if (!size && !wanted.empty())
+      node.refuse(fmt::format("output_shape where the size of dimension {} is open", i + 2));
+    // auto_pad gives size * stride positions, whatever the size.
+    const int64_t beyond = wanted.empty() ? 0 : wanted[i] - *size * window.stride[i];
+    const int64_t total =
+        border.extra[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i] - beyond;
     // What a larger result has more lies behind, as in ONNX Runtime; ONNX does not say where.
     border.before[i] = std::max<int64_t>(automatic == "SAME_UPPER" ? total / 2 : total - total / 2, 0);
     border.behind[i] = total - border.before[i];
@@ -93,7 +97,7 @@ NodeInput bias_along_channels(NodeImport& node, size_t dims) {
 /// does afterwards. The bias comes behind that where it adds positions.
 void convert_transposed(NodeImport& node) {
   const Shape weight = node.shape(1);
-  const ImportedWindow window = imported_window(node, spatial(weight));
+  const ImportedWindow window = imported_window(node, spatial(weight), OpenBorders::kComputed);
   TransposedBorder border = transposed_border(node, window);
   const size_t dims = window.kernel.size();
   std::vector<int64_t> padding(dims);

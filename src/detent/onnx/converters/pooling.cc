@@ -65,10 +65,13 @@ void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window
 /// With ceil_mode a window that begins in the border behind does not count, which a border that is part of
 /// the input could not tell.
 void convert_max_pool(NodeImport& node) {
-  ImportedWindow window = imported_window(node);
+  ImportedWindow window =
+      imported_window(node, {}, node.wants(1) ? OpenBorders::kRefused : OpenBorders::kComputed);
   if (node.wants(1) && window.cuts())
     node.refuse("places of windows that are smaller than their stride, with this auto_pad,");
   NodeInput x = cut(node, window, as_float(node, node.input(0)));
+  if (window.computed_border)
+    x = with_computed_border(node, window, x, -std::numeric_limits<float>::infinity());
   const bool as_it_is = layer_takes(window);
   const bool needs_border = !as_it_is && node.integer("ceil_mode", 0) != 0;
   if (node.wants(1) || needs_border) return convert_max_pool_with_places(node, window, x);

@@ -47,6 +47,16 @@ void convert_reshape(NodeImport& node) {
   node.set_output(0, node.add("view", std::move(inputs)));
 }
 
+/// A list of one size of input 0, as the network computes it.
+NodeInput computed_size(NodeImport& node, int64_t dim) {
+  const NodeInput shape = node.add("shape_of", {node.input(0)});
+  return node.add("gather", {shape, NodeImport::list_of({dim})}, {{"dim", 0}});
+}
+
+NodeInput sizes_of(NodeImport& node, const std::vector<int64_t>& values) {
+  return node.constant_of(Tensor::from({std::ssize(values)}, values));
+}
+
 /// [product of the dimensions before the axis, product of the others]
 void convert_flatten(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
@@ -66,7 +76,16 @@ void convert_flatten(NodeImport& node) {
   };
   const auto before = product(0, axis);
   const auto behind = product(axis, rank);
-  if (!before && !behind) node.refuse("open sizes on both sides of the axis");
+  if (!before && !behind) {
+    std::vector<int64_t> dims(static_cast<size_t>(axis));
+    std::iota(dims.begin(), dims.end(), 0);
+    const NodeInput sizes =
+        node.add("gather", {node.add("shape_of", {node.input(0)}), NodeImport::list_of(dims)}, {{"dim", 0}});
+    const NodeInput rows = node.add("prod", {sizes, NodeImport::list_of({0})}, {{"keepdim", true}});
+    const NodeInput rest = node.constant_of(Tensor::from({1}, std::vector<int64_t>{-1}));
+    const NodeInput shape = node.add("cat", {rows, rest}, {{"dim", 0}});
+    return node.set_output(0, node.add("dynamic_reshape", {node.input(0), shape}));
+  }
   std::vector<NodeInput> inputs = {node.input(0), NodeInput::of_constant(Value(before.value_or(-1))),
                                    NodeInput::of_constant(Value(behind.value_or(-1)))};
   node.set_output(0, node.add("view", std::move(inputs)));
@@ -87,17 +106,28 @@ void convert_concat(NodeImport& node) {
   node.set_output(0, node.add("cat", std::move(inputs), {{"dim", node.integer("axis", 1)}}));
 }
 
-/// Sizes: an attribute before opset 13, then an input; else equal parts.
+/// Sizes: an attribute before opset 13, then an input; else equal parts. Nothing where a run decides on them.
 std::optional<std::vector<int64_t>> split_sizes(const NodeImport& node, int64_t axis) {
   if (node.has_attribute("split")) return node.integers("split", {});
   if (node.has_input(1)) return node.integers(1);
   const auto size = node.size(0, axis);
-  if (!size) node.refuse("an axis of open size");
+  if (!size) return std::nullopt;
   const auto parts = static_cast<int64_t>(node.output_count());
   const int64_t each = (*size + parts - 1) / parts;
   std::vector<int64_t> sizes(static_cast<size_t>(parts), each);
   sizes.back() = *size - each * (parts - 1);
   return sizes;
+}
+
+/// Equal parts of an open size, of which the last may be smaller.
+NodeInput equal_parts(NodeImport& node, int64_t axis) {
+  const auto parts = static_cast<int64_t>(node.output_count());
+  const NodeInput size = computed_size(node, axis < 0 ? axis + static_cast<int64_t>(node.rank(0)) : axis);
+  const NodeInput rounded_up = node.add("add", {size, sizes_of(node, {parts - 1})});
+  const NodeInput each = node.add("div", {rounded_up, sizes_of(node, {parts})});
+  std::vector<NodeInput> sizes(static_cast<size_t>(parts - 1), each);
+  sizes.push_back(node.add("sub", {size, node.add("mul", {each, sizes_of(node, {parts - 1})})}));
+  return node.add("cat", std::move(sizes), {{"dim", 0}});
 }
 
 void convert_split(NodeImport& node) {
@@ -107,7 +137,9 @@ void convert_split(NodeImport& node) {
   if (sizes && std::ranges::find_if(*sizes, [](int64_t s) { return s < 1; }) == sizes->end()) {
     parts = node.add("split", {node.input(0)}, {{"sizes", Value(*sizes)}, {"dim", axis}});
   } else {
-    const NodeInput list = sizes ? NodeImport::list_of(*sizes) : node.input(1);
+    const NodeInput list = sizes               ? NodeImport::list_of(*sizes)
+                           : node.has_input(1) ? node.input(1)
+                                               : equal_parts(node, axis);
     parts = node.add("dynamic_split", {node.input(0), list},
                      {{"count", static_cast<int64_t>(node.output_count())}, {"dim", axis}});
   }
@@ -328,16 +360,51 @@ NodeInput regrouped(NodeImport& node, const Shape& split, const std::vector<int6
   return view(node.add("permute", {parts}, {{"dims", Value(order)}}), joined);
 }
 
-/// [C, H, W], which must be known.
+/// [C, H, W], of which C must be known; kOpenSize for what is open.
 Shape image_shape(const NodeImport& node) {
   if (node.rank(0) != 4) fail("an input of {} dimensions, expected 4", node.rank(0));
   Shape shape;
   for (const int64_t d : {1, 2, 3}) {
     const auto size = node.size(0, d);
-    if (!size) node.refuse(fmt::format("an open size of dimension {}", d));
-    shape.push_back(*size);
+    if (!size && d == 1) node.refuse("an open number of channels");
+    shape.push_back(size.value_or(kOpenSize));
   }
   return shape;
+}
+
+/// As `regrouped` with lists of sizes that the network computes.
+NodeInput regrouped_by(NodeImport& node, std::vector<NodeInput> split, const std::vector<int64_t>& order,
+                       std::vector<NodeInput> joined) {
+  const auto reshaped = [&](const NodeInput& x, std::vector<NodeInput> sizes) {
+    return node.add("dynamic_reshape", {x, node.add("cat", std::move(sizes), {{"dim", 0}})});
+  };
+  const NodeInput parts = reshaped(node.input(0), std::move(split));
+  return reshaped(node.add("permute", {parts}, {{"dims", Value(order)}}), std::move(joined));
+}
+
+void convert_open_depth_to_space(NodeImport& node, int64_t channels, int64_t block) {
+  const NodeInput rows = computed_size(node, 2);
+  const NodeInput columns = computed_size(node, 3);
+  const NodeInput blocks = sizes_of(node, {block});
+  const bool columns_first = node.text("mode", "DCR") == "CRD";
+  const std::vector<int64_t> inner = columns_first ? std::vector<int64_t>{0, channels, block, block}
+                                                   : std::vector<int64_t>{0, block, block, channels};
+  const std::vector<int64_t> order =
+      columns_first ? std::vector<int64_t>{0, 1, 4, 2, 5, 3} : std::vector<int64_t>{0, 3, 4, 1, 5, 2};
+  node.set_output(0, regrouped_by(node, {sizes_of(node, inner), rows, columns}, order,
+                                  {sizes_of(node, {0, channels}), node.add("mul", {rows, blocks}),
+                                   node.add("mul", {columns, blocks})}));
+}
+
+void convert_open_space_to_depth(NodeImport& node, int64_t channels, int64_t block) {
+  const NodeInput blocks = sizes_of(node, {block});
+  const NodeInput rows = node.add("div", {computed_size(node, 2), blocks});
+  const NodeInput columns = node.add("div", {computed_size(node, 3), blocks});
+  const bool columns_first = node.text("mode", "DCR") == "CRD";
+  const std::vector<int64_t> order =
+      columns_first ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4};
+  node.set_output(0, regrouped_by(node, {sizes_of(node, {0, channels}), rows, blocks, columns, blocks}, order,
+                                  {sizes_of(node, {0, channels * block * block}), rows, columns}));
 }
 
 void convert_depth_to_space(NodeImport& node) {
@@ -346,6 +413,8 @@ void convert_depth_to_space(NodeImport& node) {
   if (block < 1 || block > image[0] || image[0] % (block * block) != 0)
     fail("blocksize {} and {} channels", block, image[0]);
   const int64_t channels = image[0] / (block * block);
+  if (image[1] == kOpenSize || image[2] == kOpenSize)
+    return convert_open_depth_to_space(node, channels, block);
   const Shape joined = {-1, channels, image[1] * block, image[2] * block};
   const bool columns_first = node.text("mode", "DCR") == "CRD";
   node.set_output(
@@ -357,7 +426,11 @@ void convert_depth_to_space(NodeImport& node) {
 void convert_space_to_depth(NodeImport& node) {
   const Shape image = image_shape(node);
   const int64_t block = node.integer("blocksize", 1);
-  if (block < 1 || image[1] % block != 0 || image[2] % block != 0)
+  constexpr int64_t kLargestBlock = 1 << 15;
+  if (block < 1 || block > kLargestBlock) fail("blocksize {}", block);
+  if (image[1] == kOpenSize || image[2] == kOpenSize)
+    return convert_open_space_to_depth(node, image[0], block);
+  if (image[1] % block != 0 || image[2] % block != 0)
     fail("blocksize {} and an image of {} x {}", block, image[1], image[2]);
   const int64_t rows = image[1] / block;
   const int64_t columns = image[2] / block;

@@ -1,6 +1,7 @@
 #include "detent/onnx/converters/windows.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
@@ -11,15 +12,24 @@ namespace {
 /// Borders that give ceil(size / stride) windows; an odd one more behind (SAME_UPPER) or before (SAME_LOWER).
 /// Where the stride is larger than the window they are below 0: what no window reads is cut off, half of it
 /// before, as the formula of ONNX has it.
-void set_same_border(const NodeImport& node, bool upper, ImportedWindow& window) {
+void set_same_border(const NodeImport& node, bool upper, OpenBorders borders, ImportedWindow& window) {
   for (size_t i = 0; i < window.kernel.size(); ++i) {
-    const auto size = node.size(0, static_cast<int64_t>(i) + 2);
-    if (!size) node.refuse(fmt::format("auto_pad where the size of dimension {} is open", i + 2));
-    const int64_t count = (*size + window.stride[i] - 1) / window.stride[i];
+    const auto known = node.size(0, static_cast<int64_t>(i) + 2);
+    if (!known && window.stride[i] > 1) {
+      if (borders == OpenBorders::kRefused)
+        node.refuse(fmt::format("auto_pad where the size of dimension {} is open", i + 2));
+      window.computed_border = true;
+    }
+    const int64_t size = known.value_or(1);  // of no matter where the stride is 1
+    const int64_t count = (size + window.stride[i] - 1) / window.stride[i];
     const int64_t span = (count - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1;
-    const int64_t border = span - *size;
+    const int64_t border = span - size;
     window.before[i] = (upper ? border : border + 1) / 2;
     window.behind[i] = border - window.before[i];
+  }
+  if (window.computed_border) {
+    window.before.assign(window.kernel.size(), 0);
+    window.behind = window.before;
   }
 }
 
@@ -37,7 +47,8 @@ bool ImportedWindow::cuts() const {
   return std::ranges::any_of(before, is_cut) || std::ranges::any_of(behind, is_cut);
 }
 
-ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel) {
+ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel,
+                               OpenBorders borders) {
   if (node.rank(0) < 3) node.refuse(fmt::format("an input of {} dimensions", node.rank(0)));
   const size_t dims = node.rank(0) - 2;
   ImportedWindow window;
@@ -61,7 +72,7 @@ ImportedWindow imported_window(const NodeImport& node, const std::optional<std::
   const std::string automatic = node.text("auto_pad", "NOTSET");
   if (automatic == "VALID") window.before = window.behind = std::vector<int64_t>(dims, 0);
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
-    set_same_border(node, automatic == "SAME_UPPER", window);
+    set_same_border(node, automatic == "SAME_UPPER", borders, window);
   return window;
 }
 
@@ -113,6 +124,38 @@ NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, 
   }
   return node.add("dynamic_pad", {std::move(input), spatial_borders(window.before, window.behind),
                                   NodeImport::number_of(value)});
+}
+
+/// (count - 1) stride + (kernel - 1) dilation + 1 - size of each dimension, where count is ceil(size /
+/// stride).
+NodeInput with_computed_border(NodeImport& node, const ImportedWindow& window, NodeInput input,
+                               double value) {
+  const size_t dims = window.kernel.size();
+  std::vector<int64_t> spatial(dims);
+  std::iota(spatial.begin(), spatial.end(), 2);
+  std::vector<int64_t> less_one;
+  std::vector<int64_t> reach;
+  for (size_t i = 0; i < dims; ++i) {
+    less_one.push_back(window.stride[i] - 1);
+    reach.push_back((window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i]);
+  }
+  const auto list = [&](const std::vector<int64_t>& values) {
+    return node.constant_of(Tensor::from({std::ssize(values)}, values));
+  };
+  const NodeInput stride = list(window.stride);
+  const NodeInput shape = node.add("shape_of", {input});
+  const NodeInput size = node.add("gather", {shape, NodeImport::list_of(spatial)}, {{"dim", 0}});
+  const NodeInput count = node.add("div", {node.add("add", {size, list(less_one)}), stride});
+  const NodeInput span = node.add("add", {node.add("mul", {count, stride}), list(reach)});
+  const NodeInput border = node.add("sub", {span, size});
+  const bool upper = node.text("auto_pad", "NOTSET") == "SAME_UPPER";
+  const std::vector<int64_t> odd(dims, upper ? 0 : 1);
+  const NodeInput before =
+      node.add("div", {node.add("add", {border, list(odd)}), list(std::vector<int64_t>(dims, 2))});
+  const NodeInput behind = node.add("sub", {border, before});
+  const NodeInput borders = node.add("cat", {before, behind}, {{"dim", 0}});
+  return node.add("dynamic_pad",
+                  {std::move(input), borders, NodeImport::number_of(value), NodeImport::list_of(spatial)});
 }
 
 }  // namespace detent

@@ -14,6 +14,9 @@ struct ImportedWindow {
   std::vector<int64_t> dilation;
   std::vector<int64_t> before;  // border before each dimension; below 0 what is cut off
   std::vector<int64_t> behind;
+  /// Borders of auto_pad that follow from sizes which are open: with_computed_border adds them, and those
+  /// above are 0.
+  bool computed_border = false;
 
   /// Whether the border is the same on both sides, and cuts nothing off.
   bool is_symmetric() const;
@@ -21,10 +24,13 @@ struct ImportedWindow {
   bool cuts() const;
 };
 
+/// What becomes of borders that follow from open sizes.
+enum class OpenBorders { kRefused, kComputed };
+
 /// As the node's attributes say, auto_pad resolved; `kernel` where they do not give it. Throws Error where a
 /// list has another length than the input has spatial dimensions.
-ImportedWindow imported_window(const NodeImport& node,
-                               const std::optional<std::vector<int64_t>>& kernel = {});
+ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel = {},
+                               OpenBorders borders = OpenBorders::kRefused);
 
 /// Attributes of a convolution's node. A border that differs between the sides is not among them:
 /// with_border.
@@ -38,6 +44,9 @@ NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input);
 
 /// A value with the window's border of this number around it.
 NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, double value);
+
+/// A value with the border that auto_pad gives it, which the network computes of its sizes.
+NodeInput with_computed_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value);
 
 /// A value as the node's window averages it (pooling.cc).
 NodeInput average_pooled(NodeImport& node, NodeInput input);

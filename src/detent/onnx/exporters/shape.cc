@@ -189,13 +189,28 @@ void export_pad(NodeExport& node) {
   node.emit("Pad", {node.input(0), node.list_of(pads)});
 }
 
+/// The borders of all dimensions, from those of some: 0 is put behind these, and taken for the others.
+std::string borders_of_all(NodeExport& node, const std::vector<int64_t>& dims) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  const int64_t count = std::ssize(dims);
+  std::vector<int64_t> places(static_cast<size_t>(2 * rank), 2 * count);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto dim = static_cast<size_t>(node.dimension(dims[static_cast<size_t>(i)]));
+    places[dim] = i;
+    places[dim + static_cast<size_t>(rank)] = i + count;
+  }
+  const std::string with_zero = node.add("Concat", {node.list(1), node.list_of({0})}, {{"axis", 0}});
+  return node.add("Gather", {with_zero, node.list_of(places)}, {{"axis", 0}});
+}
+
 void export_dynamic_pad(NodeExport& node) {
   const std::string& mode = node.choice("mode");
   if (mode == "wrap") node.need_opset(kPadWrapSince, "mode \"wrap\"");
-  if (node.has_input(3)) node.need_opset(kPadAxesSince, "a border of some dimensions");
-  OnnxValues inputs = {node.input(0), node.list(1)};
+  const auto dims = node.has_input(3) ? node.integers(3) : std::nullopt;
+  if (node.has_input(3) && !dims) node.need_opset(kPadAxesSince, "a border of dimensions that are not known");
+  OnnxValues inputs = {node.input(0), dims ? borders_of_all(node, *dims) : node.list(1)};
   if (node.input_count() > 2) inputs.push_back(node.input_as(2, node.type(0).dtype));
-  if (node.has_input(3)) inputs.push_back(node.list(3));
+  if (node.has_input(3) && !dims) inputs.push_back(node.list(3));
   node.emit("Pad", std::move(inputs), {{"mode", mode}});
 }
 
