@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -140,6 +141,22 @@ TEST_F(ImageCalibration, SamplesOfSeveralSizesCalibrateTogether) {
   EXPECT_THAT(log(), HasSubstr("takes float32 [N, 3, 12, 20], the data set has float32 [1, 3, 13, 20]"));
   EXPECT_EQ(run("--shape images=1,4,12,20"), 1);
   EXPECT_THAT(log(), HasSubstr("--shape images: got [1, 4, 12, 20], expected one that fits"));
+}
+
+/// Samples that are folded into the steps of one sequence.
+TEST_F(ImageCalibration, SamplesThatABatchWouldMixRunOneAtATime) {
+  GraphBuilder builder("folded");
+  const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {kBatchName, 6, 8}});
+  const NodeInput y = builder.linear("fc", x, 8, 4);
+  Graph graph = builder.finish(builder.call("cumsum", {y, NodeInput::of_constant(int64_t{0})}));
+  fill_with_waves(graph);
+  write_graph(folder_ / "net.mz", graph);
+  Tensor samples(DType::kFloat32, {10, 6, 8});
+  std::ranges::fill(samples.values<float>(), 1.0F);
+  write_npy(folder_ / "samples.npy", samples);
+  ASSERT_EQ(run_in(folder_, "detent quantize net.mz --calibration samples.npy --project q --overwrite"), 0)
+      << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("it runs one at a time"), HasSubstr("10 samples profiled")));
 }
 
 TEST_F(ImageCalibration, LabelledImagesSayWhatTheyAreUsedFor) {

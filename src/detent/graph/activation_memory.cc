@@ -8,10 +8,15 @@
 namespace detent {
 
 std::optional<int64_t> fixed_samples(const Graph& graph) {
+  bool any_size = false;
+  bool any_batch = false;
   for (const auto& [name, type] : graph.input_types()) {
-    if (!type.shape.empty() && !type.shape.front().is_named()) return type.shape.front().size;
+    if (type.shape.empty()) continue;
+    if (!type.shape.front().is_named()) return type.shape.front().size;
+    any_size = true;
+    any_batch = any_batch || type.shape.front().symbol == kBatchName;
   }
-  return std::nullopt;
+  return any_size && !any_batch ? std::optional<int64_t>(1) : std::nullopt;
 }
 
 int64_t samples_within(const Graph& graph, int64_t bytes) {

@@ -12,7 +12,8 @@ namespace detent {
 /// are fetched.
 constexpr int64_t kActivationBytes = int64_t{24} << 20;
 
-/// How many samples a run takes where the graph's inputs say so, instead of leaving it open.
+/// How many samples a run takes where the graph's inputs say so, instead of leaving it open: one where no
+/// first size is that of a batch.
 std::optional<int64_t> fixed_samples(const Graph& graph);
 
 /// How many samples may run at once where no node's inputs and results together are to take more than

@@ -25,6 +25,9 @@ TEST(ActivationMemory, InputsMayFixTheNumberOfSamples) {
   EXPECT_EQ(fixed_samples(graph), 3);
   EXPECT_EQ(samples_within(graph, 1), 3);
   EXPECT_EQ(fixed_samples(Graph("none")), std::nullopt);
+  EXPECT_EQ(fixed_samples(with_input_types(graph, {{"x", {DType::kFloat32, {kBatchName, 8}}}})),
+            std::nullopt);
+  EXPECT_EQ(fixed_samples(with_input_types(graph, {{"x", {DType::kFloat32, {"steps", 8}}}})), 1);
 }
 
 }  // namespace

@@ -218,7 +218,8 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   if (symbol.empty()) symbol = index == 0 ? kBatchName : fmt::format("{}_{}", input.name(), index);
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
   if (is_new && index == 0 && !first_sizes_.contains(kBatchName)) known->second = kBatchName;
-  const bool is_batch = known->second == kBatchName;
+  // Exporters may name the batch of each input on its own: these have the same sizes.
+  const bool is_batch = index == 0 || known->second == kBatchName;
   first_sizes_.try_emplace(known->second, is_batch ? tried_.first_batch() : tried_.first());
   second_sizes_.try_emplace(known->second, is_batch ? tried_.second_batch() : tried_.second());
   return {known->second, is_batch ? 1 : tried_.first()};
@@ -637,7 +638,8 @@ Graph OnnxImporter::finish() {
     if (open.empty()) fail("{}: {}", file_.path().string(), error.what());
     fail(
         "{0}: {1} (sizes of its inputs are open, {2}, and none that were tried fit: `detent quantize --shape "
-        "NAME=...`, `detent run --shape` and `detent info --shape` take others, and `detent export {0} FIXED.onnx "
+        "NAME=...`, `detent run --shape` and `detent info --shape` take others, and `detent export {0} "
+        "FIXED.onnx "
         "--shape NAME=...` writes a model that has them)",
         file_.path().string(), error.what(), fmt::join(open, ", "));
   }
@@ -647,7 +649,7 @@ Graph OnnxImporter::finish() {
 bool OnnxImporter::outputs_have_batch() const { return outputs_have_batch_; }
 
 bool OnnxImporter::has_open_sizes() const {
-  const auto is_open = [](const auto& size) { return size.first != kBatchName; };
+  const auto is_open = [&](const auto& size) { return size.second != tried_.first_batch(); };
   return std::ranges::any_of(first_sizes_, is_open);
 }
 

@@ -8,6 +8,7 @@
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/network/accuracy_drop.h"
+#include "detent/cli/network/batch_mixing.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
@@ -283,7 +284,8 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const Dataset& test_set = *splits.test;
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
-  Graph graph = load_network(command, training_set.has_labels() ? training_set : test_set);
+  const Graph loaded = load_network(command, training_set.has_labels() ? training_set : test_set);
+  Graph graph = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(graph, {{"training samples", &training_set}, {"test samples", &test_set}},
                                 group);
   const bool is_trained = brings_quantizers(graph);

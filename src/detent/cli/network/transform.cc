@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "detent/cli/results.h"
+#include "detent/cli/network/batch_mixing.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
@@ -41,7 +42,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const Dataset& validation_set = *splits.validation;
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the validation say how many classes there are.
-  Graph graph = load_network(command, training_set.has_labels() ? training_set : validation_set);
+  const Graph loaded = load_network(command, training_set.has_labels() ? training_set : validation_set);
+  Graph graph = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", &training_set}, {"validation samples", &validation_set}}, group);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");

@@ -147,10 +147,13 @@ Graph only(const Node& node, const Shape& input) {
 ChannelMeans quantized_means(const Node& node, size_t index, StagedRun& run, PassContext& context) {
   ChannelMeans means;
   std::unique_ptr<const Program> program;
+  Shape compiled_for;  // the next batch may be of samples of another size
   run.inputs_of(index, [&](const Tensor& input) {
     Shape one_sample = input.shape();
     one_sample[0] = 1;
-    if (program == nullptr) program = context.executor().compile(only(node, one_sample));
+    if (program == nullptr || one_sample != compiled_for)
+      program = context.executor().compile(only(node, one_sample));
+    compiled_for = one_sample;
     means.add(node, program->run(std::span(&input, 1)).front());
   });
   return means;

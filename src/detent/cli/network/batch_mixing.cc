@@ -1,0 +1,78 @@
+#include "detent/cli/network/batch_mixing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/graph/activation_memory.h"
+
+namespace detent {
+namespace {
+
+/// Kernels round differently for batches of different sizes.
+bool are_close(const Tensor& got, const Tensor& wanted) {
+  constexpr double kTolerance = 0.01;
+  const Tensor a = to_float32(got);
+  const Tensor b = to_float32(wanted);
+  double signal = 0;
+  double noise = 0;
+  for (size_t i = 0; i < a.values<float>().size(); ++i) {
+    const auto x = static_cast<double>(a.values<float>()[i]);
+    const auto y = static_cast<double>(b.values<float>()[i]);
+    if (!std::isfinite(x) || !std::isfinite(y)) continue;
+    signal += y * y;
+    noise += (x - y) * (x - y);
+  }
+  return noise <= kTolerance * kTolerance * signal;
+}
+
+/// Whether an output of two samples is those of each, one behind the other. What has another number of rows
+/// (boxes that were found) tells nothing, unless it has no more than one sample gives.
+bool is_of_both(const Tensor& both, const Tensor& one, const Tensor& other) {
+  if (one.rank() == 0 || both.shape() == one.shape()) return both.shape() != one.shape();
+  const int64_t rows = one.dim(0);
+  if (both.rank() == 0 || one.shape() != other.shape() || both.dim(0) != 2 * rows) return true;
+  return are_close(both.rows(0, rows), one) && are_close(both.rows(rows, 2 * rows), other);
+}
+
+bool mixes(const Graph& graph, const Dataset& dataset) {
+  const auto program = FastExecutor().compile(graph);
+  const auto outputs = [&](const std::vector<int64_t>& samples) {
+    return program->run(dataset.batch(samples).inputs);
+  };
+  const std::vector<Tensor> one = outputs({0});
+  const std::vector<Tensor> other = outputs({1});
+  std::vector<Tensor> both;
+  try {
+    both = outputs({0, 1});
+  } catch (const Error&) {
+    return true;
+  }
+  for (size_t i = 0; i < one.size(); ++i)
+    if (!is_of_both(both[i], one[i], other[i])) return true;
+  return false;
+}
+
+}  // namespace
+
+Graph without_batches_that_mix(const Graph& graph, const Dataset& dataset) {
+  const std::vector<int64_t> two = {0, 1};
+  const bool can_tell = dataset.size() > 1 && dataset.same_size_end(two, 0, 2) == 2;
+  if (fixed_samples(graph) || !can_tell || !mixes(graph, dataset)) return graph;
+  spdlog::info("the network gives two samples together other outputs than each alone: it runs one at a time");
+  std::map<std::string, TensorType> types;
+  for (auto [name, type] : graph.input_types()) {
+    for (Dimension& size : type.shape)
+      if (size.symbol == kBatchName) size = Dimension("samples", 1);
+    types.emplace(name, std::move(type));
+  }
+  return with_input_types(graph, types);
+}
+
+}  // namespace detent
