@@ -520,6 +520,21 @@ TEST(OnnxImport, OpenSizesAreThoseThatTheNetworkTakes) {
   }
 }
 
+/// Exporters name the batch of each input on its own, and call other sizes N.
+TEST(OnnxImport, NamesOfOpenSizesDoNotCollide) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2, 3});
+  model.input("y", {-3, -2, 3});
+  for (int i = 0; i < 2; ++i) {
+    auto* shape = model.graph().mutable_input(i)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->mutable_dim(0)->set_dim_param(i == 0 ? "steps" : "steps_of_y");
+    shape->mutable_dim(1)->set_dim_param("N");
+  }
+  model.node("Add", {"x", "y"}, {"z"});
+  model.output("z");
+  EXPECT_EQ(run(model, {counting({5, 2, 3}), counting({5, 2, 3})}).at(0).shape(), (Shape{5, 2, 3}));
+}
+
 TEST(OnnxImport, AllRefusedNodesAreListed) {
   OnnxModelForTest model(17);
   model.input("x", {2, 3});

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -25,6 +26,25 @@ size_t most_inferences(const Graph& graph) {
   return std::clamp<size_t>(kMostNodes / graph.nodes().size(), 40, 400);
 }
 
+bool takes(const Graph& graph, const NamedSizes& sizes) {
+  try {
+    infer_shapes(graph, sizes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Named first sizes of inputs that are usually 1.
+std::set<std::string> batch_names(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& [name, type] : graph.input_types()) {
+    if (!type.shape.empty() && type.shape[0].is_named() && type.shape[0].size == 1)
+      names.insert(type.shape[0].symbol);
+  }
+  return names;
+}
+
 /// Shapes of some values for chosen sizes; those that were asked for are kept.
 class Shapes {
  public:
@@ -36,7 +56,9 @@ class Shapes {
     const auto [known, is_new] = known_.try_emplace(sizes);
     if (!is_new || known_.size() > most_) return known->second;
     try {
-      const ValueTypes types = infer_shapes(graph_, sizes);
+      const auto batch = sizes.find(kBatchName);
+      const ValueTypes types =
+          infer_shapes(graph_, batch == sizes.end() ? sizes : with_batch(graph_, sizes, batch->second));
       std::vector<Shape> shapes;
       for (const NodeInput& value : values_) shapes.push_back(types.at(value_name(value)).shape);
       known->second = std::move(shapes);
@@ -201,26 +223,6 @@ class Formula {
   size_t dim_;
 };
 
-bool takes(const Graph& graph, const NamedSizes& sizes) {
-  try {
-    infer_shapes(graph, sizes);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// With two samples, where the network takes them: of one, sizes of 1 that are the batch's are taken for
-/// those that broadcast.
-NamedSizes usual_of_two(const Graph& graph) {
-  NamedSizes sizes = usual_sizes(graph);
-  const auto batch = sizes.find(kBatchName);
-  if (batch == sizes.end()) return sizes;
-  const int64_t usual = std::exchange(batch->second, std::max<int64_t>(2, batch->second));
-  if (!takes(graph, sizes)) batch->second = usual;
-  return sizes;
-}
-
 }  // namespace
 
 NamedSizes usual_sizes(const Graph& graph) {
@@ -232,13 +234,25 @@ NamedSizes usual_sizes(const Graph& graph) {
   return sizes;
 }
 
+NamedSizes with_batch(const Graph& graph, const NamedSizes& sizes, int64_t batch) {
+  const std::set<std::string> names = batch_names(graph);
+  NamedSizes all = sizes;
+  NamedSizes own = sizes;
+  for (auto& [symbol, size] : all)
+    if (names.contains(symbol)) size = batch;
+  if (const auto found = own.find(kBatchName); found != own.end()) found->second = batch;
+  return all == own || takes(graph, all) ? all : own;
+}
+
 NamedSizes other_sizes(const Graph& graph) {
+  const std::set<std::string> batches = batch_names(graph);
   const NamedSizes usual = usual_sizes(graph);
   constexpr std::pair<int64_t, int64_t> kTried[] = {{3, 2}, {2, 1}, {4, 1}, {5, 4}, {9, 8}, {3, 4}, {1, 2}};
   for (const auto& [times, divided_by] : kTried) {
     NamedSizes sizes = usual;
     for (auto& [symbol, size] : sizes) {
-      if (symbol != kBatchName) size = std::max<int64_t>(1, size * times / divided_by);
+      if (symbol != kBatchName && !batches.contains(symbol))
+        size = std::max<int64_t>(1, size * times / divided_by);
     }
     if (sizes != usual && takes(graph, sizes)) return sizes;
   }
@@ -247,8 +261,14 @@ NamedSizes other_sizes(const Graph& graph) {
 
 std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<const NodeInput> values) {
   Shapes shapes(graph, values);
-  const NamedSizes usual = usual_of_two(graph);
+  // Of two samples, where the network takes them: of one, the batch could not be told from what broadcasts.
+  NamedSizes usual = with_batch(graph, usual_sizes(graph), 2);
+  if (!takes(graph, usual)) usual = usual_sizes(graph);
   const ValueTypes types = infer_shapes(graph, usual);
+  // What is as large as the batch is called so.
+  for (const std::string& name : batch_names(graph))
+    if (name != kBatchName && usual.contains(kBatchName) && usual[name] == usual[kBatchName])
+      usual.erase(name);
   std::vector<std::vector<std::string>> texts;
   for (size_t i = 0; i < values.size(); ++i) {
     std::vector<std::string>& sizes = texts.emplace_back();

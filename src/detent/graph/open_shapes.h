@@ -11,6 +11,10 @@ namespace detent {
 /// The named dimensions of a graph's inputs, each with its usual size.
 NamedSizes usual_sizes(const Graph& graph);
 
+/// The same with batches of so many samples: the first size of every input that is usually 1, where the
+/// network takes that, or that of the samples alone. Exporters may name the batch of each input on its own.
+NamedSizes with_batch(const Graph& graph, const NamedSizes& sizes, int64_t batch);
+
 /// Other sizes, batch apart, that the network takes as well: multiples of the usual ones where it does, else
 /// some near them; the usual ones where it takes none of these.
 NamedSizes other_sizes(const Graph& graph);

@@ -18,13 +18,6 @@ constexpr int64_t kUsualOpset = 17;
 constexpr int64_t kOldestExport = 13;
 constexpr int64_t kNewestExport = 21;
 
-/// These, with another size of the batch where it is open.
-NamedSizes with_batch(NamedSizes sizes, int64_t batch) {
-  const auto found = sizes.find(kBatchName);
-  if (found != sizes.end()) found->second = batch;
-  return sizes;
-}
-
 int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
   if (options.opset) {
     if (*options.opset < kOldestExport || *options.opset > kNewestExport)
@@ -68,8 +61,8 @@ OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
       writer_(graph.name()),
       quantizers_(writer_, options),
       opset_(chosen_opset(graph, options)) {
-  first_.types = infer_shapes(graph, with_batch(usual_sizes(graph), 2));
-  second_.types = infer_shapes(graph, with_batch(other_sizes(graph), 3));
+  first_.types = infer_shapes(graph, with_batch(graph, usual_sizes(graph), 2));
+  second_.types = infer_shapes(graph, with_batch(graph, other_sizes(graph), 3));
 }
 
 void OnnxExporter::write(const std::filesystem::path& path) {

@@ -217,7 +217,11 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   std::string symbol = dim.dim_param();
   if (symbol.empty()) symbol = index == 0 ? kBatchName : fmt::format("{}_{}", input.name(), index);
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
-  if (is_new && index == 0 && !first_sizes_.contains(kBatchName)) known->second = kBatchName;
+  if (is_new && batch_symbol_ == symbol) {
+    known->second = kBatchName;
+  } else if (is_new && batch_symbol_ && known->second == kBatchName) {
+    known->second = fmt::format("{}_", kBatchName);  // the model's own name of another size
+  }
   // Exporters may name the batch of each input on its own: these have the same sizes.
   const bool is_batch = index == 0 || known->second == kBatchName;
   first_sizes_.try_emplace(known->second, is_batch ? tried_.first_batch() : tried_.first());
@@ -290,7 +294,18 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
             .narrow_type = find_narrow_type(input.type().tensor_type().elem_type())});
 }
 
+void OnnxImporter::find_batch_symbol(const onnx::GraphProto& graph, const ImportScope& scope) {
+  if (frees_batch_) batch_symbol_ = "";  // no name
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    const auto& shape = input.type().tensor_type().shape();
+    const bool is_given = scope.values.contains(input.name());
+    if (batch_symbol_ || is_given || shape.dim_size() == 0 || shape.dim(0).dim_value() > 0) continue;
+    batch_symbol_ = shape.dim(0).dim_param().empty() ? kBatchName : shape.dim(0).dim_param();
+  }
+}
+
 void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
+  find_batch_symbol(graph, scope);
   // A size that one input's shape gives holds for all that have a dimension of that name.
   for (const onnx::ValueInfoProto& input : graph.input())
     if (options_.shapes.contains(kept_name(input.name()))) static_cast<void>(input_type(input));

@@ -95,6 +95,8 @@ class OnnxImporter {
   void add_inputs(const onnx::GraphProto& graph, ImportScope& scope);
   void add_input(const onnx::ValueInfoProto& input, ImportScope& scope);
   TensorType input_type(const onnx::ValueInfoProto& input);
+  /// The name that the model gives the first size of the first input that leaves it open.
+  void find_batch_symbol(const onnx::GraphProto& graph, const ImportScope& scope);
   Dimension named_dimension(const onnx::ValueInfoProto& input, int index);
   void count_readers(const onnx::GraphProto& graph);
   /// Throws Error with all nodes that are refused, but for those that need what these would give.
@@ -176,6 +178,7 @@ class OnnxImporter {
   std::set<std::string, std::less<>> names_;
   std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
   std::map<std::string, std::string> symbols_;        // of the model's open dimensions
+  std::optional<std::string> batch_symbol_;
   NamedSizes given_sizes_;           // of the open dimensions that a shape gives, by their names here
   std::set<std::string> roundings_;  // nodes that only round
   std::map<const Parameter*, std::pair<ParameterRef, QuantSpec>> rounded_parameters_;
