@@ -402,6 +402,7 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (converter == nullptr) fail("the operator is not supported");
   if (opset(node.domain()) == 0 && (node.domain().empty() || node.domain() == "ai.onnx"))
     fail("no opset import: the version of the operator is not given");
+  if (is_channels_last(node.domain())) return convert_channels_last(node, scope);
   if (convert_as_values(node, scope)) return;
   expect_known_types(node, scope);
   NodeImport import(*this, node, opset(node.domain()));
@@ -630,6 +631,12 @@ void OnnxImporter::remove_dead_nodes() {
       [&](const Node& node) { return role_of(node) != OperatorRole::kInput && !live.contains(node.name); });
 }
 
+bool OnnxImporter::is_of_qonnx() const {
+  return std::ranges::any_of(file_.model().opset_import(), [](const auto& import) {
+    return is_qonnx(import.domain()) || is_channels_last(import.domain());
+  });
+}
+
 Graph OnnxImporter::finish() {
   try {
     remove_dead_nodes();
@@ -642,7 +649,7 @@ Graph OnnxImporter::finish() {
     if (!roundings_.empty()) round_where_computed(graph_);
     const bool is_quantized =
         std::ranges::any_of(graph_.nodes(), [](const Node& node) { return !node.quantization.empty(); });
-    const bool has_codes = is_quantized && file_.opset("qonnx.custom_op.general") == 0 && sums_fit(graph_);
+    const bool has_codes = is_quantized && !is_of_qonnx() && sums_fit(graph_);
     if (has_codes) graph_.set_requantization(Requantization::kFloat);
     verify(graph_);
   } catch (const Error& error) {

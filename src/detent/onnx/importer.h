@@ -106,6 +106,10 @@ class OnnxImporter {
   /// The same with what codes stand for in place of a first input of codes, whose results are codes again.
   /// False where the node's first input is something else, or it does more than move it.
   bool convert_as_values(const onnx::NodeProto& node, ImportScope& scope);
+  /// An operator of ONNX whose inputs and results have their channels last.
+  void convert_channels_last(const onnx::NodeProto& node, ImportScope& scope);
+  /// Whether the model has operators of QONNX, which say nothing of integers.
+  bool is_of_qonnx() const;
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
   void convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);

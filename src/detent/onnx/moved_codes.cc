@@ -32,6 +32,7 @@ bool gives_codes(const Node& node) {
 }  // namespace
 
 bool moves_first_input(const onnx::NodeProto& node) {
+  if (node.domain() == "com.microsoft" && node.op_type() == "NhwcMaxPool") return true;
   if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
   if (node.op_type() == "MaxPool" && node.output_size() > 1) return false;  // places too
   return is_nearest_resize(node) || std::ranges::find(kMoving, node.op_type()) != std::end(kMoving);

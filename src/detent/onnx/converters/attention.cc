@@ -4,6 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/heads.h"
 
 namespace detent {
 namespace {
@@ -12,22 +13,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum AttentionInput : size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kValidKeys };
 enum AttentionOutput : size_t { kResult, kPresentKey, kPresentValue, kScores };
-
-// Dimensions of queries, keys and values once they are [batch, heads, sequence, head size].
-constexpr int64_t kHeadAxis = 1;
-constexpr int64_t kSequenceAxis = 2;
-
-/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
-NodeInput split_heads(NodeImport& node, NodeInput x, int64_t heads) {
-  const NodeInput parts = node.add("dynamic_reshape", {std::move(x), NodeImport::list_of({0, 0, heads, -1})});
-  return node.add("permute", {parts}, {{"dims", Value(std::vector<int64_t>{0, 2, 1, 3})}});
-}
-
-NodeInput join_heads(NodeImport& node, NodeInput x) {
-  const NodeInput parts =
-      node.add("permute", {std::move(x)}, {{"dims", Value(std::vector<int64_t>{0, 2, 1, 3})}});
-  return node.add("dynamic_reshape", {parts, NodeImport::list_of({0, 0, -1})});
-}
 
 /// The attention of one node: what its inputs are, once they have heads.
 struct Heads {
@@ -39,22 +24,9 @@ struct Heads {
   int64_t size = 0;
 };
 
-int64_t known_size(const NodeImport& node, size_t input, int64_t dim) {
-  const auto size = node.size(input, dim);
-  if (!size) node.refuse(fmt::format("an open size of dimension {} of input {}", dim, input));
-  return *size;
-}
-
 NodeInput with_past(NodeImport& node, NodeInput now, size_t past) {
   return node.has_input(past) ? node.add("cat", {node.input(past), std::move(now)}, {{"dim", kSequenceAxis}})
                               : now;
-}
-
-void expect_heads(const Heads& heads) {
-  constexpr int64_t kMost = 1 << 16;
-  if (heads.count < 1 || heads.of_keys < 1 || heads.count > kMost || heads.count % heads.of_keys != 0)
-    fail("{} heads of queries and {} of keys, expected a multiple, of at most {}", heads.count, heads.of_keys,
-         kMost);
 }
 
 Heads heads_of(NodeImport& node) {
@@ -70,24 +42,16 @@ Heads heads_of(NodeImport& node) {
   } else {
     heads.count = node.integer("q_num_heads", 0);
     heads.of_keys = node.integer("kv_num_heads", 0);
-    expect_heads(heads);
+    expect_heads(heads.count, heads.of_keys);
     heads.size = known_size(node, kQuery, 2) / heads.count;
     heads.query = split_heads(node, node.input(kQuery), heads.count);
     heads.key = split_heads(node, node.input(kKey), heads.of_keys);
     heads.value = split_heads(node, node.input(kValue), heads.of_keys);
   }
-  expect_heads(heads);
+  expect_heads(heads.count, heads.of_keys);
   heads.key = with_past(node, heads.key, kPastKey);
   heads.value = with_past(node, heads.value, kPastValue);
   return heads;
-}
-
-/// Each head of keys or values as often as there are heads of queries for it.
-NodeInput repeated(NodeImport& node, const NodeInput& x, const Heads& heads) {
-  if (heads.count == heads.of_keys) return x;
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < heads.count; ++i) places.push_back(i * heads.of_keys / heads.count);
-  return node.add("gather", {x, NodeImport::list_of(places)}, {{"dim", kHeadAxis}});
 }
 
 /// Whether a query attends a key by their positions and the mask: conditions that all have to hold.
@@ -104,11 +68,6 @@ class Visibility {
   NodeImport& node_;
   NodeInput all_ = NodeInput::absent();
 };
-
-/// Places along the sequence of queries or keys.
-NodeInput places_of(NodeImport& node, const NodeInput& x) {
-  return node.integers_below(node.size_of(x, kSequenceAxis));
-}
 
 /// The numbers of keys that are valid, one a sample, as [batch, 1, 1, 1].
 NodeInput valid_keys(NodeImport& node) {
@@ -180,17 +139,11 @@ using Steps = std::array<NodeInput, 4>;
 
 Steps scores_of(NodeImport& node, const Heads& heads) {
   const double otherwise = 1 / std::sqrt(static_cast<double>(heads.size));
-  const NodeInput scale = NodeImport::number_of(node.number("scale", otherwise));
-  const NodeInput query = node.add("mul", {heads.query, scale});
-  const NodeInput key =
-      node.add("transpose", {repeated(node, heads.key, heads)}, {{"dim0", -2}, {"dim1", -1}});
+  const NodeInput key = repeated_heads(node, heads.key, heads.count, heads.of_keys);
   Steps steps;
-  steps[0] = node.add("matmul", {query, key});
-  steps[1] = steps[0];
-  if (const double cap = node.number("softcap", 0); cap > 0) {
-    const NodeInput part = node.add("tanh", {node.add("div", {steps[0], NodeImport::number_of(cap)})});
-    steps[1] = node.add("mul", {part, NodeImport::number_of(cap)});
-  }
+  steps[0] = scaled_scores(node, heads.query, key, node.number("scale", otherwise));
+  const double cap = node.number("softcap", 0);
+  steps[1] = cap > 0 ? soft_capped(node, steps[0], cap) : steps[0];
   const NodeInput bias = bias_of(node, heads);
   steps[2] = bias.is_absent() ? steps[1] : node.add("add", {steps[1], bias});
   steps[3] = node.add("softmax", {steps[2]}, {{"dim", -1}});
@@ -203,7 +156,8 @@ void convert_attention(NodeImport& node) {
   const Heads heads = heads_of(node);
   static_cast<void>(node.integer("softmax_precision", 0));  // all floats are float32 here
   const Steps steps = scores_of(node, heads);
-  NodeInput result = node.add("matmul", {steps[3], repeated(node, heads.value, heads)});
+  NodeInput result =
+      node.add("matmul", {steps[3], repeated_heads(node, heads.value, heads.count, heads.of_keys)});
   if (node.rank(kQuery) == 3) result = join_heads(node, result);
   node.set_output(kResult, result);
   if (node.wants(kPresentKey)) node.set_output(kPresentKey, heads.key);
@@ -211,12 +165,6 @@ void convert_attention(NodeImport& node) {
   const int64_t mode = node.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) fail("qk_matmul_output_mode is {}, expected 0 to 3", mode);
   if (node.wants(kScores)) node.set_output(kScores, steps[static_cast<size_t>(mode)]);
-}
-
-/// Part of the last dimension.
-NodeInput sliced(NodeImport& node, const NodeInput& x, int64_t begin, int64_t end, int64_t step = 1) {
-  return node.add("dynamic_slice", {x, NodeImport::list_of({begin}), NodeImport::list_of({end}),
-                                    NodeImport::list_of({-1}), NodeImport::list_of({step})});
 }
 
 /// Cosines or sines for [batch, heads, sequence, half of what turns].
@@ -236,29 +184,9 @@ void convert_rotary_embedding(NodeImport& node) {
   const NodeInput x = has_heads ? node.input(0) : split_heads(node, node.input(0), count);
   const int64_t size = has_heads ? known_size(node, 0, 3) : known_size(node, 0, 2) / count;
   const int64_t given = node.integer("rotary_embedding_dim", 0);
-  const int64_t turned = given == 0 ? size : given;
-  if (turned % 2 != 0 || turned > size || turned < 2)
-    fail("{} elements of a head of {} turn, expected an even number", turned, size);
-  const bool neighbours = node.integer("interleaved", 0) != 0;
-  const NodeInput a = neighbours ? sliced(node, x, 0, turned, 2) : sliced(node, x, 0, turned / 2);
-  const NodeInput b = neighbours ? sliced(node, x, 1, turned, 2) : sliced(node, x, turned / 2, turned);
-  const NodeInput cosine = angles(node, 1);
-  const NodeInput sine = angles(node, 2);
-  const auto times = [&](const NodeInput& factor, const NodeInput& part) {
-    return node.add("mul", {factor, part});
-  };
-  NodeInput first = node.add("sub", {times(cosine, a), times(sine, b)});
-  NodeInput second = node.add("add", {times(sine, a), times(cosine, b)});
-  NodeInput result;
-  if (neighbours) {
-    first = node.add("unsqueeze", {first, NodeImport::list_of({-1})});
-    second = node.add("unsqueeze", {second, NodeImport::list_of({-1})});
-    const NodeInput pairs = node.add("cat", {first, second}, {{"dim", -1}});
-    result = node.add("flatten", {pairs}, {{"start_dim", -2}, {"end_dim", -1}});
-  } else {
-    result = node.add("cat", {first, second}, {{"dim", -1}});
-  }
-  if (turned < size) result = node.add("cat", {result, sliced(node, x, turned, size)}, {{"dim", -1}});
+  const Turning turning = {turned_count(given, size), node.integer("interleaved", 0) != 0, angles(node, 1),
+                           angles(node, 2)};
+  const NodeInput result = turned(node, x, size, turning);
   node.set_output(0, has_heads ? result : join_heads(node, result));
 }
 

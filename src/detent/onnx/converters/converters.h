@@ -14,14 +14,21 @@ using OnnxConverter = void (*)(NodeImport&);
 
 /// nullptr when the operator of that domain ("" is ai.onnx) is not supported.
 OnnxConverter find_onnx_converter(std::string_view domain, std::string_view op);
+/// Whether it is one of the names that the domain of QONNX has in files.
+bool is_qonnx(std::string_view domain);
+/// Whether it is that of operators of QONNX which are those of ONNX, but with the channels last.
+bool is_channels_last(std::string_view domain);
 /// Names of all supported operators of the domain, sorted.
 std::vector<std::string_view> onnx_operators(std::string_view domain = "");
 
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;
 OnnxConverterList layer_converters();
+OnnxConverterList fused_layer_converters();  // of com.microsoft
 OnnxConverterList normalization_converters();
+OnnxConverterList layer_norm_converters();  // of several domains
 OnnxConverterList pooling_converters();
+OnnxConverterList channels_last_pooling_converters();  // of com.microsoft and QONNX
 OnnxConverterList elementwise_converters();
 OnnxConverterList cast_converters();
 OnnxConverterList integer_converters();
@@ -38,6 +45,11 @@ OnnxConverterList sequence_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();
-OnnxConverterList rounding_converters();  // of qonnx.custom_op.general
+OnnxConverterList microsoft_attention_converters();
+OnnxConverterList grouped_attention_converters();
+OnnxConverterList microsoft_normalization_converters();
+OnnxConverterList block_weight_converters();
+OnnxConverterList rounding_converters();  // of QONNX
+OnnxConverterList qonnx_converters();
 
 }  // namespace detent

@@ -30,7 +30,7 @@ NodeImport::Parameters weight_and_bias(NodeImport& node, bool has_bias) {
   return parameters;
 }
 
-void convert_conv(NodeImport& node) {
+NodeInput convolved(NodeImport& node) {
   const Shape weight = node.shape(1);
   const ImportedWindow window = imported_window(node, spatial(weight), OpenBorders::kComputed);
   if (window.kernel != spatial(weight))
@@ -41,14 +41,15 @@ void convert_conv(NodeImport& node) {
   Table attributes = convolution_attributes(node, window);
   const size_t dims = window.kernel.size();
   if (dims <= 3 && has_constant_weights(node)) {
-    node.set_output(0, node.add(fmt::format("conv{}d", dims), {input}, std::move(attributes),
-                                weight_and_bias(node, node.has_input(2))));
-    return;
+    return node.add(fmt::format("conv{}d", dims), {input}, std::move(attributes),
+                    weight_and_bias(node, node.has_input(2)));
   }
   std::vector<NodeInput> inputs = {input, node.input(1)};
   if (node.has_input(2)) inputs.push_back(node.input(2));
-  node.set_output(0, node.add("convolution", std::move(inputs), std::move(attributes)));
+  return node.add("convolution", std::move(inputs), std::move(attributes));
 }
+
+void convert_conv(NodeImport& node) { node.set_output(0, convolved(node)); }
 
 /// The border that is cut from each side of the result, and what is added behind it.
 struct TransposedBorder {
@@ -220,7 +221,7 @@ NodeInput gemm_product(NodeImport& node, float alpha, float beta, bool& added) {
 }
 
 /// alpha A B + beta C
-void convert_gemm(NodeImport& node) {
+NodeInput matrix_sum(NodeImport& node) {
   const auto alpha = static_cast<float>(node.number("alpha", 1.0));
   const auto beta = static_cast<float>(node.number("beta", 1.0));
   if (node.rank(0) < 2 || node.rank(1) < 2)
@@ -232,6 +233,94 @@ void convert_gemm(NodeImport& node) {
     if (beta != 1) addend = node.add("mul", {addend, NodeImport::number_of(static_cast<double>(beta))});
     result = node.add("add", {result, addend});
   }
+  return result;
+}
+
+void convert_gemm(NodeImport& node) { node.set_output(0, matrix_sum(node)); }
+
+/// The function that ONNX Runtime's optimizer has put behind a layer, with its numbers where it has any.
+NodeInput activated(NodeImport& node, NodeInput x, const std::string& function,
+                    const std::vector<double>& numbers) {
+  const auto number = [&](size_t index, float otherwise) {
+    return index < numbers.size() ? numbers[index] : static_cast<double>(otherwise);
+  };
+  if (function.empty()) return x;
+  if (function == "Relu") return node.add("relu", {std::move(x)});
+  if (function == "Tanh") return node.add("tanh", {std::move(x)});
+  if (function == "Sigmoid") return node.add("sigmoid", {std::move(x)});
+  if (function == "HardSwish" && numbers.empty()) return node.add("hardswish", {std::move(x)});
+  if (function == "Softplus") return node.add("softplus", {std::move(x)});
+  if (function == "Softsign") return node.add("softsign", {std::move(x)});
+  if (function == "LeakyRelu")
+    return node.add("leaky_relu", {std::move(x)}, {{"negative_slope", number(0, 0.01F)}});
+  if (function == "Elu") return node.add("elu", {std::move(x)}, {{"alpha", number(0, 1)}});
+  if (function == "ThresholdedRelu")
+    return node.add("thresholded_relu", {std::move(x)}, {{"alpha", number(0, 1)}});
+  if (function == "HardSigmoid")
+    return node.add("hardsigmoid", {std::move(x)}, {{"alpha", number(0, 0.2F)}, {"beta", number(1, 0.5F)}});
+  if (function == "Clip" && numbers.size() == 2)
+    return node.add("clamp",
+                    {std::move(x), NodeImport::number_of(numbers[0]), NodeImport::number_of(numbers[1])});
+  node.refuse(fmt::format("the activation \"{}\" with {} numbers", function, numbers.size()));
+}
+
+/// A convolution, what is added to it, and a function of the sum.
+void convert_fused_conv(NodeImport& node) {
+  NodeInput result = convolved(node);
+  if (node.has_input(3)) result = node.add("add", {result, node.input(3)});
+  node.set_output(
+      0, activated(node, std::move(result), node.text("activation", ""), node.numbers("activation_params")));
+}
+
+void convert_fused_gemm(NodeImport& node) {
+  const std::string function = node.text("activation", "");
+  std::vector<double> numbers;
+  for (const char* name : {"activation_alpha", "activation_beta"})
+    if (node.has_attribute(name)) numbers.push_back(node.number(name, 0));
+  node.set_output(0, activated(node, matrix_sum(node), function, numbers));
+}
+
+/// With the first dimension as the last but one.
+NodeInput with_first_behind(NodeImport& node, NodeInput x, size_t rank) {
+  std::vector<int64_t> dims;
+  for (size_t d = 1; d + 1 < rank; ++d) dims.push_back(static_cast<int64_t>(d));
+  dims.push_back(0);
+  dims.push_back(static_cast<int64_t>(rank) - 1);
+  return node.add("permute", {std::move(x)}, {{"dims", Value(dims)}});
+}
+
+struct TransposedFactor {
+  bool batch;
+  bool matrix;
+};
+
+NodeInput transposed_factor(NodeImport& node, size_t index, const TransposedFactor& transposed) {
+  NodeInput factor = node.input(index);
+  const size_t rank = node.rank(index);
+  if (rank < 2 && (transposed.batch || transposed.matrix)) fail("a vector that is transposed");
+  if (transposed.batch && rank > 2) factor = with_first_behind(node, std::move(factor), rank);
+  return transposed.matrix ? node.add("transpose", {std::move(factor)}, {{"dim0", -2}, {"dim1", -1}})
+                           : factor;
+}
+
+/// alpha op(A) op(B), where op transposes: a linear layer where B is a constant matrix.
+void convert_fused_matmul(NodeImport& node) {
+  const auto alpha = static_cast<float>(node.number("alpha", 1));
+  const TransposedFactor of_a = {node.integer("transBatchA", 0) != 0, node.integer("transA", 0) != 0};
+  const TransposedFactor of_b = {node.integer("transBatchB", 0) != 0, node.integer("transB", 0) != 0};
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (node.rank(i) < 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
+  const NodeInput a = transposed_factor(node, 0, of_a);
+  const Tensor* const weight = node.constant(1);
+  if (weight != nullptr && is_float_tensor(*weight) && weight->rank() == 2 && node.constant(0) == nullptr) {
+    const ParameterRef parameter =
+        alpha != 1 ? NodeImport::parameter(of_b.matrix ? scaled(*weight, alpha) : transposed(*weight, alpha))
+        : of_b.matrix ? node.parameter(1)
+                      : node.transposed_parameter(1);
+    return node.set_output(0, node.add("linear", {a}, {}, {{"weight", parameter}}));
+  }
+  NodeInput result = node.add("matmul", {a, transposed_factor(node, 1, of_b)});
+  if (alpha != 1) result = node.add("mul", {result, NodeImport::number_of(static_cast<double>(alpha))});
   node.set_output(0, result);
 }
 
@@ -368,6 +457,13 @@ void convert_einsum(NodeImport& node) {
 }
 
 }  // namespace
+
+OnnxConverterList fused_layer_converters() {
+  return {{"FusedConv", convert_fused_conv},
+          {"FusedGemm", convert_fused_gemm},
+          {"FusedMatMul", convert_fused_matmul},
+          {"TransposeMatMul", convert_fused_matmul}};
+}
 
 OnnxConverterList layer_converters() {
   return {{"Conv", convert_conv},

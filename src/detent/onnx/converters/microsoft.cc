@@ -128,23 +128,6 @@ void convert_gelu_variant(NodeImport& node) {
   node.set_output(0, node.add("gelu", {x}, {{"approximate", kTanh ? "tanh" : "none"}}));
 }
 
-/// alpha op(A) op(B), where op transposes the last two dimensions.
-void convert_fused_matmul(NodeImport& node) {
-  if (node.integer("transBatchA", 0) != 0 || node.integer("transBatchB", 0) != 0)
-    node.refuse("a transposed batch dimension");
-  std::vector<NodeInput> factors;
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (node.rank(i) < 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
-    NodeInput factor = node.input(i);
-    if (node.integer(i == 0 ? "transA" : "transB", 0) != 0) factor = transposed_input(node, factor);
-    factors.push_back(factor);
-  }
-  NodeInput result = node.add("matmul", std::move(factors));
-  if (const double alpha = node.number("alpha", 1); alpha != 1)
-    result = node.add("mul", {result, NodeImport::number_of(alpha)});
-  node.set_output(0, result);
-}
-
 }  // namespace
 
 OnnxConverterList microsoft_converters() {
@@ -162,8 +145,7 @@ OnnxConverterList microsoft_converters() {
           {"Gelu", convert_gelu_variant<false>},
           {"BiasGelu", convert_gelu_variant<false>},
           {"FastGelu", convert_gelu_variant<true>},
-          {"QuickGelu", convert_quick_gelu},
-          {"FusedMatMul", convert_fused_matmul}};
+          {"QuickGelu", convert_quick_gelu}};
 }
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/normalization.h"
 
 namespace detent {
 namespace {
@@ -23,31 +24,12 @@ NodeInput along_channels(NodeImport& node, size_t input) {
                       : node.add("unsqueeze", {node.input(input), NodeImport::list_of(dims)});
 }
 
-NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims) {
-  return node.add("mean", {std::move(x), NodeImport::list_of(dims)}, {{"keepdim", true}});
-}
-
-/// (x - mean) / sqrt(variance + epsilon), and what it took.
-struct Standardized {
-  NodeInput value;
-  NodeInput mean;
-  NodeInput deviation;
-};
-
 Standardized standardized(NodeImport& node, const NodeInput& x, NodeInput mean, NodeInput variance,
                           double epsilon) {
   const NodeInput centred = node.add("sub", {x, mean});
   const NodeInput shifted = node.add("add", {std::move(variance), NodeImport::number_of(epsilon)});
   const NodeInput deviation = node.add("sqrt", {shifted});
   return {node.add("div", {centred, deviation}), std::move(mean), deviation};
-}
-
-Standardized standardized_over(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
-                               double epsilon) {
-  const NodeInput mean = reduced_mean(node, x, dims);
-  const NodeInput centred = node.add("sub", {x, mean});
-  const NodeInput variance = reduced_mean(node, node.add("mul", {centred, centred}), dims);
-  return standardized(node, x, mean, variance, epsilon);
 }
 
 /// With the statistics of the batch itself, and what becomes of those that are kept.
@@ -222,10 +204,8 @@ void convert_rms_norm(NodeImport& node) {
   }
   std::vector<int64_t> dims(static_cast<size_t>(rank - axis));
   std::iota(dims.begin(), dims.end(), axis);
-  const NodeInput x = node.input(0);
-  const NodeInput squares = reduced_mean(node, node.add("mul", {x, x}), dims);
-  const NodeInput root = node.add("sqrt", {node.add("add", {squares, NodeImport::number_of(epsilon)})});
-  node.set_output(0, node.add("mul", {node.add("div", {x, root}), node.input(1)}));
+  const NodeInput x = over_root_mean_square(node, node.input(0), dims, epsilon);
+  node.set_output(0, node.add("mul", {x, node.input(1)}));
 }
 
 /// x / (bias + alpha mean)^beta, where the mean is of the squares of so many channels around each, beyond
@@ -270,11 +250,34 @@ void convert_mean_variance(NodeImport& node) {
 
 }  // namespace
 
+NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims) {
+  return node.add("mean", {std::move(x), NodeImport::list_of(dims)}, {{"keepdim", true}});
+}
+
+Standardized standardized_over(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
+                               double epsilon) {
+  const NodeInput mean = reduced_mean(node, x, dims);
+  const NodeInput centred = node.add("sub", {x, mean});
+  const NodeInput variance = reduced_mean(node, node.add("mul", {centred, centred}), dims);
+  return standardized(node, x, mean, variance, epsilon);
+}
+
+NodeInput over_root_mean_square(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
+                                double epsilon) {
+  const NodeInput squares = reduced_mean(node, node.add("mul", {x, x}), dims);
+  const NodeInput root = node.add("sqrt", {node.add("add", {squares, NodeImport::number_of(epsilon)})});
+  return node.add("div", {x, root});
+}
+
+OnnxConverterList layer_norm_converters() {
+  return {{"LayerNormalization", convert_layer_norm}, {"SimplifiedLayerNormalization", convert_rms_norm}};
+}
+
 OnnxConverterList normalization_converters() {
-  return {{"BatchNormalization", convert_batch_norm}, {"InstanceNormalization", convert_instance_norm},
-          {"LayerNormalization", convert_layer_norm}, {"GroupNormalization", convert_group_norm},
-          {"RMSNormalization", convert_rms_norm},     {"MeanVarianceNormalization", convert_mean_variance},
-          {"LRN", convert_local_response_norm}};
+  return {
+      {"BatchNormalization", convert_batch_norm},           {"InstanceNormalization", convert_instance_norm},
+      {"GroupNormalization", convert_group_norm},           {"RMSNormalization", convert_rms_norm},
+      {"MeanVarianceNormalization", convert_mean_variance}, {"LRN", convert_local_response_norm}};
 }
 
 }  // namespace detent

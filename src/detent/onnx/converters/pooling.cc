@@ -82,6 +82,25 @@ void convert_max_pool(NodeImport& node) {
   node.set_output(0, as_dtype_of(node, x, 0));
 }
 
+/// With the channels last.
+void convert_channels_last_max_pool(NodeImport& node) {
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  if (automatic != "NOTSET" && automatic != "VALID") node.refuse("auto_pad " + automatic);
+  ImportedWindow window = imported_window(node);
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  std::vector<int64_t> first = {0, rank - 1};
+  std::vector<int64_t> last = {0};
+  for (int64_t d = 1; d + 1 < rank; ++d) {
+    first.push_back(d);
+    last.push_back(d + 1);
+  }
+  last.push_back(1);
+  const NodeInput x = node.add("permute", {as_float(node, node.input(0))}, {{"dims", Value(first)}});
+  Table attributes = bordered_attributes(node, window);
+  const NodeInput pooled = node.add("max_pool_with_places", {x}, std::move(attributes));
+  node.set_output(0, as_dtype_of(node, node.add("permute", {pooled}, {{"dims", Value(last)}}), 0));
+}
+
 void convert_lp_pool(NodeImport& node) {
   ImportedWindow window = imported_window(node);
   const NodeInput x = cut(node, window, node.input(0));
@@ -120,6 +139,10 @@ NodeInput average_pooled(NodeImport& node, NodeInput input) {
   }
   return node.add(of_dims("avg_pool", window), {with_border(node, window, std::move(input), 0)},
                   attributes_of(node, window, no_border(window)));
+}
+
+OnnxConverterList channels_last_pooling_converters() {
+  return {{"NhwcMaxPool", convert_channels_last_max_pool}, {"MaxPoolNHWC", convert_channels_last_max_pool}};
 }
 
 OnnxConverterList pooling_converters() {

@@ -431,9 +431,15 @@ RoundedConstant rounded_codes(const Tensor& codes, const Codes& parameters, int6
 
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block) {
+  return rounded_constant(codes, std::move(scale), std::move(zero_point),
+                          {axis, block, range_of(codes.dtype())});
+}
+
+RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
+                                 std::vector<double> zero_point, const CodeBlocks& blocks) {
   Codes parameters{.scale = std::move(scale), .zero_point = std::move(zero_point)};
-  std::tie(parameters.low, parameters.high) = range_of(codes.dtype());
-  return rounded_codes(codes, parameters, axis, block);
+  std::tie(parameters.low, parameters.high) = blocks.range;
+  return rounded_codes(codes, parameters, blocks.axis, blocks.block);
 }
 
 std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
@@ -518,7 +524,10 @@ bool became_rounding(NodeImport& node) {
 }
 
 OnnxConverterList rounding_converters() {
-  return {{"Quant", convert_quant}, {"BipolarQuant", convert_bipolar_quant}, {"Trunc", convert_trunc}};
+  return {{"Quant", convert_quant},
+          {"IntQuant", convert_quant},
+          {"BipolarQuant", convert_bipolar_quant},
+          {"Trunc", convert_trunc}};
 }
 
 }  // namespace detent

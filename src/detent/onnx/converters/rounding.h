@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "detent/onnx/node_import.h"
@@ -28,6 +29,14 @@ std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const Qu
                                                 int64_t axis, int64_t block = 0);
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block = 0);
+/// How codes of few bits have their scales, and the ends of the codes.
+struct CodeBlocks {
+  int64_t axis;
+  int64_t block;
+  std::pair<double, double> range;
+};
+RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
+                                 std::vector<double> zero_point, const CodeBlocks& blocks);
 /// What a node that rounds makes of a tensor of the graph's own; nothing for other nodes.
 std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node);
 /// The codes of a QuantizeLinear's input, perhaps of few bits of the type; nothing where that is not

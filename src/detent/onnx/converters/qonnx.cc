@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/formats/elements/minifloat.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/rounding.h"
+
+namespace detent {
+namespace {
+
+// Operators of QONNX beside those that round to integers (rounding.cc):
+// https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops
+
+/// What FloatQuant rounds to: exponent and mantissa widths, the exponent's bias, and the largest value.
+struct FloatGrid {
+  int exponent_bits = 0;
+  int mantissa_bits = 0;
+  int bias = 0;
+  double largest = 0;  // of all codes
+  double limit = 0;    // that the node gives
+};
+
+int whole_number(const NodeImport& node, size_t input, const char* what, int least, int most) {
+  static_cast<void>(node.expect_constant(input, what));
+  const std::optional<double> number = node.number(input);
+  if (!number || *number != std::floor(*number) || *number < least || *number > most)
+    node.refuse(fmt::format("input {}, {}, that is no whole number from {} to {}", input, what, least, most));
+  return static_cast<int>(*number);
+}
+
+FloatGrid float_grid(const NodeImport& node) {
+  constexpr int kMostMantissa = 22;
+  constexpr size_t kLimit = 5;
+  FloatGrid grid;
+  grid.exponent_bits = whole_number(node, 2, "the exponent's width", 1, 8);
+  grid.mantissa_bits = whole_number(node, 3, "the mantissa's width", 0, kMostMantissa);
+  grid.bias =
+      whole_number(node, 4, "the exponent's bias", (1 << grid.exponent_bits) - 128, 150 - grid.mantissa_bits);
+  const int top = (1 << grid.exponent_bits) - 1 - grid.bias;
+  grid.largest = std::ldexp(2 - std::ldexp(1, -grid.mantissa_bits), top);
+  grid.limit = grid.largest;
+  if (!node.has_input(kLimit)) return grid;
+  static_cast<void>(node.expect_constant(kLimit, "the largest value"));
+  const std::optional<double> limit = node.number(kLimit);
+  if (!limit || !(*limit > 0)) node.refuse("a largest value that is no positive number");
+  grid.limit = std::min(grid.largest, *limit);
+  return grid;
+}
+
+void refuse_other_floats(const NodeImport& node) {
+  std::string mode = node.text("rounding_mode", "ROUND");
+  std::ranges::transform(mode, mode.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (mode != "ROUND" && mode != "HALF_EVEN") node.refuse("rounding_mode " + mode);
+  if (node.integer("saturation", 1) == 0) node.refuse("saturation 0");
+  if (node.integer("has_subnormal", 1) == 0) node.refuse("has_subnormal 0");
+  static_cast<void>(node.integer("has_inf", 0));  // with saturation they only lower the largest value,
+  static_cast<void>(node.integer("has_nan", 0));  // which the node gives
+}
+
+/// A standard format where it has just these values; else one that uses all codes, and nothing where the
+/// largest value leaves some out.
+std::optional<QuantSpec> format_of(const FloatGrid& grid) {
+  for (const MinifloatStandard& standard : kMinifloatStandards) {
+    if (standard.exponent_bits == grid.exponent_bits && standard.mantissa_bits == grid.mantissa_bits &&
+        standard.bias == grid.bias && static_cast<double>(standard.grid().largest) == grid.limit &&
+        standard.reserved != ReservedCodes::kNegativeZero)
+      return parse_quant_spec_text(standard.name);
+  }
+  if (grid.limit != grid.largest) return std::nullopt;
+  QuantSpec spec;
+  spec.format = MinifloatIeee{.width = 1 + grid.exponent_bits + grid.mantissa_bits,
+                              .exponent_width = grid.exponent_bits,
+                              .exponent_bias = grid.bias};
+  return spec;
+}
+
+/// The exponent of a scale that is one power of two for all.
+std::optional<int> scale_exponent(const NodeImport& node) {
+  int exponent = 0;
+  const std::optional<double> scale = node.number(1);
+  if (!scale || std::frexp(*scale, &exponent) != 0.5) return std::nullopt;
+  return exponent - 1;
+}
+
+/// The grid of the scaled values, which is another one of the same widths where the scale is a power of two.
+std::optional<QuantSpec> format_of_scaled(const NodeImport& node, FloatGrid grid) {
+  const std::optional<int> exponent = scale_exponent(node);
+  if (!exponent) return std::nullopt;
+  grid.bias -= *exponent;
+  if (grid.bias < (1 << grid.exponent_bits) - 128 || grid.bias > 150 - grid.mantissa_bits)
+    return std::nullopt;
+  grid.largest = std::ldexp(grid.largest, *exponent);
+  grid.limit = std::ldexp(grid.limit, *exponent);
+  return format_of(grid);
+}
+
+/// The input rounded to floats of few bits, times a scale.
+void convert_float_quant(NodeImport& node) {
+  refuse_other_floats(node);
+  const FloatGrid grid = float_grid(node);
+  const bool is_signed = node.integer("signed", 1) != 0;
+  if (const auto spec = is_signed ? format_of_scaled(node, grid) : std::nullopt) {
+    const Tensor* const constant = node.constant(0);
+    if (constant == nullptr) return node.set_output(0, node.add_rounding(node.input(0), *spec));
+    return node.set_output(0, fake_quantize(*spec, *constant), *spec);
+  }
+  FloatGrid whole = grid;
+  whole.limit = whole.largest;
+  const NodeInput scale = node.number_or_input(1);
+  NodeInput x = node.add("div", {node.input(0), scale});
+  x = node.add_rounding(std::move(x), *format_of(whole));
+  if (grid.limit != grid.largest || !is_signed) {
+    x = node.add("clamp", {std::move(x), NodeImport::number_of(is_signed ? -grid.limit : 0),
+                           NodeImport::number_of(grid.limit)});
+  }
+  node.set_output(0, node.add("mul", {std::move(x), scale}));
+}
+
+/// The channels' dimension: the second of two or four dimensions, unless the layout says that they are last.
+int64_t channel_axis(const NodeImport& node) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  const std::string layout = node.text("data_layout", "NCHW");
+  if (rank < 1 || layout.empty() || layout.front() != 'N' || layout.find('C') == std::string::npos)
+    fail("data_layout is \"{}\" of {} dimensions", layout, rank);
+  const bool is_last = layout.back() == 'C' || (rank != 2 && rank != 4);
+  return is_last ? rank - 1 : 1;
+}
+
+/// How many of the channel's thresholds an element has reached, times a scale, and a bias.
+void convert_multi_threshold(NodeImport& node) {
+  const int64_t axis = channel_axis(node);
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  if (node.rank(1) != 2) fail("thresholds of {} dimensions, expected 2", node.rank(1));
+  const int64_t rows = node.type(1).shape[0];
+  const auto channels = node.size(0, axis);
+  if (rows != 1 && channels && rows != *channels) fail("thresholds of {} channels for {}", rows, *channels);
+  std::vector<int64_t> behind(static_cast<size_t>(rank - 1 - axis));
+  std::iota(behind.begin(), behind.end(), int64_t{1});
+  NodeInput thresholds = node.input(1);
+  if (!behind.empty()) thresholds = node.add("unsqueeze", {thresholds, NodeImport::list_of(behind)});
+  const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
+  const NodeInput reached = node.add("cast", {node.add("ge", {column, thresholds})}, {{"dtype", "float32"}});
+  NodeInput result = node.add("sum", {reached, NodeImport::list_of({-1})});
+  if (const double scale = node.number("out_scale", 1); scale != 1)
+    result = node.add("mul", {result, NodeImport::number_of(scale)});
+  if (const double bias = node.number("out_bias", 0); bias != 0)
+    result = node.add("add", {result, NodeImport::number_of(bias)});
+  node.set_output(0, result);
+}
+
+/// 2 x - 1: bits as signs.
+Tensor transposed_signs(const Tensor& bits) {
+  const int64_t rows = bits.dim(0);
+  const int64_t columns = bits.dim(1);
+  Tensor signs(DType::kFloat32, {columns, rows});
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c)
+      signs.values<float>()[static_cast<size_t>(c * rows + r)] =
+          2 * bits.values<float>()[static_cast<size_t>(r * columns + c)] - 1;
+  }
+  return signs;
+}
+
+NodeInput signs_of(NodeImport& node, size_t input) {
+  const NodeInput twice = node.add("mul", {node.input(input), NodeImport::number_of(2)});
+  return node.add("sub", {twice, NodeImport::number_of(1)});
+}
+
+/// How many bits of a row and a column are equal: half of the product of their signs and their number.
+void convert_xnor_popcount(NodeImport& node) {
+  if (node.rank(1) != 2) fail("bits of {} dimensions, expected a matrix", node.rank(1));
+  const auto size = node.size(1, 0);
+  if (!size) node.refuse("an open number of bits");
+  const Tensor* const weight = node.constant(1);
+  NodeInput sums;
+  if (weight != nullptr && weight->dtype() == DType::kFloat32) {
+    const ParameterRef signs = NodeImport::parameter(transposed_signs(*weight));
+    sums = node.add("linear", {signs_of(node, 0)}, {}, {{"weight", signs}});
+  } else {
+    sums = node.add("matmul", {signs_of(node, 0), signs_of(node, 1)});
+  }
+  const NodeInput twice = node.add("add", {sums, NodeImport::number_of(static_cast<double>(*size))});
+  node.set_output(0, node.add("mul", {twice, NodeImport::number_of(0.5)}));
+}
+
+/// Integers that a window sums, without their lowest bits: as many as the sums need more than `obits`.
+void convert_quantized_average(NodeImport& node) {
+  constexpr int64_t kMost = 1 << 15;
+  constexpr int64_t kWidest = 32;
+  const int64_t kernel = node.integer("kernel", 1);
+  const int64_t stride = node.integer("stride", 1);
+  const int64_t from = node.integer("ibits", 1);
+  const int64_t to = node.integer("obits", 1);
+  const bool fits = kernel >= 1 && kernel <= kMost && stride >= 1 && stride <= kMost && from >= 1 &&
+                    from <= kWidest && to >= 1 && to <= kWidest;
+  if (!fits || node.rank(0) != 4)
+    fail("kernel {}, stride {}, {} to {} bits of {} dimensions", kernel, stride, from, to, node.rank(0));
+  const double most = (std::ldexp(1, static_cast<int>(from)) - 1) * static_cast<double>(kernel * kernel);
+  const int64_t wanted = std::ilogb(most) + 1;
+  const double step = std::ldexp(1, static_cast<int>(std::max<int64_t>(wanted - to, 0)));
+  const bool is_last = node.text("data_layout", "NCHW") == "NHWC";
+  const auto permuted = [&](NodeInput x, const std::vector<int64_t>& dims) {
+    return is_last ? node.add("permute", {std::move(x)}, {{"dims", Value(dims)}}) : x;
+  };
+  const std::vector<int64_t> window = {kernel, kernel};
+  const NodeInput means =
+      node.add("avg_pool2d", {permuted(node.input(0), {0, 3, 1, 2})},
+               {{"kernel_size", Value(window)}, {"stride", Value(std::vector<int64_t>{stride, stride})}});
+  NodeInput sums = node.add("mul", {means, NodeImport::number_of(static_cast<double>(kernel * kernel))});
+  sums = node.add("round", {sums});
+  const NodeInput shifted = node.add("floor", {node.add("mul", {sums, NodeImport::number_of(1 / step)})});
+  node.set_output(0, permuted(shifted, {0, 2, 3, 1}));
+}
+
+void convert_debug_marker(NodeImport& node) { node.pass_on(0); }
+
+}  // namespace
+
+OnnxConverterList qonnx_converters() {
+  return {{"FloatQuant", convert_float_quant},
+          {"MultiThreshold", convert_multi_threshold},
+          {"XnorPopcountMatMul", convert_xnor_popcount},
+          {"QuantAvgPool2d", convert_quantized_average},
+          {"DebugMarker", convert_debug_marker}};
+}
+
+}  // namespace detent
