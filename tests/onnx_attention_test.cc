@@ -23,16 +23,6 @@ using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();  // bias of keys that are not attended
-/// Numbers between -1 and 1 that look random.
-Tensor varied(const Shape& shape, int seed) {
-  Tensor tensor(DType::kFloat32, shape);
-  int state = seed;
-  for (float& value : tensor.values<float>()) {
-    state = (state * 421 + 1663) % 7875;
-    value = static_cast<float>(state) / 3937.5F - 1;
-  }
-  return tensor;
-}
 
 std::vector<Tensor> run(const OnnxModelForTest& model, const std::vector<Tensor>& inputs) {
   const Graph graph = import_onnx(model.write(), {.shapes = {}, .frees_batch = false});
@@ -87,9 +77,9 @@ class Attention : public testing::Test {
   }
 
   OnnxModelForTest model{25};
-  const Tensor q = varied({2, 4, 3, 6}, 1);
-  const Tensor k = varied({2, 2, 5, 6}, 2);
-  const Tensor v = varied({2, 2, 5, 7}, 3);
+  const Tensor q = varied_numbers({2, 4, 3, 6}, 1);
+  const Tensor k = varied_numbers({2, 2, 5, 6}, 2);
+  const Tensor v = varied_numbers({2, 2, 5, 7}, 3);
 };
 
 TEST_F(Attention, OfGroupsOfQueries) {
@@ -120,7 +110,7 @@ TEST_F(Attention, OfValidKeysLeavesRowsEmpty) {
 TEST_F(Attention, AddsAMaskThatIsShorterThanTheKeys) {
   model.input("mask", {3, 4});
   declare(false, {}, {"mask"});
-  const Tensor mask = varied({3, 4}, 4);
+  const Tensor mask = varied_numbers({3, 4}, 4);
   expect_near(run(model, {mask, q, k, v}).at(0), attended(q, k, v, [&](int64_t, int64_t i, int64_t j) {
                 return j < 4 ? static_cast<double>(mask.values<float>()[static_cast<size_t>(i * 4 + j)])
                              : kUnseen;
@@ -145,8 +135,8 @@ TEST_F(Attention, PutsKeysBehindThoseOfThePast) {
   declare(true, {{"is_causal", 1}}, {"", "past_k", "past_v"});
   model.graph().mutable_node(0)->add_output("keys");
   model.output("keys");
-  const Tensor past_k = varied({2, 2, 2, 6}, 5);
-  const Tensor past_v = varied({2, 2, 2, 7}, 6);
+  const Tensor past_k = varied_numbers({2, 2, 2, 6}, 5);
+  const Tensor past_v = varied_numbers({2, 2, 2, 7}, 6);
   const std::vector<Tensor> results = run(model, {past_k, past_v, q, k, v});
   const auto joined = [](const Tensor& a, const Tensor& b) {
     Tensor all(DType::kFloat32, {2, 2, a.dim(2) + b.dim(2), a.dim(3)});
@@ -171,7 +161,7 @@ TEST(OnnxAttention, OfThreeDimensionsHasItsHeadsInTheLast) {
   for (const char* name : {"q", "k", "v"}) model.input(name, {-1, -2, 8});
   model.output("y");
   model.node("Attention", {"q", "k", "v"}, {"y"}, {{"q_num_heads", 1}, {"kv_num_heads", 1}});
-  const Tensor x = varied({2, 3, 8}, 1);
+  const Tensor x = varied_numbers({2, 3, 8}, 1);
   const Tensor one_head = x.reshaped({2, 1, 3, 8});
   const Tensor y = run(model, {x, x, x}).at(0);
   EXPECT_EQ(y.shape(), (Shape{2, 3, 8}));
@@ -202,7 +192,7 @@ TEST(OnnxAttention, RotaryEmbeddingTurnsPartsOfHeads) {
     model.output("y");
     model.node("RotaryEmbedding", {"x", "cosines", "sines", "places"}, {"y"},
                {{"rotary_embedding_dim", 4}, {"interleaved", neighbours ? 1 : 0}});
-    const Tensor x = varied({1, 2, 2, 6}, 1);
+    const Tensor x = varied_numbers({1, 2, 2, 6}, 1);
     const Ints places = {2, 1};
     std::vector<double> expected;
     for (int64_t h = 0; h < 2; ++h) {

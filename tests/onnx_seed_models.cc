@@ -72,6 +72,97 @@ void add_nodes(std::vector<onnx::ModelProto>& models) {
            {floats("c", {1, 2, 2}, Floats(4, 1)), floats("s", {1, 2, 2}, Floats(4, 0))});
 }
 
+/// Operators of ONNX Runtime's domain.
+void add_microsoft_nodes(std::vector<onnx::ModelProto>& models) {
+  const auto floats = [](const char* name, const Ints& dims, float value) {
+    size_t count = 1;
+    for (const int64_t dim : dims) count *= static_cast<size_t>(dim);
+    return onnx_tensor(name, dims, Floats(count, value));
+  };
+  const auto add = [&](const std::string& op, const Ints& shape,
+                       const std::vector<onnx::TensorProto>& constants,
+                       const std::vector<OnnxAttribute>& attributes) {
+    add_node(models, 17, op, shape, constants, attributes, "com.microsoft");
+  };
+  const auto integers = [](const char* name, const Ints& values) {
+    return onnx_tensor(name, {std::ssize(values)}, values);
+  };
+  add("Attention", {1, 2, 4},
+      {floats("w", {4, 12}, 0.5F), floats("b", {12}, 1), integers("m", {2, 0}),
+       floats("p", {2, 1, 2, 1, 2}, 1)},
+      {{"num_heads", 2}, {"unidirectional", 1}, {"qkv_hidden_sizes", Ints{4, 4, 4}}});
+  add("MultiHeadAttention", {1, 2, 4},
+      {floats("k", {1, 3, 4}, 1), floats("v", {1, 3, 4}, 2), floats("b", {12}, 1), integers("m", {2})},
+      {{"num_heads", 2}, {"mask_filter_value", -8.0F}});
+  add("GroupQueryAttention", {1, 1, 16},
+      {none(), none(), floats("pk", {1, 1, 2, 4}, 1), floats("pv", {1, 1, 2, 4}, 1), integers("last", {2}),
+       integers("whole", {3}), floats("c", {4, 2}, 1), floats("s", {4, 2}, 0)},
+      {{"num_heads", 2},
+       {"kv_num_heads", 1},
+       {"do_rotary", 1},
+       {"local_window_size", 2},
+       {"smooth_softmax", 1}});
+  add("RotaryEmbedding", {1, 2, 8}, {integers("p", {1}), floats("c", {4, 2}, 1), floats("s", {4, 2}, 0)},
+      {{"interleaved", 1}});
+  add("SkipLayerNormalization", {1, 2, 4},
+      {floats("s", {1, 2, 4}, 1), floats("g", {4}, 1), floats("b", {4}, 1), floats("a", {4}, 1)},
+      {{"epsilon", 1e-5F}});
+  add("FusedConv", {1, 1, 3, 3},
+      {floats("w", {1, 1, 2, 2}, 1), floats("b", {1}, 1), floats("z", {1, 1, 2, 2}, 1)},
+      {{"activation", "Clip"}, {"activation_params", Floats{0, 1}}});
+  add("FusedGemm", {2, 2}, {floats("w", {2, 2}, 1)}, {{"activation", "Elu"}, {"activation_alpha", 0.5F}});
+  add("FusedMatMul", {2, 2, 2}, {floats("w", {2, 2, 2}, 1)},
+      {{"transA", 1}, {"transBatchB", 1}, {"alpha", 0.5F}});
+  add("MatMulNBits", {1, 20},
+      {onnx_tensor<uint8_t>("w", {1, 2, 8}, std::vector<uint8_t>(16, 7)), floats("s", {2}, 0.5F),
+       onnx_tensor<uint8_t>("z", {1}, {0x97})},
+      {{"K", 20}, {"N", 1}, {"bits", 4}, {"block_size", 16}});
+  add("DynamicQuantizeMatMul", {2, 3},
+      {onnx_tensor<int8_t>("w", {3, 2}, {1, -2, 3, 4, -5, 6}), floats("s", {2}, 0.5F)}, {});
+  add("NhwcMaxPool", {1, 4, 4, 2}, {}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+}
+
+/// Tables whose rows are gathered.
+void add_microsoft_tables(std::vector<onnx::ModelProto>& models) {
+  OnnxModelForTest model(21);
+  model.input("x", {1, 2}, onnx::TensorProto::INT64);
+  model.input("i", {1, 2}, onnx::TensorProto::INT64);
+  model.constant<float>("w", {3, 4}, Floats(12, 0.5F));
+  model.constant<float>("g", {4}, Floats(4, 1));
+  model.constant<uint8_t>("codes", {3, 8}, std::vector<uint8_t>(24, 19));
+  model.constant<float>("s", {3, 1}, {1, 2, 3});
+  model.node("EmbedLayerNormalization", {"x", "", "w", "w", "", "g", "g"}, {"y", "lengths"})
+      .set_domain("com.microsoft");
+  model
+      .node("GatherBlockQuantized", {"codes", "i", "s"}, {"z"},
+            {{"bits", 4}, {"block_size", 16}, {"gather_axis", 0}, {"quantize_axis", 1}})
+      .set_domain("com.microsoft");
+  for (const char* output : {"y", "lengths", "z"}) model.output(output);
+  models.push_back(model.proto);
+}
+
+/// Operators of QONNX that do more than round to integers.
+void add_qonnx_nodes(std::vector<onnx::ModelProto>& models) {
+  const auto number = [](const char* name, float value) { return onnx_tensor<float>(name, {}, {value}); };
+  const auto add =
+      [&](const std::string& op, const Ints& shape, const std::vector<onnx::TensorProto>& constants,
+          const std::vector<OnnxAttribute>& attributes, const std::string& domain = "finn.general") {
+        add_node(models, 17, op, shape, constants, attributes, domain);
+      };
+  add("FloatQuant", {2, 3},
+      {number("s", 0.5F), number("e", 4), number("m", 3), number("b", 7), number("l", 448)},
+      {{"signed", 1}, {"has_subnormal", 1}, {"rounding_mode", "ROUND"}});
+  add("FloatQuant", {2, 3},
+      {number("s", 0.3F), number("e", 2), number("m", 1), number("b", 1), number("l", 5)},
+      {{"signed", 0}, {"saturation", 1}});
+  add("MultiThreshold", {1, 2, 2, 2}, {onnx_tensor<float>("t", {2, 2}, {0, 1, 2, 3})},
+      {{"out_scale", 0.5F}, {"out_bias", 1.0F}, {"data_layout", "NHWC"}});
+  add("XnorPopcountMatMul", {2, 3}, {onnx_tensor<float>("w", {3, 2}, {1, 0, 0, 1, 1, 1})}, {});
+  add("QuantAvgPool2d", {1, 2, 4, 4}, {}, {{"kernel", 2}, {"stride", 2}, {"ibits", 4}, {"obits", 4}});
+  add("Conv", {1, 3, 3, 2}, {onnx_tensor<float>("w", {1, 2, 2, 2}, Floats(8, 1))},
+      {{"kernel_shape", Ints{2, 2}}, {"group", 1}}, "qonnx.custom_op.channels_last");
+}
+
 /// Codes of four bits, with a scale for each two.
 void add_narrow_codes(std::vector<onnx::ModelProto>& models) {
   constexpr int kInt4 = 22;
@@ -209,6 +300,9 @@ void add_open_shapes(std::vector<onnx::ModelProto>& models) {
 std::vector<onnx::ModelProto> onnx_seed_models() {
   std::vector<onnx::ModelProto> models;
   add_nodes(models);
+  add_microsoft_nodes(models);
+  add_microsoft_tables(models);
+  add_qonnx_nodes(models);
   add_codes(models);
   add_narrow_codes(models);
   add_rounding(models);

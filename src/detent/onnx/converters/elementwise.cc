@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/traits.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/quantized_layers.h"
 
 namespace detent {
@@ -129,31 +130,11 @@ bool is_channel_vector(const Tensor& constant, int64_t channels, size_t rank, in
   return constant.numel() == channels && shape[axis] == channels;
 }
 
-/// What is added to each channel of a layer's result, and nothing else reads that, is the layer's bias.
-bool became_bias(NodeImport& node, size_t product, size_t addend) {
-  const Tensor* constant = node.constant(addend);
-  Node* layer = constant == nullptr ? nullptr : node.producer(product);
-  if (layer == nullptr || node.reader_count(product) != 1 || constant->dtype() != DType::kFloat32)
-    return false;
-  const WeightedSum* sum = trait<WeightedSum>(*layer);
-  if (sum == nullptr || layer->find_parameter("bias") != nullptr) return false;
-  const Node& giver = *layer;
-  const Shape& weight = giver.find_parameter("weight")->tensor.shape();
-  const int64_t groups = sum->transposed ? integer_attribute(giver, "groups") : 1;
-  const int64_t channels = weight[static_cast<size_t>(sum->output_axis())] * groups;
-  if (!is_channel_vector(*constant, channels, node.rank(product), sum->channel_axis)) return false;
-  constexpr std::string_view kBias = ".bias";
-  const std::string& name = node.input_name(addend);
-  if (name.ends_with(kBias)) layer->target = name.substr(0, name.size() - kBias.size());
-  node.add_parameter(*layer, "bias", node.reshaped_parameter(addend, {channels}));
-  layer->source_names.clear();
-  node.set_output(0, NodeInput::of(layer->name));
-  return true;
-}
-
 void convert_add(NodeImport& node) {
   if (is_aligned_by_axis(node)) return convert_pair<kAdd>(node);
-  if (!became_bias(node, 0, 1) && !became_bias(node, 1, 0)) convert_pair<kAdd>(node);
+  for (const size_t addend : {size_t{1}, size_t{0}})
+    if (const auto layer = layer_with_bias(node, 1 - addend, addend)) return node.set_output(0, *layer);
+  convert_pair<kAdd>(node);
 }
 
 void convert_mul(NodeImport& node) {
@@ -365,6 +346,31 @@ void convert_shrink(NodeImport& node) {
 }
 
 }  // namespace
+
+std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_t addend) {
+  const Tensor* constant = node.constant(addend);
+  Node* layer = constant == nullptr ? nullptr : node.producer(product);
+  if (layer == nullptr || node.reader_count(product) != 1 || constant->dtype() != DType::kFloat32)
+    return std::nullopt;
+  const WeightedSum* sum = trait<WeightedSum>(*layer);
+  if (sum == nullptr || layer->find_parameter("bias") != nullptr) return std::nullopt;
+  const Node& giver = *layer;
+  const Shape& weight = giver.find_parameter("weight")->tensor.shape();
+  const int64_t groups = sum->transposed ? integer_attribute(giver, "groups") : 1;
+  const int64_t channels = weight[static_cast<size_t>(sum->output_axis())] * groups;
+  if (!is_channel_vector(*constant, channels, node.rank(product), sum->channel_axis)) return std::nullopt;
+  constexpr std::string_view kBias = ".bias";
+  const std::string& name = node.input_name(addend);
+  if (name.ends_with(kBias)) layer->target = name.substr(0, name.size() - kBias.size());
+  node.add_parameter(*layer, "bias", node.reshaped_parameter(addend, {channels}));
+  layer->source_names.clear();
+  return NodeInput::of(layer->name);
+}
+
+NodeInput added(NodeImport& node, size_t product, size_t addend) {
+  const auto layer = layer_with_bias(node, product, addend);
+  return layer ? *layer : node.add("add", {node.input(product), node.input(addend)});
+}
 
 OnnxConverterList elementwise_converters() {
   OnnxConverterList list = {{"LeakyRelu", convert_leaky_relu},

@@ -97,10 +97,9 @@ CachePlaces cache_places(NodeImport& node, const GroupedParts& parts) {
 
 /// Keys or values of one place, all of them 0.
 NodeInput zeros_of_place(NodeImport& node, const NodeInput& x) {
-  const NodeInput shape = node.add(
-      "cat",
-      {node.add("shape_of", {x}, {{"start", 0}, {"end", 2}}), NodeImport::list_of({1}), node.size_of(x, 3)},
-      {{"dim", 0}});
+  const NodeInput one = node.constant_of(Tensor::from<int64_t>({1}, std::vector<int64_t>{1}));
+  const NodeInput samples_and_heads = node.add("shape_of", {x}, {{"start", 0}, {"end", 2}});
+  const NodeInput shape = node.add("cat", {samples_and_heads, one, node.size_of(x, 3)}, {{"dim", 0}});
   return node.add("full", {shape}, {{"value", 0}, {"dtype", "float32"}});
 }
 

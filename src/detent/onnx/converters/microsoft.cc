@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/windows.h"
@@ -116,15 +117,16 @@ void convert_matmul_to_float(NodeImport& node) {
 /// x sigmoid(alpha x)
 void convert_quick_gelu(NodeImport& node) {
   const NodeInput x = node.input(0);
-  const NodeInput scaled = node.add("mul", {x, NodeImport::number_of(node.number("alpha", 1.702F))});
+  const double alpha = node.number("alpha", 1.702F);
+  if (alpha == 1) return node.set_output(0, node.add("silu", {x}));
+  const NodeInput scaled = node.add("mul", {x, NodeImport::number_of(alpha)});
   node.set_output(0, node.add("mul", {x, node.add("sigmoid", {scaled})}));
 }
 
 /// With a bias that is added first, if there is one.
 template <bool kTanh>
 void convert_gelu_variant(NodeImport& node) {
-  NodeInput x = node.input(0);
-  if (node.has_input(1)) x = node.add("add", {x, node.input(1)});
+  const NodeInput x = node.has_input(1) ? added(node, 0, 1) : node.input(0);
   node.set_output(0, node.add("gelu", {x}, {{"approximate", kTanh ? "tanh" : "none"}}));
 }
 

@@ -185,6 +185,22 @@ std::array<int64_t, 4> column_ends(const NodeImport& node, int64_t columns) {
   return {0, sizes[0], sizes[0] + sizes[1], columns};
 }
 
+/// A layer of the columns of a matrix and a bias, which may be nullptr. Beside integers it stays a float: as
+/// the layer's bias it would be rounded to the unit of the sums.
+NodeInput layer_of_columns(NodeImport& node, const NodeInput& x, const RoundedConstant& matrix,
+                           const Tensor* bias, std::pair<int64_t, int64_t> columns) {
+  NodeImport::Parameters parameters = {
+      {"weight", weight_of_columns(node, matrix, columns.first, columns.second)}};
+  if (bias == nullptr) return node.add("linear", {x}, {}, std::move(parameters));
+  Tensor part = part_of_vector(*bias, columns.first, columns.second);
+  if (matrix.spec) {
+    const NodeInput sums = node.add("linear", {x}, {}, std::move(parameters));
+    return node.add("add", {sums, node.constant_of(std::move(part))});
+  }
+  parameters.emplace_back("bias", NodeImport::parameter(std::move(part)));
+  return node.add("linear", {x}, {}, std::move(parameters));
+}
+
 /// What becomes of the input of an attention: its product with a matrix, input 1, whose columns are those of
 /// queries, keys and values, and a bias, input 2. `matrix` is the constant that it is.
 AttendedParts projected(NodeImport& node, const NodeInput& x, const std::optional<RoundedConstant>& matrix) {
@@ -205,17 +221,9 @@ AttendedParts projected(NodeImport& node, const NodeInput& x, const std::optiona
   }
   std::array<NodeInput, 3> parts;
   for (size_t i = 0; i < parts.size(); ++i) {
-    NodeInput part;
-    if (are_layers) {
-      NodeImport::Parameters parameters = {
-          {"weight", weight_of_columns(node, *matrix, ends[i], ends[i + 1])}};
-      if (has_bias)
-        parameters.emplace_back("bias", NodeImport::parameter(part_of_vector(*bias, ends[i], ends[i + 1])));
-      part = node.add("linear", {x}, {}, std::move(parameters));
-    } else {
-      part = sliced_last(node, whole, ends[i], ends[i + 1]);
-    }
     static_cast<void>(size_of_heads(ends[i + 1] - ends[i], heads));
+    NodeInput part = are_layers ? layer_of_columns(node, x, *matrix, bias, {ends[i], ends[i + 1]})
+                                : sliced_last(node, whole, ends[i], ends[i + 1]);
     parts[i] = split_heads(node, std::move(part), heads);
   }
   return {parts[0], parts[1], parts[2], size_of_heads(ends[1], heads)};

@@ -1,5 +1,6 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/normalization.h"
 
 namespace detent {
@@ -43,10 +44,13 @@ NodeInput last_normalized(NodeImport& node, const NodeInput& x, const LastNorm& 
   return has_bias ? node.add("add", {result, node.input(*norm.bias)}) : result;
 }
 
-/// Of the sum of two values, and of a bias before the norm if there is one; output 3 is the sum.
-void convert_skip_norm(NodeImport& node, size_t added, const LastNorm& norm) {
-  NodeInput sum = node.add("add", {node.input(0), node.input(1)});
-  if (node.has_input(added)) sum = node.add("add", {sum, node.input(added)});
+/// Normalizes the sum of two values, and of a bias if there is one; output 3 is the sum.
+void convert_skip_norm(NodeImport& node, size_t bias, const LastNorm& norm) {
+  const bool has_bias = node.has_input(bias);
+  const auto first = has_bias ? layer_with_bias(node, 0, bias) : std::nullopt;
+  const auto second = has_bias && !first ? layer_with_bias(node, 1, bias) : std::nullopt;
+  NodeInput sum = node.add("add", {first ? *first : node.input(0), second ? *second : node.input(1)});
+  if (has_bias && !first && !second) sum = node.add("add", {sum, node.input(bias)});
   node.set_output(0, last_normalized(node, sum, norm));
   if (node.wants(3)) node.set_output(3, sum);
 }
