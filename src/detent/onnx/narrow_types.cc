@@ -12,9 +12,9 @@ namespace {
 // What operators do with types of few bits, whose values another type holds.
 
 constexpr std::string_view kKeeping[] = {
-    "Concat",   "Div",     "Expand", "Flatten",   "Gather",    "GatherElements", "GatherND",
-    "Identity", "Max",     "Min",    "Mod",       "Pad",       "Reshape",        "Slice",
-    "Split",    "Squeeze", "Tile",   "Transpose", "Unsqueeze", "Where"};
+    "BitwiseAnd",     "BitwiseOr", "BitwiseXor", "Concat", "Div",       "Expand",    "Flatten", "Gather",
+    "GatherElements", "GatherND",  "Identity",   "Max",    "Min",       "Mod",       "Pad",     "Reshape",
+    "Slice",          "Split",     "Squeeze",    "Tile",   "Transpose", "Unsqueeze", "Where"};
 constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
 /// Those that give another type, or say which one.
 constexpr std::string_view kReading[] = {

@@ -22,16 +22,19 @@ Converters joined(std::initializer_list<OnnxConverterList> lists) {
 /// By domain.
 const Converters& converters_of(std::string_view domain) {
   static const std::map<std::string_view, Converters> domains = {
-      {"",
-       joined({layer_converters(), normalization_converters(), layer_norm_converters(), pooling_converters(),
-               elementwise_converters(), cast_converters(), integer_converters(), reduction_converters(),
-               shape_converters(), gather_converters(), resize_converters(), recurrent_converters(),
-               attention_converters(), loss_converters(), generator_converters(), rearrangement_converters(),
-               sequence_converters(), linear_code_converters(), quantized_converters()})},
+      {"", joined({layer_converters(),         normalization_converters(), layer_norm_converters(),
+                   pooling_converters(),       elementwise_converters(),   cast_converters(),
+                   integer_converters(),       reduction_converters(),     shape_converters(),
+                   gather_converters(),        resize_converters(),        recurrent_converters(),
+                   attention_converters(),     loss_converters(),          spectrum_converters(),
+                   sampling_converters(),      region_converters(),        generator_converters(),
+                   rearrangement_converters(), sequence_converters(),      linear_code_converters(),
+                   quantized_converters()})},
       {"com.microsoft",
        joined({microsoft_converters(), microsoft_attention_converters(), grouped_attention_converters(),
                microsoft_normalization_converters(), fused_layer_converters(), block_weight_converters(),
                channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters()})},
+      {"ai.onnx.ml", joined({feature_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};
   static const Converters none;
   const auto found = domains.find(domain == "ai.onnx" ? "" : is_qonnx(domain) ? "qonnx" : domain);

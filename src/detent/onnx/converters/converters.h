@@ -39,6 +39,10 @@ OnnxConverterList resize_converters();
 OnnxConverterList recurrent_converters();
 OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
+OnnxConverterList spectrum_converters();
+OnnxConverterList sampling_converters();
+OnnxConverterList region_converters();
+OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();

@@ -109,6 +109,22 @@ void convert_lp_pool(NodeImport& node) {
   node.set_output(0, node.add("lp_pool", {x}, std::move(attributes)));
 }
 
+/// The norm of each channel.
+void convert_global_lp_pool(NodeImport& node) {
+  const size_t rank = node.rank(0);
+  const int64_t p = node.integer("p", 2);
+  if (rank < 3 || p < 1) fail("p is {}, of {} dimensions, expected at least 1 and 3", p, rank);
+  std::vector<int64_t> dims;
+  for (size_t d = 2; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
+  const NodeInput x = node.input(0);
+  NodeInput powers = p == 2 ? node.add("mul", {x, x}) : node.add("abs", {x});
+  if (p > 2) powers = node.add("pow", {powers, NodeImport::number_of(static_cast<double>(p))});
+  NodeInput sum = node.add("sum", {powers, NodeImport::list_of(dims)}, {{"keepdim", true}});
+  if (p == 2) sum = node.add("sqrt", {sum});
+  if (p > 2) sum = node.add("pow", {sum, NodeImport::number_of(1 / static_cast<double>(p))});
+  node.set_output(0, sum);
+}
+
 template <bool kMean>
 void convert_global_pool(NodeImport& node) {
   if (node.rank(0) < 3 || node.rank(0) > 5)
@@ -149,6 +165,7 @@ OnnxConverterList pooling_converters() {
   return {{"MaxPool", convert_max_pool},
           {"AveragePool", convert_average_pool},
           {"LpPool", convert_lp_pool},
+          {"GlobalLpPool", convert_global_lp_pool},
           {"GlobalAveragePool", convert_global_pool<true>},
           {"GlobalMaxPool", convert_global_pool<false>}};
 }

@@ -89,6 +89,52 @@ void convert_cumsum(NodeImport& node) {
                                {"reverse", node.integer("reverse", 0) != 0}}));
 }
 
+/// Elements so many places further along an axis, and ones where there is none.
+NodeInput moved_along(NodeImport& node, const NodeInput& x, size_t axis, int64_t places) {
+  const size_t rank = node.rank(0);
+  std::vector<int64_t> borders(2 * rank, 0);
+  borders[axis] = places;
+  borders[rank + axis] = -places;
+  const bool is_float = node.type(0).dtype == DType::kFloat32;
+  const NodeInput one = is_float ? NodeImport::number_of(1) : NodeImport::integer_of(1);
+  return node.add("dynamic_pad", {x, NodeImport::list_of(borders), one});
+}
+
+/// Products of all elements up to each: of pairs, then of pairs of these, and so on.
+NodeInput cumulative_product(NodeImport& node, int64_t axis) {
+  const auto size = node.size(0, axis);
+  if (!size) node.refuse("an open size of the axis");
+  const int64_t direction = node.integer("reverse", 0) != 0 ? -1 : 1;
+  NodeInput x = node.input(0);
+  const auto at = static_cast<size_t>(axis);
+  if (node.integer("exclusive", 0) != 0 && *size > 0) x = moved_along(node, x, at, direction);
+  for (int64_t step = 1; step < *size; step *= 2)
+    x = node.add("mul", {x, moved_along(node, x, at, direction * step)});
+  return x;
+}
+
+/// Along an axis that a run gives, those along each are computed, and one is taken.
+void convert_cumulative_product(NodeImport& node) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  if (node.constant(1) != nullptr) {
+    const int64_t given = node.integer(size_t{1}).value_or(rank);
+    const int64_t axis = given < 0 ? given + rank : given;
+    if (axis < 0 || axis >= rank) fail("axis {} of {} dimensions", given, rank);
+    return node.set_output(0, cumulative_product(node, axis));
+  }
+  if (rank < 1) fail("an input without dimensions");
+  NodeInput axis = node.input(1);
+  if (node.rank(1) > 0) axis = node.add("dynamic_reshape", {axis, NodeImport::list_of({1})});
+  NodeInput result = cumulative_product(node, 0);
+  for (int64_t d = 1; d < rank; ++d) {
+    const NodeInput is_it =
+        node.add("logical_or", {node.add("eq", {axis, NodeImport::integer_of(d)}),
+                                node.add("eq", {axis, NodeImport::integer_of(d - rank)})});
+    result = node.add("where", {is_it, cumulative_product(node, d), result});
+  }
+  node.set_output(0, result);
+}
+
 /// k was an attribute before opset 10.
 void convert_top_k(NodeImport& node) {
   constexpr int64_t kIsInput = 10;
@@ -130,6 +176,7 @@ OnnxConverterList reduction_converters() {
           {"ArgMax", convert_position<kArgMax>},
           {"ArgMin", convert_position<kArgMin>},
           {"CumSum", convert_cumsum},
+          {"CumProd", convert_cumulative_product},
           {"TopK", convert_top_k},
           {"LpNormalization", convert_lp_normalization}};
 }

@@ -1,0 +1,117 @@
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+
+namespace detent {
+namespace {
+
+// Operators of ai.onnx.ml that stand around networks.
+
+NodeInput as_floats(NodeImport& node, size_t input) {
+  if (node.type(input).dtype == DType::kFloat32) return node.input(input);
+  return node.add("cast", {node.input(input)}, {{"dtype", "float32"}});
+}
+
+/// An attribute of numbers, one or one for each feature.
+NodeInput features(NodeImport& node, const char* name) {
+  const std::vector<double> numbers = node.numbers(name);
+  Tensor tensor(DType::kFloat32, {std::ssize(numbers)});
+  for (size_t i = 0; float& value : tensor.values<float>()) value = static_cast<float>(numbers[i++]);
+  return node.constant_of(tensor);
+}
+
+/// (x - offset) scale
+void convert_scaler(NodeImport& node) {
+  NodeInput x = as_floats(node, 0);
+  if (node.has_attribute("offset")) x = node.add("sub", {x, features(node, "offset")});
+  if (node.has_attribute("scale")) x = node.add("mul", {x, features(node, "scale")});
+  node.set_output(0, x);
+}
+
+void convert_binarizer(NodeImport& node) {
+  const NodeInput above = node.add("gt", {node.input(0), NodeImport::number_of(node.number("threshold", 0))});
+  node.set_output(0, node.add("cast", {above}, {{"dtype", std::string(dtype_name(node.type(0).dtype))}}));
+}
+
+/// Rows over their largest element, the sum of their magnitudes, or their length; rows of zeros stay.
+void convert_normalizer(NodeImport& node) {
+  const std::string norm = node.text("norm", "MAX");
+  const NodeInput x = as_floats(node, 0);
+  const NodeInput last = NodeImport::list_of({-1});
+  const Table kept = {{"keepdim", true}};
+  NodeInput size;
+  if (norm == "MAX") {
+    size = node.add("amax", {x, last}, kept);
+  } else if (norm == "L1") {
+    size = node.add("sum", {node.add("abs", {x}), last}, kept);
+  } else if (norm == "L2") {
+    size = node.add("sqrt", {node.add("sum", {node.add("mul", {x, x}), last}, kept)});
+  } else {
+    fail("norm is \"{}\", expected MAX, L1 or L2", norm);
+  }
+  const NodeInput is_zero = node.add("eq", {size, NodeImport::number_of(0)});
+  node.set_output(0, node.add("where", {is_zero, x, node.add("div", {x, size})}));
+}
+
+void convert_feature_extractor(NodeImport& node) {
+  NodeInput places = node.input(1);
+  if (node.rank(1) != 1) places = node.add("dynamic_reshape", {places, NodeImport::list_of({-1})});
+  NodeInput result = node.add("gather", {node.input(0), places}, {{"dim", -1}});
+  if (node.rank(0) == 1) result = node.add("unsqueeze", {result, NodeImport::list_of({0})});
+  node.set_output(0, result);
+}
+
+/// A list that a node gives as a tensor, or as numbers of one type.
+std::optional<Tensor> encoder_list(const NodeImport& node, const std::string& what) {
+  const auto named = [&](const char* suffix) { return what + suffix; };
+  for (const char* suffix : {"_tensor", "_floats", "_int64s"})
+    if (node.has_attribute(named(suffix).c_str())) return node.tensor(named(suffix).c_str());
+  return std::nullopt;
+}
+
+Tensor encoder_default(const NodeImport& node, DType dtype) {
+  if (node.has_attribute("default_tensor"))
+    return to_dtype(node.tensor("default_tensor"), dtype).reshaped({});
+  if (dtype == DType::kInt64)
+    return Tensor::from<int64_t>({}, std::vector<int64_t>{node.integer("default_int64", -1)});
+  return Tensor::from<float>({}, std::vector<float>{static_cast<float>(node.number("default_float", -0.0F))});
+}
+
+/// The value that belongs to each key; what is no key gets the default.
+void convert_label_encoder(NodeImport& node) {
+  constexpr int64_t kMostKeys = 1 << 16;
+  const auto keys = encoder_list(node, "keys");
+  const auto values = encoder_list(node, "values");
+  if (!keys || !values) node.refuse("keys or values of strings");
+  if (keys->rank() != 1 || keys->shape() != values->shape() || keys->numel() < 1 || keys->numel() > kMostKeys)
+    fail("{} keys and {} values", keys->numel(), values->numel());
+  const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
+  const Tensor of_type = to_dtype(*keys, node.type(0).dtype);
+  NodeInput is_key = node.add("eq", {column, node.constant_of(of_type)});
+  if (node.type(0).dtype == DType::kFloat32) {
+    Tensor is_nan(DType::kBool, of_type.shape());
+    for (size_t i = 0; bool& nan : is_nan.values<bool>())
+      nan = of_type.values<float>()[i] != of_type.values<float>()[i], ++i;
+    const NodeInput both = node.add("logical_and", {node.add("isnan", {column}), node.constant_of(is_nan)});
+    is_key = node.add("logical_or", {is_key, both});
+  }
+  const NodeInput found = node.add("cast", {is_key}, {{"dtype", "float32"}});
+  const NodeInput place = node.add("argmax", {found}, {{"dim", -1}, {"keepdim", false}});
+  const NodeInput any =
+      node.add("gt", {node.add("sum", {found, NodeImport::list_of({-1})}), NodeImport::number_of(0)});
+  const NodeInput value = node.add("gather", {node.constant_of(*values), place}, {{"dim", 0}});
+  node.set_output(0,
+                  node.add("where", {any, value, node.constant_of(encoder_default(node, values->dtype()))}));
+}
+
+}  // namespace
+
+OnnxConverterList feature_converters() {
+  return {{"Scaler", convert_scaler},
+          {"Binarizer", convert_binarizer},
+          {"Normalizer", convert_normalizer},
+          {"ArrayFeatureExtractor", convert_feature_extractor},
+          {"LabelEncoder", convert_label_encoder}};
+}
+
+}  // namespace detent

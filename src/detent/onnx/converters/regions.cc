@@ -1,0 +1,190 @@
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+
+namespace detent {
+namespace {
+
+/// What is read of each region of an image: so many places a bin, in bins of the result.
+struct Regions {
+  int64_t height = 1;
+  int64_t width = 1;
+  int64_t samples = 1;
+  double scale = 1;
+  bool half_pixel = true;
+  bool takes_largest = false;
+};
+
+Regions regions_of(const NodeImport& node) {
+  constexpr int64_t kHasHalfPixel = 16;
+  constexpr int64_t kMost = 1 << 12;
+  Regions regions;
+  regions.height = node.integer("output_height", 1);
+  regions.width = node.integer("output_width", 1);
+  regions.samples = node.integer("sampling_ratio", 0);
+  regions.scale = node.number("spatial_scale", 1);
+  const bool is_new = node.opset() >= kHasHalfPixel;
+  const std::string places =
+      node.text("coordinate_transformation_mode", is_new ? "half_pixel" : "output_half_pixel");
+  const std::string mode = node.text("mode", "avg");
+  if (places != "half_pixel" && places != "output_half_pixel")
+    fail("coordinate_transformation_mode is \"{}\", expected half_pixel or output_half_pixel", places);
+  if (mode != "avg" && mode != "max") fail("mode is \"{}\", expected avg or max", mode);
+  regions.half_pixel = places == "half_pixel";
+  regions.takes_largest = mode == "max";
+  if (regions.samples == 0)
+    node.refuse("sampling_ratio 0, with which each region has a number of places of its own,");
+  for (const int64_t size : {regions.height, regions.width, regions.samples})
+    if (size < 1 || size > kMost)
+      fail("sizes {} and {} with a sampling_ratio of {}", regions.height, regions.width, regions.samples);
+  return regions;
+}
+
+/// Two pixels in one dimension for each place, and their shares, which are 0 outside of the image.
+struct PixelPair {
+  NodeInput places[2];  // int64 [regions, places]
+  NodeInput shares[2];
+};
+
+NodeInput column_of(NodeImport& node, int64_t column) {
+  const NodeInput numbers = node.add("select", {node.input(1)}, {{"dim", 1}, {"index", column}});
+  return node.add("unsqueeze", {numbers, NodeImport::list_of({1})});
+}
+
+/// Places among the pixels of dimension `dim` of the image, in bins of equal size.
+NodeInput region_places(NodeImport& node, const Regions& regions, int64_t dim) {
+  const auto number = [](double value) { return NodeImport::number_of(value); };
+  const auto scaled = [&](int64_t column) {
+    const NodeInput x = node.add("mul", {column_of(node, column), number(regions.scale)});
+    return regions.half_pixel ? node.add("sub", {x, number(0.5)}) : x;
+  };
+  const int64_t first = dim == 2 ? 1 : 0;
+  const NodeInput begin = scaled(first);
+  NodeInput size = node.add("sub", {scaled(first + 2), begin});
+  if (!regions.half_pixel) size = node.add("maximum", {size, number(1)});
+  const int64_t bins = dim == 2 ? regions.height : regions.width;
+  Tensor shares(DType::kFloat32, {bins * regions.samples});
+  for (size_t i = 0; float& share : shares.values<float>())
+    share =
+        static_cast<float>((static_cast<double>(i++) + 0.5) / static_cast<double>(regions.samples * bins));
+  return node.add("add", {begin, node.add("mul", {size, node.constant_of(shares)})});
+}
+
+PixelPair pixels_at(NodeImport& node, const NodeInput& place, int64_t dim) {
+  const auto number = [](double value) { return NodeImport::number_of(value); };
+  const NodeInput whole = node.size_of(node.input(0), dim);
+  const NodeInput size = node.add("cast", {whole}, {{"dtype", "float32"}});
+  const NodeInput last = node.add("sub", {size, number(1)});
+  const NodeInput is_there =
+      node.add("logical_and", {node.add("ge", {place, number(-1)}), node.add("le", {place, size})});
+  const NodeInput inside = node.add("minimum", {node.add("maximum", {place, number(0)}), last});
+  const NodeInput low = node.add("floor", {inside});
+  const NodeInput high = node.add("minimum", {node.add("add", {low, number(1)}), last});
+  const NodeInput behind = node.add("sub", {inside, low});
+  const NodeInput there = node.add("cast", {is_there}, {{"dtype", "float32"}});
+  PixelPair pair;
+  const NodeInput zero = NodeImport::integer_of(0);
+  const NodeInput places[] = {low, high};
+  const NodeInput shares[] = {node.add("sub", {number(1), behind}), behind};
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput index = node.add("cast", {places[i]}, {{"dtype", "int64"}});
+    const NodeInput least = node.add("maximum", {index, zero});
+    pair.places[i] = node.add("minimum", {least, node.add("sub", {whole, NodeImport::integer_of(1)})});
+    pair.shares[i] = node.add("mul", {shares[i], there});
+  }
+  return pair;
+}
+
+/// Four pixels for each place, [channels, regions, height, width], each times its share: their sum, or the
+/// largest.
+NodeInput region_samples(NodeImport& node, const Regions& regions) {
+  const PixelPair rows = pixels_at(node, region_places(node, regions, 2), 2);
+  const PixelPair columns = pixels_at(node, region_places(node, regions, 3), 3);
+  const NodeInput first =
+      node.add("permute", {node.input(0)}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}});
+  const NodeInput pixels = node.add("flatten", {first}, {{"start_dim", 1}, {"end_dim", 3}});
+  NodeInput image = node.input(2);
+  if (node.type(2).dtype != DType::kInt64) image = node.add("cast", {image}, {{"dtype", "int64"}});
+  image = node.add("unsqueeze", {image, NodeImport::list_of({1})});
+  const NodeInput height = node.size_of(node.input(0), 2);
+  const NodeInput width = node.size_of(node.input(0), 3);
+  NodeInput result = NodeInput::absent();
+  for (size_t y = 0; y < 2; ++y) {
+    const NodeInput line = node.add("add", {node.add("mul", {image, height}), rows.places[y]});
+    const NodeInput start = node.add("unsqueeze", {node.add("mul", {line, width}), NodeImport::list_of({2})});
+    const NodeInput share = node.add("unsqueeze", {rows.shares[y], NodeImport::list_of({2})});
+    for (size_t x = 0; x < 2; ++x) {
+      const auto row = [&](const NodeInput& of_columns) {
+        return node.add("unsqueeze", {of_columns, NodeImport::list_of({1})});
+      };
+      const NodeInput places = node.add("add", {start, row(columns.places[x])});
+      NodeInput part = node.add("gather", {pixels, places}, {{"dim", 1}});
+      part = node.add("mul", {part, node.add("mul", {share, row(columns.shares[x])})});
+      result =
+          result.is_absent() ? part : node.add(regions.takes_largest ? "maximum" : "add", {result, part});
+    }
+  }
+  return result;
+}
+
+/// Regions of images, each in as many bins, of the mean or the largest of places in them.
+void convert_region_alignment(NodeImport& node) {
+  if (node.rank(0) != 4 || node.rank(1) != 2 || node.size(1, 1) != 4 || node.rank(2) != 1)
+    fail("images of shape {} and regions of shape {}, expected [N, C, H, W] and [R, 4]",
+         shape_text(node.type(0).shape), shape_text(node.type(1).shape));
+  const Regions regions = regions_of(node);
+  const NodeInput samples = region_samples(node, regions);
+  const NodeInput bins =
+      node.add("dynamic_reshape", {samples, NodeImport::list_of({0, 0, regions.height, regions.samples,
+                                                                 regions.width, regions.samples})});
+  const NodeInput result =
+      node.add(regions.takes_largest ? "amax" : "mean", {bins, NodeImport::list_of({3, 5})});
+  node.set_output(0, node.add("permute", {result}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}}));
+}
+
+/// Elements of matrices [..., n, n], each read once.
+class MatrixElements {
+ public:
+  explicit MatrixElements(NodeImport& node) : node_(node) {}
+
+  NodeInput at(int64_t row, int64_t column) {
+    const NodeInput line = node_.add("select", {node_.input(0)}, {{"dim", -2}, {"index", row}});
+    return node_.add("select", {line}, {{"dim", -1}, {"index", column}});
+  }
+  /// The determinant of the rows from one on and of these columns, by its first row.
+  NodeInput determinant(int64_t row, const std::vector<int64_t>& columns) {
+    NodeInput sum = NodeInput::absent();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      NodeInput term = at(row, columns[i]);
+      if (columns.size() > 1) {
+        std::vector<int64_t> others = columns;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        term = node_.add("mul", {term, determinant(row + 1, others)});
+      }
+      sum = sum.is_absent() ? term : node_.add(i % 2 == 0 ? "add" : "sub", {sum, term});
+    }
+    return sum;
+  }
+
+ private:
+  NodeImport& node_;
+};
+
+void convert_determinant(NodeImport& node) {
+  constexpr int64_t kMost = 4;
+  const size_t rank = node.rank(0);
+  const auto size = rank < 2 ? std::nullopt : node.size(0, -1);
+  if (!size || node.size(0, -2) != size)
+    fail("matrices of shape {}, expected squares", shape_text(node.type(0).shape));
+  if (*size < 1 || *size > kMost) node.refuse(fmt::format("a matrix of {} rows", *size));
+  std::vector<int64_t> columns;
+  for (int64_t c = 0; c < *size; ++c) columns.push_back(c);
+  node.set_output(0, MatrixElements(node).determinant(0, columns));
+}
+
+}  // namespace
+
+OnnxConverterList region_converters() {
+  return {{"RoiAlign", convert_region_alignment}, {"Det", convert_determinant}};
+}
+
+}  // namespace detent
