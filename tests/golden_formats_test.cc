@@ -90,8 +90,9 @@ TEST(GoldenFormats, EveryCase) {
 
 // What data/golden/more_formats.py computes.
 TEST(GoldenFormats, EveryCaseOfOtherFormats) {
-  const Counts expected = {{"bf16", 2},     {"binary_residual", 5}, {"codebook", 5}, {"fp16", 2},
-                           {"fp8_e5m2", 2}, {"fp8_e5m2fnuz", 1},    {"nvfp4", 8},    {"tf32", 2}};
+  const Counts expected = {{"bf16", 2},  {"binary_residual", 5}, {"codebook", 5},
+                           {"fp16", 2},  {"fp8_e5m2", 2},        {"fp8_e5m2fnuz", 1},
+                           {"nvfp4", 8}, {"scaled", 28},         {"tf32", 2}};
   EXPECT_EQ(compare_all("more_formats"), expected);
 }
 

@@ -25,6 +25,7 @@
 #include "detent/formats/elements/fixed.h"
 #include "detent/formats/elements/log.h"
 #include "detent/formats/elements/minifloat.h"
+#include "detent/formats/elements/scaled.h"
 #include "detent/formats/elements/ternary.h"
 
 namespace detent {
@@ -50,7 +51,7 @@ struct Presets<std::index_sequence<kRow...>> {
 /// Formats whose elements are rounded one by one, and formats whose blocks share a scale. To add one: its
 /// include, and its name here. Presets of minifloats stand in elements/minifloat.h.
 using ElementFormats = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
-                                    BinaryResidual, Codebook>;
+                                    BinaryResidual, Codebook, Scaled>;
 using MinifloatPresets =
     format_detail::Presets<std::make_index_sequence<std::size(kMinifloatStandards)>>::type;
 using BlockFormats = std::variant<BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;

@@ -24,12 +24,12 @@ std::string format_error(std::string_view text) {
 }
 
 TEST(FormatNames, CanonicalOnesThenAliasesThenThoseOfIntegers) {
-  EXPECT_THAT(
-      format_names(),
-      ElementsAre("fixed", "ternary", "binary", "affine", "minifloat_ieee", "minifloat_denorm", "log",
-                  "binary_residual", "codebook", "fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz",
-                  "fp6_e3m2", "fp6_e2m3", "fp4_e2m1", "fp16", "bf16", "tf32", "block_fp", "block_minifloat",
-                  "block_log", "mx", "nvfp4", "integer", "int8", "uint8", "int4", "uint4", "int4_g128"));
+  EXPECT_THAT(format_names(),
+              ElementsAre("fixed", "ternary", "binary", "affine", "minifloat_ieee", "minifloat_denorm", "log",
+                          "binary_residual", "codebook", "scaled", "fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz",
+                          "fp8_e5m2fnuz", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1", "fp16", "bf16", "tf32",
+                          "block_fp", "block_minifloat", "block_log", "mx", "nvfp4", "integer", "int8",
+                          "uint8", "int4", "uint4", "int4_g128", "mx_e4m3", "codebook16"));
   EXPECT_THAT(format_aliases(), ElementsAre(testing::Pair("integer", "fixed")));
   for (const std::string& name : format_names()) EXPECT_NO_THROW(make_format(name, "test"));
   EXPECT_EQ(format_name(make_format("integer", "test")), "fixed");
@@ -81,7 +81,8 @@ TEST(ParseFormat, NumbersAreFinite) {
 
 TEST(ParseFormat, AThresholdThatIsNotAboveZeroNamesItsStatistic) {
   EXPECT_THAT(format_error("ternary:mean=0"), HasSubstr("key \"mean\": got 0.0"));
-  EXPECT_THAT(format_error("ternary:median=0"), HasSubstr("collect abs_mean (key \"mean\") or range_min_max"));
+  EXPECT_THAT(format_error("ternary:median=0"),
+              HasSubstr("collect abs_mean (key \"mean\") or range_min_max"));
   EXPECT_THAT(format_error("ternary:threshold=-1"), HasSubstr("threshold = -1.0, expected one above 0"));
   EXPECT_THAT(format_error("ternary:max=nan"), HasSubstr("key \"max\": got nan"));
   EXPECT_THAT(format_error("ternary:max=inf"), HasSubstr("finite"));

@@ -1,9 +1,11 @@
 #include "detent/formats/named_formats.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
 #include "detent/core/error.h"
+#include "detent/formats/blocks/mx.h"
 
 namespace detent {
 namespace {
@@ -27,9 +29,8 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-}  // namespace
-
-std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where) {
+/// "int8", "uint4_g128".
+std::optional<NamedFormat> find_integer(std::string_view name, const std::string& where) {
   std::string_view rest = name;
   const bool is_signed = !take(rest, "u");
   int64_t width = 0;
@@ -53,6 +54,42 @@ std::optional<NamedFormat> find_named_format(std::string_view name, const std::s
   return named;
 }
 
+/// "mx_e4m3".
+std::optional<NamedFormat> find_mx(std::string_view name) {
+  std::string_view element = name;
+  if (!take(element, "mx_")) return std::nullopt;
+  const auto elements = enum_names(MxElement());
+  if (std::ranges::find(elements, element) == elements.end()) return std::nullopt;
+  return NamedFormat{std::string(name), "mx", {{"element", std::string(element)}}, {}};
+}
+
+/// "codebook16": so many values at equal distances from -1 to 1, which calibration moves to where the data
+/// are.
+std::optional<NamedFormat> find_codebook(std::string_view name, const std::string& where) {
+  constexpr int64_t kMostEntries = 256;
+  std::string_view rest = name;
+  int64_t entries = 0;
+  if (!take(rest, "codebook") || !take_number(rest, entries) || !rest.empty()) return std::nullopt;
+  if (entries < 2 || entries > kMostEntries) {
+    fail("{}: format \"{}\": got {} values, expected at least 2 and at most {}", where, name, entries,
+         kMostEntries);
+  }
+  List values;
+  for (int64_t i = 0; i < entries; ++i) {
+    const double place = static_cast<double>(2 * i - (entries - 1)) / static_cast<double>(entries - 1);
+    values.emplace_back(static_cast<double>(static_cast<float>(place)));
+  }
+  return NamedFormat{std::string(name), "codebook", {{"values", std::move(values)}}, {}};
+}
+
+}  // namespace
+
+std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where) {
+  if (std::optional<NamedFormat> mx = find_mx(name)) return mx;
+  if (std::optional<NamedFormat> codebook = find_codebook(name, where)) return codebook;
+  return find_integer(name, where);
+}
+
 Table NamedFormat::with(const Table& given, const std::string& where) const {
   Table all = keys;
   for (const auto& [key, value] : defaults) all[key] = value;
@@ -74,6 +111,8 @@ const std::vector<NamedFormatHelp>& usual_named_formats() {
       {"int4", "affine of 4 bits, symmetric"},
       {"uint4", "affine of 4 bits, unsigned, with a zero point"},
       {"int4_g128", "int4 with a scale for each 128 elements of a channel; any width and size likewise"},
+      {"mx_e4m3", "mx with elements e4m3; e5m2, e3m2, e2m3, e2m1, int8 likewise"},
+      {"codebook16", "a codebook of 16 values, which calibration fits to the data; 2 to 256 likewise"},
   };
   return usual;
 }

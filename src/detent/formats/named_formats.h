@@ -15,6 +15,8 @@ namespace detent {
 ///     uint8      affine of 8 bits, unsigned; uint2 to uint16
 ///     int4_g128  int4 with a scale for each 128 elements of a channel: of a row of weights [out, in]; any of
 ///                the names above with any size
+///     mx_e4m3    mx with that element, likewise the others
+///     codebook16 a codebook of so many values at equal distances
 struct NamedFormat {
   std::string name;
   std::string format;

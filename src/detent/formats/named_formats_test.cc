@@ -36,6 +36,22 @@ TEST(NamedFormats, StandForKeysOfAffine) {
   }
 }
 
+TEST(NamedFormats, StandForElementsOfMx) {
+  EXPECT_EQ(meaning("mx_e2m1"), "mx:element=e2m1");
+  EXPECT_EQ(meaning("mx_e4m3"), "mx");
+  EXPECT_EQ(meaning("mx_int8:block_size=16"), "mx:element=int8,block_size=16");
+  EXPECT_THAT(meaning("mx_e9m9"), HasSubstr("mx_e4m3"));
+  EXPECT_THAT(meaning("mx_e4m3:element=e2m1"), HasSubstr("but \"mx_e4m3\" says \"e4m3\""));
+}
+
+TEST(NamedFormats, StandForCodebooksOfEvenlySpacedValues) {
+  EXPECT_EQ(meaning("codebook2"), "codebook:values=-1.0x1.0");
+  EXPECT_EQ(meaning("codebook5"), "codebook:values=-1.0x-0.5x0.0x0.5x1.0");
+  EXPECT_EQ(bits_per_value(parse_format("codebook16")), 4);
+  EXPECT_THAT(meaning("codebook1"), HasSubstr("got 1 values, expected at least 2 and at most 256"));
+  EXPECT_THAT(meaning("codebook257"), HasSubstr("got 257 values"));
+}
+
 TEST(NamedFormats, TakeKeys) {
   EXPECT_EQ(meaning("int8:symmetric=false"), "affine");
   EXPECT_EQ(meaning("int4:granularity=channel,axis=1"),

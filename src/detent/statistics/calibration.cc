@@ -87,6 +87,8 @@ Format fitted_to(const Format& format, const Distribution& distribution) {
 Interval chosen_range(const Format& format, const Distribution& distribution,
                       const CalibrationOptions& options, const std::string& where) {
   const auto range = [&] { return needed(distribution.range, options, "range_min_max", where); };
+  // Blocks follow their values by scales of their own: what the tensor's is to hold is all.
+  if (block_size(format)) return range();
   switch (options.calibrator) {
     case Calibrator::kMinMax:
       return range();
@@ -111,11 +113,12 @@ Interval chosen_range(const Format& format, const Distribution& distribution,
 
 Format calibrated(const Format& format, std::span<const Distribution> parts,
                   const CalibrationOptions& options, const std::string& where) {
-  if (is_fitted(format)) {
-    if (options.calibrator != Calibrator::kMse) {
-      fail("{}: {} has no range: expected calibrator \"mse\", which fits it to the values", where,
-           format_name(format));
-    }
+  const bool fits = is_fitted(format) && options.calibrator == Calibrator::kMse;
+  if (is_fitted(format) && !fits && !is_ranged(format)) {
+    fail("{}: {} has no range: expected calibrator \"mse\", which fits it to the values", where,
+         format_name(format));
+  }
+  if (fits) {
     const Distribution all = Distribution::merged(parts);
     check_bins(all, options, where);
     return fitted_to(format, all);

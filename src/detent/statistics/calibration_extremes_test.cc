@@ -35,6 +35,9 @@ const char* const kSpecs[] = {
     "minifloat_denorm",
     "log",
     "log:width=4",
+    "scaled",
+    "scaled:element=fp4_e2m1",
+    "codebook16",
     "binary_residual",
 };
 
@@ -142,7 +145,8 @@ TEST(CalibrationOfAnyData, MseIsNoWorseThanMinMax) {
     CalibrationOptions widest = c.options;
     widest.calibrator = Calibrator::kMinMax;
     const auto error_with = [&](const CalibrationOptions& options) {
-      return squared_error_of(calibrate(c.spec, {&c.distribution, 1}, options, "test").format, c.distribution);
+      return squared_error_of(calibrate(c.spec, {&c.distribution, 1}, options, "test").format,
+                              c.distribution);
     };
     EXPECT_LE(error_with(c.options), error_with(widest));
   });

@@ -39,7 +39,8 @@ F calibrated_format(const char* spec, const Distribution& distribution, Calibrat
   return std::get<F>(calibrated(spec, distribution, with(calibrator)).format);
 }
 
-std::string calibration_error(const char* spec, std::vector<Distribution> parts, const CalibrationOptions& options) {
+std::string calibration_error(const char* spec, std::vector<Distribution> parts,
+                              const CalibrationOptions& options) {
   return detent::error_of([&] { calibrate(parse_quant_spec_text(spec), parts, options, "stats.toml"); });
 }
 
@@ -243,6 +244,45 @@ TEST(CalibrateMse, ResidualBinaryScalesOfNormalValues) {
   }
 }
 
+/// The optimum of a normal distribution (Max 1960, "Quantizing for Minimum Distortion", table I).
+TEST(CalibrateMse, CodebooksOfNormalValues) {
+  const Distribution distribution = Distribution::of(normal_values(200000));
+  const auto entries = [&](const char* format) {
+    return calibrated_format<Codebook>(format, distribution, Calibrator::kMse).entries;
+  };
+  const auto expect_near = [](const std::vector<float>& actual, const std::vector<float>& expected) {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 0.02F) << i;
+  };
+  expect_near(entries("codebook2"), {-0.7980F, 0.7980F});
+  expect_near(entries("codebook4"), {-1.510F, -0.4528F, 0.4528F, 1.510F});
+  expect_near(entries("codebook8"), {-2.152F, -1.344F, -0.7560F, -0.2451F, 0.2451F, 0.7560F, 1.344F, 2.152F});
+}
+
+TEST(CalibrateMse, CodebooksKeepEntriesThatNoValueIsNearestTo) {
+  const Distribution few = Distribution::of(std::vector<float>{-1, -1, 3});
+  const std::vector<float> entries = calibrated_format<Codebook>("codebook8", few, Calibrator::kMse).entries;
+  EXPECT_EQ(entries.size(), 8U);
+  EXPECT_TRUE(std::ranges::is_sorted(entries));
+  EXPECT_EQ(std::ranges::adjacent_find(entries), entries.end());
+  EXPECT_THAT(entries, testing::Contains(-1));
+  EXPECT_THAT(entries, testing::Contains(3));
+}
+
+TEST(Calibrate, RangesStretchCodebooksAndScaleFloats) {
+  const Distribution distribution = Distribution::of(std::vector<float>{-4, 1, 2});
+  EXPECT_EQ(calibrated("codebook:values=-1x0x0.5", distribution, with(Calibrator::kMinMax)),
+            parse_quant_spec_text("codebook:values=-4x0x2"));
+  EXPECT_EQ(calibrated("scaled:element=fp4_e2m1", distribution, with(Calibrator::kMinMax)),
+            parse_quant_spec_text("scaled:element=fp4_e2m1,scale=0.6666667x"));
+  EXPECT_EQ(calibrated("nvfp4", distribution, with(Calibrator::kMse)),
+            parse_quant_spec_text(fmt::format("nvfp4:tensor_scale={}", 4.0F / 2688.0F)));
+  CalibrationOptions options = with(Calibrator::kMinMax);
+  options.scale_form = ScaleForm::kPowerOfTwo;
+  EXPECT_EQ(calibrated("scaled:element=fp4_e2m1", distribution, options),
+            parse_quant_spec_text("scaled:element=fp4_e2m1,scale=1x"));
+}
+
 TEST(CalibrateEntropy, KeepsAUniformRangeAndClipsAnOutlier) {
   std::vector<float> values;
   for (int i = -4096; i <= 4096; ++i) values.push_back(static_cast<float>(i) / 4096);
@@ -300,7 +340,7 @@ TEST(Calibrate, SaysWhatIsMissing) {
   EXPECT_THAT(calibration_error("affine", {empty}, with(Calibrator::kMse)),
               HasSubstr("needs the statistic histogram"));
   EXPECT_THAT(calibration_error("affine:granularity=channel", {Distribution::of(normal_values(3)), empty},
-                       with(Calibrator::kNSigma)),
+                                with(Calibrator::kNSigma)),
               HasSubstr("channel 1: calibrator \"n_sigma\" needs"));
   EXPECT_THAT(calibration_error("mx", {Distribution::of(normal_values(3))}, {}),
               HasSubstr("mx has no parameters that depend on a range, expected one of fixed"));

@@ -119,6 +119,35 @@ def nvfp4(tensor, given_scale):
     return result
 
 
+ELEMENTS = {  # mantissa bits, exponent of the smallest normal value, largest value, whether there is no -0
+    "fp8_e4m3fn": (3, -6, 448.0, False),
+    "fp8_e5m2": (2, -14, 57344.0, False),
+    "fp8_e4m3fnuz": (3, -7, 240.0, True),
+    "fp8_e5m2fnuz": (2, -15, 57344.0, True),
+    "fp6_e3m2": (2, -2, 28.0, False),
+    "fp6_e2m3": (3, 0, 7.5, False),
+    "fp4_e2m1": (1, 0, 6.0, False),
+}
+
+
+def scaled(tensor, name, given_scale):
+    """Elements of x / scale times the scale, which, where it is not given, lets the largest magnitude be the largest
+    element."""
+    mantissa_bits, min_exponent, largest, _ = ELEMENTS[name]
+    scale = given_scale
+    if scale is None:
+        magnitude = max((abs(x) for x in tensor if math.isfinite(x)), default=0.0)
+        scale = float32(Fraction(magnitude) / Fraction(largest)) if magnitude else 1.0
+    result = []
+    for x in tensor:
+        if math.isnan(x):
+            result.append(x)
+            continue
+        element = minifloat(x if math.isinf(x) else divided(x, scale), mantissa_bits, min_exponent, largest)
+        result.append(float32(Fraction(element) * Fraction(scale)))
+    return result
+
+
 PRESETS = {  # mantissa bits, exponent of the smallest normal value, largest value, whether there is an infinity
     "fp8_e5m2": (2, -14, 57344.0, True),
     "fp8_e5m2fnuz": (2, -15, 57344.0, False),
@@ -187,6 +216,15 @@ def cases():
     for levels in (1, 2):  # later levels would sum what is not exact
         x = dyadic_values(levels, 256) + [0.0, -0.0]
         yield f"binary_residual:levels={levels}", x, binary_residual(x, levels, [])
+
+    for number, name in enumerate(ELEMENTS):
+        x = normal_values(40 + number, 300, 10.0 ** (number - 3)) + [0.0, -0.0, INFINITY, -INFINITY, math.nan]
+        yield f"scaled:element={name}", x, scaled(x, name, None)
+        for scale in (0.3, 0.0078125, 1e-30):
+            scale = float32(scale)
+            middles = [float32(Fraction(k, 16) * Fraction(scale)) for k in range(-130, 131)]
+            x = middles + normal_values(50 + number, 60, 30.0 * scale) + [1e30, -1e30, 1e-40, INFINITY, math.nan]
+            yield f"scaled:element={name},scale={scale!r}", x, scaled(x, name, scale)
 
     ties = [k / 4 for k in range(-26, 27)]
     for count, spread in ((16, 1.0), (160, 1.0), (1000, 1e-3), (333, 1e30)):

@@ -32,6 +32,19 @@ Nvfp4Parameters Nvfp4::parameters(const Group& group, uint64_t /*seed*/) const {
   return {.tensor_scale = scale > 0 ? scale : 1.0F};
 }
 
+Nvfp4 Nvfp4::qparams_from_range(std::span<const Interval> ranges, ScaleForm form) const {
+  const auto largest = static_cast<float>(format_detail::largest_magnitude(ranges));
+  const float exact = largest / kLargestInScales;
+  Nvfp4 result = *this;
+  result.tensor_scale = 1.0F;
+  if (exact > 0) {
+    result.tensor_scale = form == ScaleForm::kPowerOfTwo
+                              ? format_detail::power_of_two_not_below(static_cast<double>(exact))
+                              : exact;
+  }
+  return result;
+}
+
 SharedScale Nvfp4Parameters::shared_scale(float max) const {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<float, 1> d;

@@ -2,8 +2,10 @@
 
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "detent/formats/blocks/block_format.h"
+#include "detent/formats/elements/qparams_from_range.h"
 
 namespace detent {
 
@@ -46,6 +48,7 @@ struct Nvfp4 : BlockFormatBase {
   static constexpr float kLargestInScales = 2688;  // magnitude over tensor scale: 6 * 448
   using Parameters = Nvfp4Parameters;
   static constexpr const char* kScaleStream = "scales";
+  static constexpr bool kRangePerChannel = false;
 
   std::optional<float> tensor_scale = std::nullopt;
 
@@ -54,6 +57,9 @@ struct Nvfp4 : BlockFormatBase {
     visit("tensor_scale", self.tensor_scale, "scale of the tensor; NA: its largest magnitude / 2688",
           Between{1e-45, static_cast<double>(std::numeric_limits<float>::max() / kLargestInScales)});
   }
+
+  /// With the scale of a tensor whose largest magnitude is that of `ranges`.
+  Nvfp4 qparams_from_range(std::span<const Interval> ranges, ScaleForm form) const;
 
   double bits() const { return 4; }
   int shared_bits() const { return 8; }

@@ -178,6 +178,33 @@ ElementKernels<CodebookParameters> CodebookParameters::kernels() {
   return HWY_DYNAMIC_DISPATCH(CodebookKernels)();
 }
 
+void separate_entries(std::vector<float>& ascending) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  for (size_t i = 1; i < ascending.size(); ++i) {
+    if (ascending[i] <= ascending[i - 1]) ascending[i] = std::nextafter(ascending[i - 1], kMax);
+  }
+  for (size_t i = ascending.size() - 1; i > 0; --i) {  // those that reached the end step back
+    if (ascending[i - 1] >= ascending[i]) ascending[i - 1] = std::nextafter(ascending[i], -kMax);
+  }
+}
+
+Codebook Codebook::qparams_from_range(std::span<const Interval> ranges, ScaleForm form) const {
+  constexpr auto kMax = static_cast<double>(std::numeric_limits<float>::max());
+  double largest = 0;
+  for (const float entry : entries) largest = std::max(largest, std::fabs(static_cast<double>(entry)));
+  const double magnitude = format_detail::largest_magnitude(ranges);
+  if (largest == 0 || magnitude == 0) return *this;
+  const double exact = magnitude / largest;
+  const double factor = form == ScaleForm::kPowerOfTwo
+                            ? static_cast<double>(format_detail::power_of_two_not_below(exact))
+                            : exact;
+  Codebook result = *this;
+  for (float& entry : result.entries)
+    entry = static_cast<float>(std::clamp(static_cast<double>(entry) * factor, -kMax, kMax));
+  separate_entries(result.entries);
+  return result;
+}
+
 void Codebook::validate(const std::string& where) const {
   if (entries.empty() || entries.size() > 65536) {
     fail("{}: key \"values\": got {} values, expected at least 1 and at most 65536", where, entries.size());

@@ -5,12 +5,14 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "detent/core/fields.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/elements/element.h"
+#include "detent/formats/elements/qparams_from_range.h"
 
 namespace detent {
 
@@ -31,6 +33,7 @@ struct Codebook {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "the nearest of listed values";
   using Parameters = CodebookParameters;
+  static constexpr bool kRangePerChannel = false;
   static constexpr bool kHasNan = false;
 
   // A field cannot be called `values`, as its key is.
@@ -41,6 +44,9 @@ struct Codebook {
     constexpr double kMax = std::numeric_limits<float>::max();
     visit("values", self.entries, "the values, ascending, at most 65536", Between{-kMax, kMax});
   }
+
+  /// With all values times one factor, so that the largest magnitude is that of `ranges`.
+  Codebook qparams_from_range(std::span<const Interval> ranges, ScaleForm form) const;
 
   double bits() const { return levels(); }
   /// Levels of the binary search, and bits of an index.
@@ -54,5 +60,8 @@ struct Codebook {
 
   bool operator==(const Codebook&) const = default;
 };
+
+/// Makes rounded values strictly ascending again, by the smallest steps.
+void separate_entries(std::vector<float>& ascending);
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "detent/core/error.h"
@@ -63,6 +64,52 @@ struct Calibrating<BinaryResidual> {
   }
 };
 
+/// Values nearest to an entry, as positions in sorted values: [begin, end) of entry i is [cells[i], cells[i +
+/// 1]).
+std::vector<size_t> nearest_cells(const std::vector<float>& entries, const std::vector<double>& sorted) {
+  std::vector<size_t> cells = {0};
+  for (size_t i = 0; i + 1 < entries.size(); ++i) {
+    const double bound = (static_cast<double>(entries[i]) + static_cast<double>(entries[i + 1])) / 2;
+    cells.push_back(static_cast<size_t>(std::ranges::upper_bound(sorted, bound) - sorted.begin()));
+  }
+  cells.push_back(sorted.size());
+  return cells;
+}
+
+/// Each entry becomes the mean of the values nearest to it until none moves (Lloyd 1982, "Least Squares
+/// Quantization in PCM"), from the given entries stretched to the range of the values. An entry that no value
+/// is nearest to stays.
+template <>
+struct Calibrating<Codebook> {
+  static Codebook fitted(const Codebook& format, const CountedValues& data) {
+    constexpr int kMostRounds = 200;
+    std::vector<size_t> order(data.values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::sort(order, {}, [&](size_t i) { return data.values[i]; });
+    std::vector<double> sorted, counts = {0}, sums = {0};  // of all values before
+    for (const size_t i : order) {
+      const auto value = static_cast<double>(data.values[i]);
+      const auto count = static_cast<double>(data.counts[i]);
+      sorted.push_back(value);
+      counts.push_back(counts.back() + count);
+      sums.push_back(sums.back() + value * count);
+    }
+    const Interval range{static_cast<float>(sorted.front()), static_cast<float>(sorted.back())};
+    Codebook result = format.qparams_from_range({&range, 1}, ScaleForm::kFloat);
+    for (int round = 0; round < kMostRounds; ++round) {
+      const std::vector<float> before = result.entries;
+      const std::vector<size_t> cells = nearest_cells(before, sorted);
+      for (size_t i = 0; i < before.size(); ++i) {
+        const double count = counts[cells[i + 1]] - counts[cells[i]];
+        if (count > 0) result.entries[i] = static_cast<float>((sums[cells[i + 1]] - sums[cells[i]]) / count);
+      }
+      separate_entries(result.entries);
+      if (result.entries == before) break;
+    }
+    return result;
+  }
+};
+
 template <class F>
 concept Fitted = requires(const F format, const CountedValues& data) {
   Calibrating<F>::fitted(format, data);
@@ -93,6 +140,47 @@ QuantSpec completed_from(const Tensor& tensor, const QuantSpec& spec) {
 
 bool is_calibratable(const Format& format) {
   return std::visit([]<class F>(const F&) { return RangedFormat<F> || Fitted<F>; }, format);
+}
+
+bool is_ranged(const Format& format) {
+  return std::visit([]<class F>(const F&) { return RangedFormat<F>; }, format);
+}
+
+Format with_scale(const Format& format) {
+  return std::visit(
+      []<class F>(const F& f) -> Format {
+        if constexpr (requires { F::kStandard; }) {
+          const auto elements = enum_names(ScaledElement());
+          const auto found = std::ranges::find(elements, std::string_view(F::kName));
+          if (found != elements.end())
+            return Scaled{.element = static_cast<ScaledElement>(found - elements.begin())};
+        }
+        return f;
+      },
+      format);
+}
+
+QuantSpec with_weight_scales(const QuantSpec& spec, Granularity granularity, int64_t axis,
+                             std::optional<int64_t> group_size) {
+  QuantSpec result = spec;
+  result.format = with_scale(spec.format);
+  if (auto* ternary = std::get_if<Ternary>(&result.format)) ternary->scaling_factor = true;
+  if (auto* binary = std::get_if<Binary>(&result.format)) {
+    if (binary->scaling != BinaryScaling::kNone) return result;
+    const bool by_channel = granularity == Granularity::kChannel;
+    binary->scaling = by_channel ? BinaryScaling::kPerChannel : BinaryScaling::kPerTensor;
+    result.axis = by_channel ? axis : 0;
+    return result;
+  }
+  const bool has_channels =
+      std::visit([](const auto& format) { return format.channel_conflict() == nullptr; }, result.format);
+  if (!has_channels) return result;
+  if (spec.granularity == Granularity::kTensor) {
+    result.granularity = granularity;
+    result.group_size = group_size;
+  }
+  if (result.granularity != Granularity::kTensor && spec.axis == 0) result.axis = axis;
+  return result;
 }
 
 double widest_range_factor(const Format& format) {

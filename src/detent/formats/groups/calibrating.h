@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "detent/formats/quant_spec.h"
@@ -37,7 +38,18 @@ bool is_scaled_by_data(const Format& format);
 /// The format without such a scale, so that its values are the codes.
 Format without_data_scale(const Format& format);
 
-/// Whether the parameters are fitted to values, not derived from a range.
+/// Whether the parameters can be derived from a range.
+bool is_ranged(const Format& format);
+/// The format times a scale that calibration gives, for formats whose few values rarely are where the data
+/// are: fp8, fp6, fp4. As it is otherwise.
+Format with_scale(const Format& format);
+/// What weights take: a scale for all of `spec` that can have one (formats of one or two bits the mean |x|
+/// that they derive), and parameters for each channel or group at `axis` where the format has such; `spec`
+/// wins where it names a granularity.
+QuantSpec with_weight_scales(const QuantSpec& spec, Granularity granularity, int64_t axis,
+                             std::optional<int64_t> group_size);
+
+/// Whether the parameters can be fitted to values.
 bool is_fitted(const Format& format);
 /// With the parameters of least squared error for these values (at least one). Only where is_fitted.
 Format fitted(const Format& format, const CountedValues& data);

@@ -28,6 +28,13 @@ Affine given(const Affine& format, const std::vector<AffineParameters>& groups) 
   return result;
 }
 
+Scaled given(const Scaled& format, const std::vector<ScaledParameters>& groups) {
+  Scaled result = format;
+  result.scale.clear();
+  for (const ScaledParameters& group : groups) result.scale.push_back(group.scale);
+  return result;
+}
+
 /// One threshold serves all groups: the smallest.
 Ternary given(const Ternary& format, const std::vector<TernaryParameters>& groups) {
   Ternary result = format;
@@ -65,6 +72,10 @@ std::pair<Affine, Affine> encoded_and_stored(const Affine& format) {
   stored.scale.clear();
   stored.zero_point.clear();
   return {encoded, stored};
+}
+
+std::pair<Scaled, Scaled> encoded_and_stored(const Scaled& format) {
+  return {format, Scaled{.element = format.element}};
 }
 
 std::pair<Nvfp4, Nvfp4> encoded_and_stored(const Nvfp4& format) { return {format, Nvfp4()}; }

@@ -157,8 +157,10 @@ BlockCodec block_codec(const Encoded& encoded, const Grouping& grouping, const B
 
 bool has_nan_code(const Format& format) {
   return std::visit(
-      []<class F>(const F&) {
-        if constexpr (ElementFormat<F>) {
+      []<class F>(const F& f) {
+        if constexpr (requires { f.has_nan(); }) {
+          return f.has_nan();
+        } else if constexpr (ElementFormat<F>) {
           return bool{F::kHasNan};
         } else {
           return false;

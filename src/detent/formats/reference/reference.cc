@@ -32,6 +32,11 @@ float reference_value(const Format&, const MinifloatParameters& group, float x, 
   return reference_minifloat(group.grid, x);
 }
 
+float reference_value(const Scaled&, const ScaledParameters& group, float x, uint64_t) {
+  if (std::isnan(x)) return x;
+  return reference_minifloat(group.element.grid, x / group.scale) * group.scale;
+}
+
 float reference_value(const Affine& format, const AffineParameters& group, float x, uint64_t) {
   if (std::isnan(x)) return x;
   const double quotient = static_cast<double>(x / group.scale);
