@@ -12,6 +12,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/models/model.h"
+#include "compared_executions_for_test.h"
 #include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
 
@@ -22,41 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-using Values = std::map<std::pair<std::string, std::string>, Tensor>;
-
-/// The operands of every node in float32, and the results.
-Values values_of(const Program& program, const Tensor& inputs) {
-  Values values;
-  const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    values[{node.name, std::string(operand)}] = value.clone();
-  };
-  const std::vector<Tensor> results = program.run(std::span(&inputs, 1), {keep});
-  for (size_t i = 0; i < results.size(); ++i) values[{"result", std::to_string(i)}] = results[i];
-  return values;
-}
-
-bool same_values(const Tensor& expected, const Tensor& actual) {
-  return expected.shape() == actual.shape() &&
-         std::ranges::equal(expected.values<float>(), actual.values<float>());
-}
-
-struct Comparison {
-  std::vector<std::string> disagreements;  // operands in which the two executions differ
-  size_t operands = 0;
-};
-
-Comparison compare_executions(const Graph& graph, const Tensor& inputs) {
-  const Values expected = values_of(IntegerProgram(graph), inputs);
-  const Values actual = values_of(FastProgram(graph), inputs);
-  Comparison comparison{{}, expected.size()};
-  for (const auto& [operand, value] : expected) {
-    const auto found = actual.find(operand);
-    if (found != actual.end() && same_values(value, found->second)) continue;
-    comparison.disagreements.push_back(operand.first + " " + operand.second);
-  }
-  return comparison;
-}
 
 class Agreement : public testing::TestWithParam<const char*> {};
 
@@ -80,14 +46,15 @@ TEST_P(Agreement, OnBuiltInNetworks) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, Agreement,
-    testing::Values("", "requantization = \"fixed_point\"", "weights = \"int4\"\nactivations = \"uint4\"",
-                    "activations = \"int8\"\nelementwise = \"int8\"\nsymmetric_activations = true",
-                    "activations = \"int16\"\nelementwise = \"int16\"\nweights = \"int6\"",
-                    "weight_granularity = \"tensor\"\ncalibrator = \"percentile\"",
-                    "weight_format = \"mx:element=e2m1\"",
-                    "weight_format = \"nvfp4\"\nactivations = \"int16\"\nelementwise = \"int16\"",
-                    "weights = \"int4\"\n"
-                    "bits = \"(fc2|linear)=int8/int6,.*2.*=3/6,(block|conv|layer).*=7/uint5\""));
+    testing::Values(
+        "", "requantization = \"fixed_point\"", "weights = \"int4\"\nactivations = \"uint4\"",
+        "activations = \"int8\"\nelementwise = \"int8\"\nsymmetric_activations = true",
+        "activations = \"int16\"\nelementwise = \"int16\"\nweights = \"int6\"",
+        "weight_granularity = \"tensor\"\ncalibrator = \"percentile\"", "weights = \"mx_e2m1\"",
+        "weights = \"nvfp4\"\nactivations = \"int16\"\nelementwise = \"int16\"",
+        "weights = \"int4_g16\"\nactivations = \"fp8_e4m3fn\"\nformats = \"(fc2|linear)=int8/int8\"",
+        "weights = \"int4\"\n"
+        "bits = \"(fc2|linear)=int8/int6,.*2.*=3/6,(block|conv|layer).*=7/uint5\""));
 
 TEST(IntegerExecution, SavedGraphsRunTheSame) {
   PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));

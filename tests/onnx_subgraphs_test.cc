@@ -34,7 +34,7 @@ void expect_results(const OnnxModelForTest& model, const std::vector<Tensor>& in
   }
 }
 
-std::string refusal(const OnnxModelForTest& model) {
+std::string refusal_of_subgraph(const OnnxModelForTest& model) {
   return error_of([&] { import_onnx(model.write()); });
 }
 
@@ -77,8 +77,9 @@ TEST(OnnxSubgraphs, BranchesOfDifferentShapesAreRefused) {
   model.node("If", {"c"}, {"y"},
              {{"then_branch", body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
               {"else_branch", body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
-  EXPECT_THAT(refusal(model), HasSubstr("is not known before the network runs, and chooses between the "
-                                        "shapes [2] and [1, 2]"));
+  EXPECT_THAT(refusal_of_subgraph(model),
+              HasSubstr("is not known before the network runs, and chooses between the "
+                        "shapes [2] and [1, 2]"));
 }
 
 /// Adds x to what it carries, and gives the iteration times x.
@@ -99,7 +100,8 @@ void add_summing_loop(OnnxModelForTest& model) {
 TEST(OnnxSubgraphs, LoopsAreWrittenOut) {
   OnnxModelForTest model(17);
   add_summing_loop(model);
-  expect_results(model, {floats({2}, {1, -2})}, {floats({2}, {3, -6}), floats({3, 2}, {0, -0.0F, 1, -2, 2, -4})});
+  expect_results(model, {floats({2}, {1, -2})},
+                 {floats({2}, {3, -6}), floats({3, 2}, {0, -0.0F, 1, -2, 2, -4})});
 }
 
 TEST(OnnxSubgraphs, LoopsEndWhereAKnownConditionFails) {
@@ -142,22 +144,24 @@ TEST(OnnxSubgraphs, LoopsThatCannotBeWrittenOutAreRefused) {
   OnnxModelForTest unbounded(17);
   add_doubling_loop(unbounded);
   unbounded.graph().mutable_node(2)->set_input(0, "");
-  EXPECT_THAT(refusal(unbounded), HasSubstr("follows from what the network computes, and has no bound"));
+  EXPECT_THAT(refusal_of_subgraph(unbounded),
+              HasSubstr("follows from what the network computes, and has no bound"));
   OnnxModelForTest collecting(17);
   add_doubling_loop(collecting);
   collecting.graph().mutable_node(2)->mutable_attribute(0)->mutable_g()->add_output()->set_name("after");
   collecting.graph().mutable_node(2)->add_output("all");
-  EXPECT_THAT(refusal(collecting), HasSubstr("the sizes of results follow from a condition"));
+  EXPECT_THAT(refusal_of_subgraph(collecting), HasSubstr("the sizes of results follow from a condition"));
   OnnxModelForTest open(17);
   add_summing_loop(open);
   open.input("count", {}, kOnnxInt64);
   open.graph().mutable_node(0)->set_input(0, "count");
-  EXPECT_THAT(refusal(open), HasSubstr("number of iterations is not known before the network runs"));
+  EXPECT_THAT(refusal_of_subgraph(open),
+              HasSubstr("number of iterations is not known before the network runs"));
   OnnxModelForTest endless(17);
   endless.input("x", {2});
   endless.output("y");
   endless.node("Loop", {"", "", "x"}, {"y"}, {{"body", body({"i", "go", "v"}, {}, {"go", "v"})}});
-  EXPECT_THAT(refusal(endless), HasSubstr("stand for more than"));
+  EXPECT_THAT(refusal_of_subgraph(endless), HasSubstr("stand for more than"));
 }
 
 TEST(OnnxSubgraphs, ScansTakeInputsApart) {
@@ -206,13 +210,13 @@ TEST(OnnxSubgraphs, ASequenceIsNoTensor) {
   model.output("y");
   model.node("SequenceConstruct", {"x", "x"}, {"parts"});
   model.node("Neg", {"parts"}, {"y"});
-  EXPECT_THAT(refusal(model), HasSubstr("input 0 is a sequence of tensors, expected a tensor"));
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("input 0 is a sequence of tensors, expected a tensor"));
   model.graph().mutable_node(1)->set_op_type("Identity");
-  EXPECT_THAT(refusal(model), HasSubstr("output \"y\": is a sequence of tensors"));
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("output \"y\": is a sequence of tensors"));
   model.graph().mutable_node(1)->set_op_type("SequenceAt");
   model.graph().mutable_node(1)->add_input("position");
   model.constant<int64_t>("position", {}, {2});
-  EXPECT_THAT(refusal(model), HasSubstr("position 2 of a sequence of 2 tensors"));
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("position 2 of a sequence of 2 tensors"));
 }
 
 }  // namespace

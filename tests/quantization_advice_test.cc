@@ -82,7 +82,7 @@ TEST(QuantizationAdvice, IsNotGivenWhereNothingIsLost) {
 TEST(QuantizationAdvice, LeavesOutWhatDoesNotFit) {
   const Advised narrow("toy_convnet", {3, 32, 32},
                        "[passes.static_quantize]\nreport = false\nnum_samples = 20\nactivations = \"uint4\"\n"
-                       "weight_format = \"nvfp4\"\n");
+                       "weights = \"nvfp4\"\n");
   for (const TriedOptions& tried : narrow.advice.tried)
     EXPECT_THAT(tried.options, testing::Not(HasSubstr("gptq")));
 }

@@ -274,8 +274,8 @@ TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
   EXPECT_THAT(log(), HasSubstr("_w4a6/software/quantize/graph_module.mz"));
   ASSERT_EQ(run(command + "--elementwise uint10"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("_w8a8e10/software/quantize/graph_module.mz"));
-  ASSERT_EQ(run(command + "--weight-format mx:element=e2m1"), 0) << log();
-  EXPECT_THAT(log(), HasSubstr("_wmx_a8/software/quantize/graph_module.mz"));
+  ASSERT_EQ(run(command + "--weights mx_e2m1"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("_wmx4_a8/software/quantize/graph_module.mz"));
   EXPECT_THAT(log(), HasSubstr("7 nodes compute in integers"));
 }
 
@@ -422,7 +422,7 @@ TEST_F(QuantizeCommand, CorrectsBiasesBelowEightBits) {
   EXPECT_THAT(log(), AllOf(HasSubstr("improve = bias_correction"), HasSubstr("--improve none"),
                            HasSubstr("bias_correction: the biases of 5 nodes")));
   EXPECT_GT(sqnr_of_logits(log()), uncorrected + 1);
-  for (const char* narrow : {"--activations uint4", "--bits fc=4", "--weight-format mx:element=e2m1"}) {
+  for (const char* narrow : {"--activations uint4", "--bits fc=4", "--weights mx_e2m1"}) {
     ASSERT_EQ(quantize(std::string("--num-samples 64 ") + narrow), 0) << log();
     EXPECT_THAT(log(), HasSubstr("improve = bias_correction")) << narrow;
   }

@@ -22,7 +22,7 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kQuantize = "[passes.static_quantize]\nnum_samples = 20\n";
+constexpr const char* kQuantizeNumbers = "[passes.static_quantize]\nnum_samples = 20\n";
 
 std::span<float> parameter(Graph& graph, const std::string& node, const std::string& name) {
   return graph.node(node).find_parameter(name)->tensor.values<float>();
@@ -79,7 +79,7 @@ TEST(QuantizedNumbers, NearlyDeadChannelsTakeTheStepsOfTheirBias) {
     PassBench bench(three_layers());
     kill_channels(bench.graph, kDead);
     const std::vector<float> expected = bench.outputs(bench.graph);
-    bench.run_passes(kQuantize + options);
+    bench.run_passes(kQuantizeNumbers + options);
     EXPECT_THAT(bench.reported, HasSubstr("static_quantize: conv: 1 of 6 weight scales raised, the most "));
     EXPECT_THAT(bench.reported, HasSubstr("static_quantize: up: 1 of 3 weight scales raised, the most "));
     EXPECT_THAT(bench.reported, HasSubstr("static_quantize: fc: 1 of 4 weight scales raised, the most "));
@@ -97,14 +97,14 @@ TEST(QuantizedNumbers, ATensorsScaleIsRaisedToo) {
   PassBench bench(three_layers());
   for (float& weight : parameter(bench.graph, "conv", "weight")) weight *= 1e-8F;
   fill_values(parameter(bench.graph, "conv", "bias"), -0.5F);
-  bench.run_passes(std::string(kQuantize) + "weight_granularity = \"tensor\"\n");
+  bench.run_passes(std::string(kQuantizeNumbers) + "weight_granularity = \"tensor\"\n");
   EXPECT_THAT(bench.reported, HasSubstr("static_quantize: conv: 1 of 1 weight scales raised"));
   agreed_outputs(bench);
 }
 
 TEST(QuantizedNumbers, WhatFitsStaysAsItIs) {
   PassBench bench(three_layers());
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   EXPECT_THAT(bench.reported, Not(HasSubstr("raised")));
   for (const char* name : {"conv", "up", "fc"})
     EXPECT_EQ(raised_to_fit(bench.graph.node(name)), std::nullopt) << name;
@@ -116,7 +116,7 @@ TEST(QuantizedNumbers, LongSumsLoseWhatDoesNotFit) {
   PassBench bench(builder.finish(builder.linear("fc", builder.input("x", {140000}), 140000, 2)));
   fill_values(parameter(bench.graph, "fc", "weight"), 0.01F);
   const std::vector<float> expected = bench.outputs(bench.graph);
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   EXPECT_THAT(bench.reported, HasSubstr("static_quantize: fc: 2 of 2 weight scales raised, the most 1."));
   EXPECT_GT(sqnr_of(expected, agreed_outputs(bench)), 20);
 }
@@ -124,7 +124,7 @@ TEST(QuantizedNumbers, LongSumsLoseWhatDoesNotFit) {
 TEST(QuantizedNumbers, SubnormalWeightsHaveSteps) {
   PassBench bench(three_layers());
   for (float& weight : parameter(bench.graph, "fc", "weight")) weight *= 1e-40F;
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   agreed_outputs(bench);
 }
 
@@ -149,7 +149,7 @@ TEST(QuantizedNumbers, MaskedScoresAreLeftInFloat) {
     const auto mask = parameter(bench.graph, "mask", "value");
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 6 > i / 6 ? value : 0.0F;
     const std::vector<float> expected = bench.outputs(bench.graph);
-    bench.run_passes(kQuantize);
+    bench.run_passes(kQuantizeNumbers);
     EXPECT_THAT(bench.reported, HasSubstr("as they mask the scores of a softmax")) << value;
     EXPECT_TRUE(bench.graph.node("add").quantization.empty());
     EXPECT_GT(sqnr_of(expected, agreed_outputs(bench)), 25) << value;
@@ -158,7 +158,7 @@ TEST(QuantizedNumbers, MaskedScoresAreLeftInFloat) {
 
 TEST(QuantizedNumbers, ScoresWithoutAMaskAreCodes) {
   PassBench bench(masked_attention("bias"));
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   EXPECT_THAT(bench.reported, Not(HasSubstr("mask the scores")));
   EXPECT_FALSE(bench.graph.node("add").quantization.empty());
 }
@@ -168,7 +168,8 @@ TEST(QuantizedNumbers, InfinitiesElsewhereAreNamed) {
   NodeInput x = builder.linear("fc", builder.input("x", {4}), 4, 4);
   PassBench bench(builder.finish(builder.call("add", {x, builder.parameter("far", {4})})));
   parameter(bench.graph, "far", "value")[1] = -std::numeric_limits<float>::infinity();
-  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("`detent quantize --keep-float 'add'` leaves the node"));
+  EXPECT_THAT(bench.error_of(kQuantizeNumbers),
+              HasSubstr("`detent quantize --keep-float 'add'` leaves the node"));
 }
 
 /// The errors of the network that passes make of the one of the bench, against that.
@@ -184,7 +185,7 @@ TEST(QuantizedNumbers, OneOutputValueHasAnSqnr) {
   NodeInput x = builder.call("relu", {builder.linear("a", builder.input("x", {16}), 16, 8)});
   x = builder.call("sigmoid", {builder.linear("b", x, 8, 1)});
   PassBench bench(builder.finish(x));
-  const LayerwiseErrors errors = errors_after(bench, kQuantize);
+  const LayerwiseErrors errors = errors_after(bench, kQuantizeNumbers);
   EXPECT_EQ(errors.measured_output, "outputs");
   EXPECT_GT(errors.output_sqnr_db, 20);
   EXPECT_LT(errors.output_sqnr_db, 80);
@@ -198,7 +199,7 @@ TEST(QuantizedNumbers, LogitsHaveOneSqnr) {
   GraphBuilder builder("classes");
   PassBench bench(builder.finish(builder.linear("fc", builder.input("x", {16}), 16, 5)));
   fill_values(parameter(bench.graph, "fc", "bias"), 30.0F);  // what all classes have in common is no signal
-  const LayerwiseErrors errors = errors_after(bench, std::string(kQuantize) + "weights = \"int4\"\n");
+  const LayerwiseErrors errors = errors_after(bench, std::string(kQuantizeNumbers) + "weights = \"int4\"\n");
   ASSERT_EQ(errors.outputs.size(), 1U);
   EXPECT_EQ(errors.output_sqnr_db, errors.outputs[0].sqnr_db());
   EXPECT_NEAR(errors.outputs[0].error.sqnr_db(), errors.output_sqnr_db, 1e-4);
@@ -213,7 +214,7 @@ TEST(QuantizedNumbers, DeepProductsAreLeftInFloat) {
   const NodeInput columns = builder.call("transpose", {rows}, {{"dim0", 1}, {"dim1", 2}});
   PassBench bench(builder.finish(builder.call("matmul", {columns, rows})));
   const std::vector<float> expected = bench.outputs(bench.graph);
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   EXPECT_TRUE(bench.graph.node("matmul").quantization.empty());
   EXPECT_NE(bench.graph.node("fc").find_quantization("weight"), nullptr);
   EXPECT_GT(sqnr_of(expected, agreed_outputs(bench)), 30);
@@ -223,7 +224,7 @@ TEST(QuantizedNumbers, OutputsOfDoublesHaveAnSqnrToo) {
   GraphBuilder builder("doubles");
   const NodeInput y = builder.linear("fc", builder.input("x", {16}), 16, 5);
   PassBench bench(builder.finish(builder.call("cast", {y}, {{"dtype", "float64"}})));
-  const LayerwiseErrors errors = errors_after(bench, kQuantize);
+  const LayerwiseErrors errors = errors_after(bench, kQuantizeNumbers);
   EXPECT_EQ(errors.measured_output, "logits");
   EXPECT_GT(errors.output_sqnr_db, 20);
   EXPECT_LT(errors.output_sqnr_db, 80);
@@ -239,7 +240,7 @@ TEST(QuantizedNumbers, WhatIsEmptyNeedsNoRange) {
   const NodeInput joined = builder.call("cat", {none, x}, {{"dim", 1}});
   PassBench bench(builder.finish(builder.linear("fc", joined, 4, 3)));
   const std::vector<float> expected = bench.outputs(bench.graph);
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeNumbers);
   EXPECT_GT(sqnr_of(expected, agreed_outputs(bench)), 30);
 }
 

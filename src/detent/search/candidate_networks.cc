@@ -120,7 +120,7 @@ CandidateNetworks::CandidateNetworks(const Graph& network, const CodePlan& plan,
 
 void CandidateNetworks::measure_activations(const CodePlan& plan, const SearchOptions& options,
                                             PassContext& context) {
-  const Graph measured = measured_activations(network_, plan, options.activation_calibration.calibrator,
+  const Graph measured = measured_activations(network_, plan, {options.activation_calibration.calibrator},
                                               options.num_samples, context);
   Progress progress("choosing ranges, values", std::ssize(plan.groups), {.shown = context.group->is_first()});
   for (const CodeGroup& group : plan.groups) {

@@ -77,8 +77,8 @@ void append_usual_improvement(const StaticQuantizeOptions& options, Table& passe
   passes["bias_correction"] = Table{{"report", false}};
 }
 
-/// Ends the default project's name in "_w4a8", or in "_wmx_a8": networks of other widths get folders of their
-/// own.
+/// Ends the default project's name in "_w4a8", or in "_wnvfp4_a8": networks of other widths get folders of
+/// their own.
 void say_widths(const StaticQuantizeOptions& options, RunConfig& config) {
   if (config.options.project && !config.options.project->empty()) return;
   std::string name = config.software_dir.parent_path().filename().string();
@@ -87,10 +87,8 @@ void say_widths(const StaticQuantizeOptions& options, RunConfig& config) {
         std::filesystem::path(config.options.project_dir) / (name + "_integers") / "software";
     return;
   }
-  const std::string& format = options.weight_format.value_or("");
-  name += format.empty() ? fmt::format("_w{}", options.weights.width)
-                         : fmt::format("_w{}_", format.substr(0, format.find(':')));
-  name += fmt::format("a{}", options.activations.width);
+  name += fmt::format("_w{}{}a{}", options.weights.short_name(), options.weights.is_integer() ? "" : "_",
+                      options.activations.short_name());
   if (options.elementwise != StaticQuantizeOptions().elementwise) {
     name += fmt::format("e{}", options.elementwise.width);
   }

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -218,9 +219,12 @@ class Advisor {
       options.improve = {pass, "bias_correction"};
       if (options.improve != taken_.improve) try_one(options);
     }
-    const bool has_ranges =
-        !taken_.quantize.contains("weight_format") && !taken_.quantize.contains("weight_calibrator");
-    if (has_ranges) {
+    StaticQuantizeOptions read;
+    read_fields(read, taken_.quantize, context_.where);
+    const bool has_ranges = read.weights.is_integer() || (is_ranged(read.weights.other->format) &&
+                                                          !block_size(read.weights.other->format) &&
+                                                          !is_fitted(read.weights.other->format));
+    if (has_ranges && !taken_.quantize.contains("weight_calibrator")) {
       options = best ? best->options : taken_;
       options.quantize["weight_calibrator"] = "mse";
       try_one(options);
@@ -297,12 +301,11 @@ class Advisor {
   }
 
   std::optional<Options> with_wider_weights() const {
-    if (taken_.quantize.contains("weight_format")) return std::nullopt;
     StaticQuantizeOptions read;
     read_fields(read, taken_.quantize, context_.where);
-    if (read.weights.width >= 8) return std::nullopt;
+    if (!read.weights.is_integer() || read.weights.integer.width >= 8) return std::nullopt;
     Options options = taken_;
-    options.quantize["weights"] = IntegerType{true, read.weights.width + 1}.to_value();
+    options.quantize["weights"] = IntegerType{true, read.weights.integer.width + 1}.to_value();
     return options;
   }
 

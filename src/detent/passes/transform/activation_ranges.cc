@@ -13,22 +13,24 @@
 namespace detent {
 namespace {
 
-Table statistics_for(Calibrator calibrator) {
+Table statistics_for(const std::set<Calibrator>& calibrators) {
   Table statistics{{"range_min_max", Table()}};
-  switch (calibrator) {
-    case Calibrator::kMinMax:
-      break;
-    case Calibrator::kAverageRange:
-      statistics["average_range"] = Table();
-      break;
-    case Calibrator::kNSigma:
-      statistics["variance_precise"] = Table();
-      break;
-    case Calibrator::kPercentile:
-    case Calibrator::kMse:
-    case Calibrator::kEntropy:
-      statistics["histogram"] = Table{{"bins", 2048}};
-      break;
+  for (const Calibrator calibrator : calibrators) {
+    switch (calibrator) {
+      case Calibrator::kMinMax:
+        break;
+      case Calibrator::kAverageRange:
+        statistics["average_range"] = Table();
+        break;
+      case Calibrator::kNSigma:
+        statistics["variance_precise"] = Table();
+        break;
+      case Calibrator::kPercentile:
+      case Calibrator::kMse:
+      case Calibrator::kEntropy:
+        statistics["histogram"] = Table{{"bins", 2048}};
+        break;
+    }
   }
   return statistics;
 }
@@ -53,7 +55,7 @@ std::optional<Distribution> seen(const Node& node, const std::string& operand, c
 
 }  // namespace
 
-Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
+Graph measured_activations(const Graph& graph, const CodePlan& plan, const std::set<Calibrator>& calibrators,
                            int64_t num_samples, PassContext& context) {
   std::set<std::string> targets;
   bool outputs = false;
@@ -71,7 +73,7 @@ Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator 
       {"profile_output_activation", outputs},
       {"num_samples", num_samples},
       {"exact_num_samples", true},
-      {"activation_statistics", statistics_for(calibrator)},
+      {"activation_statistics", statistics_for(calibrators)},
   };
   Graph copy = graph;
   for (Node& node : copy.nodes()) node.statistics = {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "detent/graph/graph.h"
@@ -10,9 +11,9 @@
 
 namespace detent {
 
-/// Runs a float network over calibration samples and collects what `calibrator` needs of the values that the
-/// plan's nodes compute with: the results stand in the statistics of the graph returned.
-Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
+/// Runs a float network over calibration samples and collects what the calibrators need of the values that
+/// the plan's nodes compute with: the results stand in the statistics of the graph returned.
+Graph measured_activations(const Graph& graph, const CodePlan& plan, const std::set<Calibrator>& calibrators,
                            int64_t num_samples, PassContext& context);
 
 /// Distribution of the group's values that nodes compute with, each counted once. Throws Error, beginning

@@ -1,6 +1,7 @@
 #include "detent/passes/transform/node_bits.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -14,12 +15,15 @@ namespace {
   fail("{}: got \"{}\", expected {}", where, got, expected);
 }
 
-/// "4", "int4" or "uint4".
+/// "4", "int4", "uint4" or "nvfp4".
 NodeWidths::Codes parse_codes(std::string_view text, const std::string& where) {
   if (text == "float") refuse(where, text, "a width (keep_float leaves nodes in float)");
-  if (const std::optional<int> width = parse_width(text)) return {*width, {}};
-  if (const auto type = IntegerType::parse(text)) return {type->width, type->is_signed};
-  refuse(where, text, "2 to 16 bits, or int2 to int16 or uint2 to uint16");
+  if (const std::optional<int> width = parse_width(text)) return {.width = *width};
+  const bool is_name = !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0;
+  if (!is_name) refuse(where, text, "2 to 16 bits, or int2 to int16, uint2 to uint16, or a number format");
+  OperandFormat format = OperandFormat::parse(text, where);
+  if (format.other) return {.format = std::move(format.other)};
+  return {.width = format.integer.width, .is_signed = format.integer.is_signed};
 }
 
 NodeWidths::Codes codes_of(const Value& value, const std::string& where) {
@@ -87,10 +91,22 @@ std::vector<std::string> entries_of(const std::string& text) {
   return parts;
 }
 
+/// The place of the first "=" outside of brackets, as that of a format's key comes later; of the last one
+/// where brackets do not close.
+size_t end_of_pattern(const std::string& entry) {
+  int depth = 0;
+  for (size_t i = 0; i < entry.size(); ++i) {
+    if (entry[i] == '(' || entry[i] == '[' || entry[i] == '{') ++depth;
+    if (entry[i] == ')' || entry[i] == ']' || entry[i] == '}') --depth;
+    if (entry[i] == '=' && depth <= 0) return i;
+  }
+  return entry.rfind('=');
+}
+
 NodeBits parse_text(const std::string& text, const std::string& where) {
   NodeBits bits;
   for (const std::string& entry : entries_of(text)) {
-    const size_t equals = entry.rfind('=');
+    const size_t equals = end_of_pattern(entry);
     if (equals == std::string::npos || equals == 0) {
       refuse(where, entry, "PATTERN=WEIGHTS, PATTERN=WEIGHTS/ACTIVATIONS or PATTERN=/ACTIVATIONS");
     }
@@ -100,6 +116,7 @@ NodeBits parse_text(const std::string& text, const std::string& where) {
 }
 
 std::string codes_text(const NodeWidths::Codes& codes) {
+  if (codes.format) return quant_spec_text(*codes.format);
   if (!codes.is_signed) return std::to_string(codes.width);
   return fmt::format("{}int{}", *codes.is_signed ? "" : "u", codes.width);
 }
@@ -149,49 +166,51 @@ NodeBits NodeBits::from_value(const Value& value, const std::string& where) {
   return bits;
 }
 
-NodeBitsMatcher::NodeBitsMatcher(const NodeBits& bits, std::string where)
-    : bits_(bits), where_(std::move(where)) {
-  for (const NodeWidths& entry : bits.entries) patterns_.emplace_back(entry.pattern, where_);
+NodeBitsMatcher::NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where) {
+  for (const auto& [key, given] : {std::pair("formats", &formats), std::pair("bits", &bits)}) {
+    const std::string place = fmt::format("{}: key \"{}\"", where, key);
+    for (const NodeWidths& widths : given->entries)
+      entries_.push_back({widths, NamePattern(widths.pattern, place), place});
+  }
 }
 
 const NodeWidths* NodeBitsMatcher::find(const std::string& node) const {
-  const auto found =
-      std::ranges::find_if(patterns_, [&](const NamePattern& pattern) { return pattern.matches(node); });
-  return found == patterns_.end() ? nullptr : &bits_.entries[static_cast<size_t>(found - patterns_.begin())];
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& e) { return e.pattern.matches(node); });
+  return found == entries_.end() ? nullptr : &found->widths;
 }
 
 void NodeBitsMatcher::check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const {
-  for (size_t i = 0; i < patterns_.size(); ++i) check_used(i, graph, plan, warn);
+  for (const Entry& entry : entries_) check_used(entry, graph, plan, warn);
 }
 
-void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePlan& plan,
+void NodeBitsMatcher::check_used(const Entry& checked, const Graph& graph, const CodePlan& plan,
                                  const Warning& warn) const {
-  const NodeWidths& entry = bits_.entries[index];
+  const auto& [entry, pattern, where] = checked;
   std::vector<std::string> left;
   for (const std::string& name : graph.node_names()) {
-    if (patterns_[index].matches(name)) left.push_back(name);
+    if (pattern.matches(name)) left.push_back(name);
   }
-  if (left.empty()) fail("{}: {}", where_, unmatched_pattern_message(entry.pattern, graph.node_names()));
+  if (left.empty()) fail("{}: {}", where, unmatched_pattern_message(entry.pattern, graph.node_names()));
   const auto in_float = [&](const std::string& name) {
     return std::ranges::find(plan.in_float, name) != plan.in_float.end() && !is_weighted(graph, plan, name);
   };
   if (std::ranges::all_of(left, in_float)) {
-    return warn(fmt::format("{}: \"{}\" matches only nodes that stay in float", where_, entry.pattern));
+    return warn(fmt::format("{}: \"{}\" matches only nodes that stay in float", where, entry.pattern));
   }
   const std::set<std::string> known = nodes_with_widths(graph, plan);
   if (std::ranges::none_of(left, [&](const std::string& name) { return known.contains(name); })) {
-    fail("{}: \"{}\" matches only {}, which move or compare integers (nodes with widths: {})", where_,
+    fail("{}: \"{}\" matches only {}, which move or compare integers (nodes with widths: {})", where,
          entry.pattern, fmt::join(left, ", "), fmt::join(known, ", "));
   }
   std::erase_if(left, [&](const std::string& name) { return !known.contains(name) || find(name) != &entry; });
   if (left.empty()) {
     return warn(fmt::format("{}: \"{}\" matches only nodes that earlier entries match, and the first counts",
-                            where_, entry.pattern));
+                            where, entry.pattern));
   }
   const bool weights_used =
       std::ranges::any_of(left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
   if (entry.weights && !weights_used) {
-    fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for its quantized inputs", where_,
+    fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for its quantized inputs", where,
          entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern, entry.weights->width);
   }
 }

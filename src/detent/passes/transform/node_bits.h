@@ -10,17 +10,22 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/transform/code_groups.h"
-#include "detent/passes/transform/integer_type.h"
+#include "detent/passes/transform/operand_format.h"
 
 namespace detent {
 
-/// Codes of the nodes whose names match.
+/// Codes or formats of the nodes whose names match.
 struct NodeWidths {
   struct Codes {
     int width = 8;
-    std::optional<bool> is_signed;  // none: as those of the other nodes
+    std::optional<bool> is_signed = std::nullopt;    // none: as those of the other nodes
+    std::optional<QuantSpec> format = std::nullopt;  // instead of integers
 
-    IntegerType like(IntegerType others) const { return {is_signed.value_or(others.is_signed), width}; }
+    OperandFormat like(const OperandFormat& others) const {
+      if (format) return {.integer = {}, .other = format};
+      return {{is_signed.value_or(others.integer.is_signed), width}};
+    }
+    double bits() const { return format ? bits_per_value(format->format) : width; }
     bool operator==(const Codes&) const = default;
   };
 
@@ -30,16 +35,19 @@ struct NodeWidths {
   bool operator==(const NodeWidths&) const = default;
 };
 
-/// Widths of single nodes, by their names; of several entries that match a node the first counts. As text
+/// Widths or number formats of single nodes, by their names; of several entries that match a node the first
+/// counts. As text
 ///
-///     layer1.*=4,fc=8/8,add=/12,conv1=int6/uint8        PATTERN=WEIGHTS/ACTIVATIONS, one of the two or both
+///     layer1.*=4,fc=8/8,add=/12,conv1=int6/uint8,conv2=nvfp4/fp8_e4m3fn
 ///
-/// (commas inside of brackets belong to the pattern), in a configuration file also as a table
+/// that is PATTERN=WEIGHTS/ACTIVATIONS, one of the two or both (commas inside of brackets belong to the
+/// pattern), in a configuration file also as a table
 ///
 ///     [passes.static_quantize.bits]
 ///     'layer1.*' = 4
 ///     fc = "8/8"
 ///     add = { activations = 12 }
+///     conv2 = { weights = "mx:element=e2m1,block_size=16" }
 struct NodeBits {
   std::vector<NodeWidths> entries;
 
@@ -54,8 +62,9 @@ class NodeBitsMatcher {
  public:
   using Warning = std::function<void(const std::string&)>;
 
-  /// Throws Error, beginning with `where`, on a pattern that is no regular expression.
-  NodeBitsMatcher(const NodeBits& bits, std::string where);
+  /// The entries of the keys "formats" and "bits", in this order. Throws Error, beginning with `where`, on a
+  /// pattern that is no regular expression.
+  NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where);
 
   /// The first entry that matches, or nullptr.
   const NodeWidths* find(const std::string& node) const;
@@ -66,11 +75,15 @@ class NodeBitsMatcher {
   void check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const;
 
  private:
-  void check_used(size_t index, const Graph& graph, const CodePlan& plan, const Warning& warn) const;
+  struct Entry {
+    NodeWidths widths;
+    NamePattern pattern;
+    std::string where;
+  };
 
-  const NodeBits& bits_;
-  std::string where_;
-  std::vector<NamePattern> patterns_;
+  void check_used(const Entry& entry, const Graph& graph, const CodePlan& plan, const Warning& warn) const;
+
+  std::vector<Entry> entries_;
 };
 
 }  // namespace detent

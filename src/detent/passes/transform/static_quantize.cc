@@ -10,6 +10,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/block_sums.h"
@@ -101,11 +102,44 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
   return plan_codes(graph, in_float);
 }
 
-QuantSpec activation_spec(const StaticQuantizeOptions& options, IntegerType type) {
+/// Before calibration. `operand` is what `node` takes in.
+QuantSpec activation_spec(const StaticQuantizeOptions& options, const OperandFormat& format, const Node& node,
+                          const std::string& operand) {
   QuantSpec spec;
-  spec.format =
-      Affine{.width = type.width, .is_signed = type.is_signed, .symmetric = options.symmetric_activations};
+  if (format.is_integer()) {
+    spec.format = Affine{.width = format.integer.width,
+                         .is_signed = format.integer.is_signed,
+                         .symmetric = options.symmetric_activations};
+    return spec;
+  }
+  spec = *format.other;
+  spec.format = with_scale(spec.format);
+  const std::optional<BlockSize> blocks = block_size(spec.format);
+  if (blocks && blocks->is_single()) spec.block_axis = find_operator(node.op).reduction_dim(operand);
   return spec;
+}
+
+/// Whether calibration gives what the format lacks: parameters of channels and groups follow from each input
+/// anew, as there is no statistic of them.
+bool is_calibrated(const QuantSpec& activations) {
+  return is_calibratable(activations.format) && activations.granularity == Granularity::kTensor;
+}
+
+CalibrationOptions calibration_for(const Format& format, CalibrationOptions options) {
+  if (is_fitted(format)) options.calibrator = Calibrator::kMse;  // there is no better one
+  return options;
+}
+
+/// What the formats of activations are calibrated by.
+std::set<Calibrator> calibrators_of(const StaticQuantizeOptions& options) {
+  std::set<Calibrator> calibrators = {options.activation_calibration.calibrator};
+  const auto add = [&](const std::optional<QuantSpec>& spec) {
+    if (spec) calibrators.insert(calibration_for(spec->format, options.activation_calibration).calibrator);
+  };
+  add(options.activations.other);
+  for (const NodeWidths& named : options.named().entries)
+    if (named.activations) add(named.activations->format);
+  return calibrators;
 }
 
 class NetworkQuantizer {
@@ -124,25 +158,12 @@ class NetworkQuantizer {
     int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
       const bool is_known = measured.masked.up_to_one.contains(group.root);
-      const Distribution distribution = is_known ? Distribution::of(std::array{0.0F, 1.0F})
-                                                 : measured_distribution(measured.graph, group, where_);
       CalibrationOptions calibration = options_.activation_calibration;
       if (is_known) calibration.calibrator = Calibrator::kMinMax;
-      std::map<std::pair<int, bool>, QuantizerRef> by_width;
-      const auto quantizer_of = [&](IntegerType type) {
-        const auto [entry, is_new] = by_width.try_emplace({type.width, type.is_signed});
-        if (is_new) {
-          *entry->second = calibrate(activation_spec(options_, type), {&distribution, 1}, calibration,
-                                     fmt::format("{}: values of \"{}\"", where_, group.root));
-        }
-        return entry->second;
-      };
-      for (const CodeRead& read : group.reads) {
-        Node& node = graph_.nodes()[read.node];
-        node.quantization[fmt::format("data_in_{}", read.input)] = quantizer_of(activation_type(read.node));
-      }
-      if (group.reads.empty()) quantizer_of(wider(options_.activations, options_.elementwise));
-      quantize_group(group, by_width.rbegin()->second);
+      quantize_group(group,
+                     is_known ? Distribution::of(std::array{0.0F, 1.0F})
+                              : measured_distribution(measured.graph, group, where_),
+                     calibration);
       progress.update(++done, group.root);
     }
   }
@@ -154,20 +175,20 @@ class NetworkQuantizer {
       progress.update(done++, graph_.nodes()[position].name);
       Node& node = graph_.nodes()[position];
       if (!node.find_quantization("data_in_0")) continue;
-      node.quantization["weight"] =
-          takes_format(node) ? format_spec(node) : weight_spec(node, weight_type(position).width);
+      node.quantization["weight"] = weight_spec(node, weight_format(position));
       if (std::optional<RaisedScales> raised = raised_to_fit(node)) raise_scales(node, std::move(*raised));
     }
   }
 
-  /// Rows that are looked up are integers with a scale a row.
+  /// Rows that are looked up, with scales a row; blocks run along each.
   void quantize_rows() {
     for (const size_t position : plan_.rows) {
       Node& node = graph_.nodes()[position];
+      const OperandFormat format = named_weight_format(position);
       QuantSpec spec;
-      spec.format = Affine{.width = weight_type(position).width, .symmetric = true};
-      spec.granularity = Granularity::kChannel;
-      spec.axis = *find_operator(node.op).weight_channel_dim;
+      spec.format = Affine{.width = format.integer.width, .symmetric = true};
+      if (format.other) spec = *format.other;
+      spec = with_weight_scales(spec, Granularity::kChannel, *find_operator(node.op).weight_channel_dim, {});
       node.quantization["weight"] = calibrated_weight(node, spec);
     }
   }
@@ -176,32 +197,41 @@ class NetworkQuantizer {
   const std::string& raised_scales() const { return raised_; }
 
  private:
-  static IntegerType wider(IntegerType a, IntegerType b) { return a.width >= b.width ? a : b; }
+  static OperandFormat wider(const OperandFormat& a, const OperandFormat& b) {
+    return a.bits() >= b.bits() ? a : b;
+  }
 
   bool is_first_or_last(size_t position) const {
     return position == plan_.weighted.front() || position == plan_.weighted.back();
   }
 
   /// What the layer takes when nothing names it.
-  IntegerType layer_type(size_t position, IntegerType type) const {
+  OperandFormat layer_format(size_t position, const OperandFormat& format) const {
     const bool eight =
         options_.first_last_layers == FirstLastLayers::kEightBits && is_first_or_last(position);
-    return eight ? wider(type, {type.is_signed, 8}) : type;
+    return eight ? wider(format, {{format.integer.is_signed, 8}}) : format;
   }
 
-  IntegerType weight_type(size_t position) const {
+  OperandFormat named_weight_format(size_t position) const {
     const NodeWidths* named = bits_.find(graph_.nodes()[position].name);
     if (named != nullptr && named->weights) return named->weights->like(options_.weights);
-    return layer_type(position, options_.weights);
+    return layer_format(position, options_.weights);
   }
 
-  bool takes_format(const Node& node) const {
-    if (!options_.weight_format) return false;
+  OperandFormat weight_format(size_t position) const {
+    constexpr IntegerType kInsteadOfShortBlocks{true, 8};
+    const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);
+    const bool is_named = named != nullptr && named->weights;
+    const OperandFormat format = named_weight_format(position);
+    const bool in_blocks = format.other && block_size(format.other->format);
+    return in_blocks && !is_named && has_short_blocks(node) ? OperandFormat{kInsteadOfShortBlocks} : format;
+  }
+
+  static bool has_short_blocks(const Node& node) {
     const auto* sum = trait<WeightedSum>(node);
     const Tensor& weight = node.find_parameter("weight")->tensor;
-    return !(named != nullptr && named->weights) && !sum->transposed &&
-           weight.dim(sum->reduction_axis()) >= kLeastConvolvedBlock;
+    return sum->transposed || weight.dim(sum->reduction_axis()) < kLeastConvolvedBlock;
   }
 
   void raise_scales(Node& node, RaisedScales scales) {
@@ -212,26 +242,67 @@ class NetworkQuantizer {
     node.quantization["weight"] = std::move(scales.rounding);
   }
 
-  QuantSpec format_spec(const Node& node) const {
-    QuantSpec spec = parse_quant_spec_text(*options_.weight_format);
-    spec.block_axis = trait<WeightedSum>(node)->reduction_axis();
-    return spec;
-  }
-
-  /// Type of the quantized integers that the node takes in.
-  IntegerType activation_type(size_t position) const {
+  /// What the node takes in; nothing where it computes in float.
+  std::optional<OperandFormat> activation_format(size_t position) const {
     const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);
     if (named != nullptr && named->activations) return named->activations->like(options_.activations);
-    return is_weighted_sum(node) ? layer_type(position, options_.activations)
-                                 : wider(options_.activations, options_.elementwise);
+    if (is_weighted_sum(node)) return layer_format(position, options_.activations);
+    if (options_.activations.is_integer()) return wider(options_.activations, {options_.elementwise});
+    if (trait<MatrixProduct>(node) != nullptr) return options_.activations;
+    return std::nullopt;
   }
 
-  /// The root's result has the widest type that a node takes in.
-  void quantize_group(const CodeGroup& group, const QuantizerRef& quantizer) {
-    Node& root = graph_.node(group.root);
+  QuantizerRef activation_quantizer(const CodeGroup& group, const QuantSpec& spec, const Distribution& values,
+                                    const CalibrationOptions& calibration) const {
+    if (!is_calibrated(spec)) return QuantizerRef(Quantizer(spec));
+    return QuantizerRef(Quantizer(calibrate(spec, {&values, 1}, calibration_for(spec.format, calibration),
+                                            fmt::format("{}: values of \"{}\"", where_, group.root))));
+  }
+
+  /// Where all that read the values take integers, the root's result has the widest of their types. Who reads
+  /// floats gets them unrounded, and the others round for themselves.
+  void quantize_group(const CodeGroup& group, const Distribution& values,
+                      const CalibrationOptions& calibration) {
+    std::map<std::string, QuantizerRef> quantizers;
+    const auto quantizer_of = [&](const QuantSpec& spec) {
+      const std::string text = quant_spec_text(spec);
+      const auto found = quantizers.find(text);
+      if (found != quantizers.end()) return found->second;
+      return quantizers.emplace(text, activation_quantizer(group, spec, values, calibration)).first->second;
+    };
+    std::optional<QuantizerRef> widest;
+    double most = 0;
+    bool all_integers = true;
+    const auto see = [&](const std::optional<OperandFormat>& format, const QuantizerRef& quantizer) {
+      all_integers = all_integers && format && format->is_integer();
+      if (!format || format->bits() < most) return;
+      most = format->bits();
+      widest = quantizer;
+    };
+    for (const CodeRead& read : group.reads) {
+      Node& node = graph_.nodes()[read.node];
+      const std::string operand = fmt::format("data_in_{}", read.input);
+      const std::optional<OperandFormat> format = activation_format(read.node);
+      if (format) {
+        const QuantizerRef quantizer = quantizer_of(activation_spec(options_, *format, node, operand));
+        node.quantization[operand] = quantizer;
+        see(format, quantizer);
+      } else {
+        all_integers = false;
+      }
+    }
+    if (group.reads.empty() && options_.activations.is_integer()) {
+      const OperandFormat format = wider(options_.activations, {options_.elementwise});
+      see(format, quantizer_of(activation_spec(options_, format, graph_.node(group.root), "data_out_0")));
+    }
+    if (all_integers && widest) quantize_result(group, *widest);
+  }
+
+  void quantize_result(const CodeGroup& group, const QuantizerRef& quantizer) {
     const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
     if (in_float) return;
+    Node& root = graph_.node(group.root);
     root.quantization["data_out_0"] = quantizer;
     if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = quantizer;  // and is stored so
     for (const size_t position : group.clamps) {
@@ -240,24 +311,31 @@ class NetworkQuantizer {
     }
   }
 
-  QuantSpec weight_spec(const Node& node, int width) const {
+  QuantSpec weight_spec(const Node& node, const OperandFormat& format) const {
     const Tensor& weight = node.find_parameter("weight")->tensor;
+    const int64_t channels = *find_operator(node.op).weight_channel_dim;
     QuantSpec spec;
-    spec.format = Affine{.width = width, .symmetric = true};
+    spec.format = Affine{.width = format.integer.width, .symmetric = true};
+    if (format.other) spec = *format.other;
     // With a single channel, its scale is that of the tensor.
-    const bool one_channel = options_.weight_granularity == Granularity::kChannel &&
-                             weight.dim(*find_operator(node.op).weight_channel_dim) == 1;
-    if (options_.weight_granularity != Granularity::kTensor && !one_channel) {
-      spec.granularity = options_.weight_granularity;
-      spec.group_size = options_.weight_group_size;
-      spec.axis = *find_operator(node.op).weight_channel_dim;
-    }
+    const bool one_channel =
+        options_.weight_granularity == Granularity::kChannel && weight.dim(channels) == 1;
+    spec = with_weight_scales(spec, one_channel ? Granularity::kTensor : options_.weight_granularity,
+                              channels, options_.weight_group_size);
+    const std::optional<BlockSize> blocks = block_size(spec.format);
+    if (blocks && blocks->is_single()) spec.block_axis = trait<WeightedSum>(node)->reduction_axis();
     return calibrated_weight(node, spec);
   }
 
   QuantSpec calibrated_weight(const Node& node, const QuantSpec& spec) const {
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
+    calibration = calibration_for(spec.format, calibration);
+    // These follow the weights of each channel better by rules of their own than by one range or fit for all.
+    const bool has_better_rule =
+        (is_scaled_by_data(spec.format) && options_.weight_calibrator == Calibrator::kMinMax) ||
+        (!is_ranged(spec.format) && spec.granularity != Granularity::kTensor);
+    if (has_better_rule || !is_calibratable(spec.format)) return spec;
     const std::string where = fmt::format("{}: weight of \"{}\"", where_, node.name);
     const Tensor& weight = node.find_parameter("weight")->tensor;
     return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator, where), calibration,
@@ -309,18 +387,17 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context) {
-  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
+  const NodeBitsMatcher bits(options.formats, options.bits, context.where);
   MaskedScores masked = masked_scores(network, context);
   const CodePlan plan = make_plan(network, options, bits, context.where, masked.in_float);
   bits.check_all_used(network, plan, context.warn);
-  return {measured_activations(network, plan, options.activation_calibration.calibrator, options.num_samples,
-                               context),
+  return {measured_activations(network, plan, calibrators_of(options), options.num_samples, context),
           std::move(masked)};
 }
 
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
                                       const StaticQuantizeOptions& options, const PassContext& context) {
-  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
+  const NodeBitsMatcher bits(options.formats, options.bits, context.where);
   const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked.in_float);
   Graph quantized = network;
   NetworkQuantizer quantizer(quantized, plan, options, bits, context);
@@ -335,48 +412,43 @@ IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwor
 
 namespace {
 
-void check_weight_format(const StaticQuantizeOptions& options, const std::string& where) {
-  QuantSpec spec;
-  try {
-    spec = parse_quant_spec_text(*options.weight_format);
-  } catch (const Error& error) {
-    fail("{}: key \"weight_format\": {}", where, error.what());
-  }
-  const std::optional<BlockSize> blocks = block_size(spec.format);
-  if (!blocks || !blocks->is_single() || spec.block_axis) {
-    fail(
-        "{}: key \"weight_format\": got {}, expected a format in blocks along the inputs of a layer (mx, "
-        "nvfp4, "
-        "block_fp), without block_axis",
-        where, *options.weight_format);
-  }
-  if (options.requantization == Requantization::kFixedPoint) {
-    fail(
-        "{}: key \"weight_format\": got {} with requantization = \"fixed_point\": sums of blocks are scaled "
-        "in float",
-        where, *options.weight_format);
+void check_formats(const StaticQuantizeOptions& options, const std::string& where) {
+  const auto check_weights = [&](const char* key, const OperandFormat& format) {
+    if (format.is_integer() && !format.integer.is_signed) {
+      fail("{}: key \"{}\": got {}, expected a signed type: weights are symmetric", where, key,
+           value_text(format.to_value()));
+    }
+    if (!format.is_integer() && options.requantization == Requantization::kFixedPoint) {
+      fail(
+          "{}: key \"{}\": got {} with requantization = \"fixed_point\": only sums of integers are scaled so",
+          where, key, value_text(format.to_value()));
+    }
+  };
+  check_weights("weights", options.weights);
+  for (const NodeWidths& entry : options.named().entries) {
+    if (entry.weights && entry.weights->format) check_weights("formats", entry.weights->like({}));
   }
 }
 
 }  // namespace
 
+NodeBits StaticQuantizeOptions::named() const {
+  NodeBits all = formats;
+  all.entries.insert(all.entries.end(), bits.entries.begin(), bits.entries.end());
+  return all;
+}
+
 bool StaticQuantizeOptions::is_below_eight_bits() const {
-  constexpr int kEight = 8;
-  const auto is_below = [](const auto& codes) { return codes.width < kEight; };
+  constexpr double kEight = 8;
+  const auto is_below = [](const auto& codes) { return codes.bits() < kEight; };
   const auto names_fewer = [&](const NodeWidths& entry) {
     return (entry.weights && is_below(*entry.weights)) || (entry.activations && is_below(*entry.activations));
   };
-  if (is_below(activations) || std::ranges::any_of(bits.entries, names_fewer)) return true;
-  if (!weight_format) return is_below(weights);
-  return bits_per_value(parse_quant_spec_text(*weight_format).format) < kEight;
+  return is_below(activations) || is_below(weights) || std::ranges::any_of(named().entries, names_fewer);
 }
 
 void StaticQuantizeOptions::check(const std::string& where) const {
-  if (!weights.is_signed) {
-    fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
-         value_text(weights.to_value()));
-  }
-  if (weight_format) check_weight_format(*this, where);
+  check_formats(*this, where);
   const bool in_groups = weight_granularity == Granularity::kGroup;
   if (in_groups && !weight_group_size) {
     fail(
@@ -388,19 +460,19 @@ void StaticQuantizeOptions::check(const std::string& where) const {
     fail("{}: key \"weight_group_size\": got {}, which only weight_granularity = \"group\" reads", where,
          *weight_group_size);
   }
-  for (const IntegerType type : {activations, elementwise}) {
-    if (symmetric_activations && !type.is_signed) {
+  for (const IntegerType type : {activations.integer, elementwise}) {
+    if (symmetric_activations && activations.is_integer() && !type.is_signed) {
       fail("{}: symmetric_activations = true with {}, expected signed types for activations and elementwise",
            where, value_text(type.to_value()));
     }
   }
   for (const NodeWidths& entry : bits.entries) {
-    if (!symmetric_activations || !entry.activations) continue;
-    if (entry.activations->like(activations).is_signed) continue;
+    if (!symmetric_activations || !entry.activations || entry.activations->format) continue;
+    if (entry.activations->like(activations).integer.is_signed) continue;
     fail("{}: key \"bits\": symmetric_activations = true with unsigned activations for \"{}\"", where,
          entry.pattern);
   }
-  const NodeBitsMatcher patterns(bits, where + ": key \"bits\"");
+  const NodeBitsMatcher checked(formats, bits, where);
   for (const std::string& text : keep_float) NamePattern(text, where + ": key \"keep_float\"");
 }
 
@@ -412,7 +484,7 @@ void StaticQuantizeOptions::check_graph(const Graph& graph, const EarlierPasses&
     float_nodes(graph, *this, where);
     return;
   }
-  const NodeBitsMatcher widths(bits, where + ": key \"bits\"");
+  const NodeBitsMatcher widths(formats, bits, where);
   const CodePlan plan = make_plan(graph, *this, widths, where);
   widths.check_all_used(graph, plan, [](const std::string&) {});  // warned of when it runs
 }

@@ -9,8 +9,8 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/integer_type.h"
 #include "detent/passes/transform/node_bits.h"
+#include "detent/passes/transform/operand_format.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {
@@ -22,10 +22,10 @@ constexpr std::array<const char*, 3> enum_names(FirstLastLayers) {
 }
 
 struct StaticQuantizeOptions {
-  IntegerType weights;
-  std::optional<std::string> weight_format;
-  IntegerType activations{false, 8};
+  OperandFormat weights;
+  OperandFormat activations{{false, 8}};
   IntegerType elementwise{false, 8};
+  NodeBits formats;
   NodeBits bits;
   bool symmetric_activations = false;
   Granularity weight_granularity = Granularity::kChannel;
@@ -38,19 +38,29 @@ struct StaticQuantizeOptions {
   Requantization requantization = Requantization::kFloat;
   bool report = true;
 
+  /// The entries of `formats` and then of `bits`.
+  NodeBits named() const;
   /// Whether weights or activations, all or of named nodes, have fewer than 8 bits.
   bool is_below_eight_bits() const;
 
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("weights", self.weights, "quantized weights; symmetric, so signed");
-    visit("weight_format", self.weight_format,
-          "a block format for weights instead of integers, as \"mx:element=e2m1\" or \"nvfp4\"; layers that "
-          "sum over fewer than 8 channels, and those whose weights bits names, keep integers");
-    visit("activations", self.activations, "quantized inputs of layers with weights");
+    visit("weights", self.weights,
+          "quantized weights; integers are symmetric, so signed; of formats in blocks, layers that sum over "
+          "fewer "
+          "than 8 channels take int8 unless named");
+    visit("activations", self.activations,
+          "quantized inputs of layers with weights and of matrix products; where they are no integers, other "
+          "nodes "
+          "compute in float");
     visit("elementwise", self.elementwise,
-          "quantized inputs of additions, products, means, concatenations and functions, where wider");
+          "quantized inputs of additions, products, means, concatenations and functions, where wider than "
+          "integer "
+          "activations");
+    visit("formats", self.formats,
+          "number formats of single nodes by regular expressions for their names, as bits: "
+          "'layer1.*=nvfp4/int8,fc=fp8_e4m3fn', weights/activations; before bits");
     visit("bits", self.bits,
           "widths of single nodes by regular expressions for their names, the first that matches counts: "
           "'layer1.*=4' of weights, 'fc=8/8' of weights and of the node's quantized inputs, 'add=/12' of "

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "detent/core/value.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/passes/transform/integer_type.h"
+
+namespace detent {
+
+/// What quantized operands are to hold: "int8", integers of 2 to 16 bits whose scales and zero points
+/// calibration chooses, or any other number format: "nvfp4", "log:width=4".
+struct OperandFormat {
+  IntegerType integer;
+  std::optional<QuantSpec> other = std::nullopt;  // instead of integers
+
+  static std::string field_type() {
+    return "int2 to int16, uint2 to uint16, or a number format as fp8_e4m3fn, nvfp4, int4_g64, log:width=4";
+  }
+  /// The text that `from_value` reads.
+  Value to_value() const;
+  static OperandFormat from_value(const Value& value, const std::string& where);
+  /// Throws Error beginning with `where`.
+  static OperandFormat parse(std::string_view text, const std::string& where);
+
+  bool is_integer() const { return !other; }
+  /// Bits of a code; scales are not counted.
+  double bits() const;
+  /// "8", "nvfp4": for names of folders.
+  std::string short_name() const;
+
+  bool operator==(const OperandFormat&) const = default;
+};
+
+}  // namespace detent
