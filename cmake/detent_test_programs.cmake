@@ -29,21 +29,23 @@ gtest_discover_tests(detent_tests TEST_FILTER *Slow* DISCOVERY_TIMEOUT 60
 # The tests of kernels once more, with vectors of four lanes that can each be shifted by another number of bits. ARM
 # processors have such, x86 processors do not: Highway emulates them. It would not with GCC before 12.3, which compiles
 # products of 16-bit lanes wrongly there (bug 106322); no kernel has any. What is compiled here takes the place of the
-# same files in detent::formats.
-file(GLOB_RECURSE kernels ${PROJECT_SOURCE_DIR}/src/detent/formats/*.cc)
-foreach(file IN LISTS kernels)
-  file(STRINGS ${file} highway REGEX "#include <hwy/")
-  if(NOT highway)
-    list(REMOVE_ITEM kernels ${file})
-  endif()
-endforeach()
-add_executable(detent_emulated_tests ${kernels} "$<FILTER:$<TARGET_OBJECTS:detent_tests>,INCLUDE,${kernel_tests}>")
-target_compile_definitions(detent_emulated_tests PRIVATE HWY_COMPILE_ONLY_EMU128 HWY_BROKEN_EMU128=0)
-target_compile_options(detent_emulated_tests PRIVATE $<TARGET_PROPERTY:detent_formats,COMPILE_OPTIONS>
-  $<$<CONFIG:Release>:-O1>)
-target_link_libraries(detent_emulated_tests PRIVATE
-  detent::formats hwy::hwy rapidcheck GTest::gmock GTest::gtest_main detent_warnings)
-add_test(NAME emulated_kernels COMMAND detent_emulated_tests --gtest_brief=1)
+# same files in detent::formats. Sanitizers see the same code in the other tests.
+if(NOT DETENT_SANITIZE)
+  file(GLOB_RECURSE kernels ${PROJECT_SOURCE_DIR}/src/detent/formats/*.cc)
+  foreach(file IN LISTS kernels)
+    file(STRINGS ${file} highway REGEX "#include <hwy/")
+    if(NOT highway)
+      list(REMOVE_ITEM kernels ${file})
+    endif()
+  endforeach()
+  add_executable(detent_emulated_tests ${kernels} "$<FILTER:$<TARGET_OBJECTS:detent_tests>,INCLUDE,${kernel_tests}>")
+  target_compile_definitions(detent_emulated_tests PRIVATE HWY_COMPILE_ONLY_EMU128 HWY_BROKEN_EMU128=0)
+  target_compile_options(detent_emulated_tests PRIVATE $<TARGET_PROPERTY:detent_formats,COMPILE_OPTIONS>
+    $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(detent_emulated_tests PRIVATE
+    detent::formats hwy::hwy rapidcheck GTest::gmock GTest::gtest_main detent_warnings)
+  add_test(NAME emulated_kernels COMMAND detent_emulated_tests --gtest_brief=1)
+endif()
 
 # Here each process first spends a second on loading libtorch: few entries, each with every n-th test.
 get_property(torch_sources GLOBAL PROPERTY DETENT_TORCH_TESTS_SOURCES)

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
+#include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
 
 namespace detent {
@@ -22,7 +24,8 @@ constexpr bool has_integers(OnnxStyle style) {
 
 struct OnnxExportOptions {
   OnnxStyle style = OnnxStyle::kFloat;
-  /// Version of the operator set, 13 to 21; nothing: 17, or 21 where integers of 16 bits need it.
+  /// Version of the operator set, 13 to 21; nothing: 17, or 19 where floats of 8 bits, 21 where integers of
+  /// 16 need it.
   std::optional<int64_t> opset = std::nullopt;
   /// With more bytes of weights than this, they lie in a file beside the model, called as the model with a
   /// digest of them and ".data" behind; 0: always. A file in ONNX's format has at most 2 GiB.
@@ -32,6 +35,10 @@ struct OnnxExportOptions {
   /// not.
   bool unsigned_weights = false;
 };
+
+/// Why no model of this style can hold operands of this spec, whose scale may still be unknown; "" where one
+/// can.
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec);
 
 /// Writes the graph as a model in ONNX's format. Inputs and outputs are called as in the model that the graph
 /// was imported from; named dimensions keep their names. Throws Error listing all nodes that cannot be

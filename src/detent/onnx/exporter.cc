@@ -25,13 +25,14 @@ int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
     return *options.opset;
   }
   if (!has_integers(options.style)) return kUsualOpset;
+  int64_t opset = kUsualOpset;
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization) {
-      const auto spec = rounding_of(node, operand);
-      if (spec && QuantizerExport::needs_wide_integers(*spec)) return kNewestExport;
+      if (const auto spec = rounding_of(node, operand))
+        opset = std::max(opset, QuantizerExport::least_opset(*spec));
     }
   }
-  return kUsualOpset;
+  return opset;
 }
 
 std::string source_name(const Graph& graph, const NodeInput& value) {
@@ -217,6 +218,10 @@ void OnnxExporter::export_outputs(const Node& node) {
     writer_.add_output(wanted[i], type_of(node.inputs[i], sizes[i]));
   }
   writer_.rename_values(names);
+}
+
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec) {
+  return style_obstacle(style, spec, kNewestExport);
 }
 
 void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {

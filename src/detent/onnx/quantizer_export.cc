@@ -3,14 +3,18 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/formats/elements/binary.h"
 #include "detent/formats/elements/fixed.h"
+#include "detent/formats/elements/scaled.h"
 #include "detent/formats/format.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/packing/encode.h"
+#include "detent/onnx/narrow_elements.h"
 
 namespace detent {
 
@@ -33,6 +37,7 @@ namespace {
 
 constexpr const char* kQonnxDomain = "qonnx.custom_op.general";
 constexpr int64_t kWideIntegersSince = 21;
+constexpr int64_t kFloat8Since = 19;
 
 /// Nothing where the format does not round to integers; of what it derives from data there is no scale.
 std::optional<IntegerForm> integer_form(const QuantSpec& spec) {
@@ -140,6 +145,17 @@ std::vector<int64_t> transposed_codes(const std::vector<int64_t>& codes, int64_t
   return result;
 }
 
+/// The element type that holds the codes of floats of 8 bits.
+std::optional<int64_t> float8_type(const QuantSpec& spec) {
+  const auto* scaled = std::get_if<Scaled>(&spec.format);
+  if (scaled == nullptr || spec.granularity == Granularity::kGroup) return std::nullopt;
+  std::string name = "FLOAT";  // fp8_e5m2 is FLOAT8E5M2
+  for (const char c : std::string_view(scaled->standard().name).substr(2))
+    if (c != '_') name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const NarrowType* type = find_narrow_type(name);
+  return type != nullptr && type->bits == 8 ? std::optional(type->onnx) : std::nullopt;
+}
+
 /// [1, ..., channels, ..., 1], or [] of one number.
 Tensor broadcastable(const std::vector<float>& numbers, std::optional<int64_t> axis, size_t rank) {
   Shape shape;
@@ -184,29 +200,36 @@ std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand)
   return quantizer == nullptr ? std::nullopt : quantizer->rounding();
 }
 
-bool QuantizerExport::needs_wide_integers(const QuantSpec& spec) {
+int64_t QuantizerExport::least_opset(const QuantSpec& spec) {
   constexpr int kByte = 8;
+  if (float8_type(spec)) return kFloat8Since;
   const std::optional<IntegerForm> form = integer_form(spec);
-  return form && form->width > kByte;
+  return form && form->width > kByte ? kWideIntegersSince : 0;
 }
 
 std::string QuantizerExport::obstacle(const QuantSpec& spec, int64_t opset) const {
+  return style_obstacle(style_, spec, opset);
+}
+
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset) {
   constexpr int kWidest = 16;
   const std::string text = quant_spec_text(spec);
-  if (style_ == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
+  if (style == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
   const auto* binary = std::get_if<Binary>(&spec.format);
-  if (style_ == OnnxStyle::kQonnx && binary != nullptr)
+  if (style == OnnxStyle::kQonnx && binary != nullptr)
     return binary->bipolar && !binary->stochastic
                ? ""
                : fmt::format("{}: BipolarQuant has -1 and 1, and does not draw at random", text);
+  if (style != OnnxStyle::kQonnx && float8_type(spec))
+    return opset < kFloat8Since ? fmt::format("{}: floats of 8 bits need opset {}", text, kFloat8Since) : "";
   if (spec.granularity == Granularity::kGroup) return fmt::format("{}: scales of groups", text);
   const std::optional<IntegerForm> form = integer_form(spec);
   if (!form) return fmt::format("{}: not integers times a scale", text);
-  if (style_ == OnnxStyle::kQonnx) return "";
+  if (style == OnnxStyle::kQonnx) return "";
   if (form->floor) return fmt::format("{}: QuantizeLinear rounds to nearest", text);
   if (form->width > kWidest)
     return fmt::format("{}: QuantizeLinear gives integers of at most {} bits", text, kWidest);
-  if (needs_wide_integers(spec) && opset < kWideIntegersSince)
+  if (opset < QuantizerExport::least_opset(spec))
     return fmt::format("{}: integers of 16 bits need opset {}", text, kWideIntegersSince);
   return "";
 }
@@ -222,6 +245,8 @@ std::string QuantizerExport::rounded(const std::string& value, const QuantSpec& 
     if (binary->scaling != BinaryScaling::kNone)
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
     result = bipolar(value, Tensor::from({}, std::vector<float>{1}));
+  } else if (float8_type(spec)) {
+    result = cast_to_float8(value, spec, rank);
   } else {
     if (integer_form(spec)->scale.empty())
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
@@ -286,6 +311,48 @@ std::string QuantizerExport::clipped(const std::string& value, const IntegerForm
   return add("Min", {raised, high}, {}, value, value + "_clipped");
 }
 
+/// QuantizeLinear divides by the scale and rounds to the nearest float of 8 bits, saturating.
+std::string QuantizerExport::cast_to_float8(const std::string& value, const QuantSpec& spec, size_t rank) {
+  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  if (scales.empty()) fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
+  const bool several = scales.size() > 1;
+  const Shape shape = several ? Shape{std::ssize(scales)} : Shape{};
+  Table attributes;
+  if (several) attributes["axis"] = spec.axis < 0 ? spec.axis + static_cast<int64_t>(rank) : spec.axis;
+  const std::string scale = writer_.add_initializer(value + "_scale", Tensor::from(shape, scales));
+  const std::string zero = writer_.add_initializer(value + "_zero_point", *float8_type(spec), shape,
+                                                   std::string(scales.size(), '\0'));
+  const std::string codes =
+      add("QuantizeLinear", {value, scale, zero}, attributes, value, value + "_quantized");
+  return add("DequantizeLinear", {codes, scale, zero}, attributes, value, value + "_dequantized");
+}
+
+/// `spec` gives its scales.
+std::string QuantizerExport::float8_weight(const std::string& name, const Tensor& tensor,
+                                           const QuantSpec& spec, bool transposed) {
+  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  const Encoded encoded = encode(spec, tensor);
+  const auto bytes = encoded.streams.front().data.values<uint8_t>();
+  std::vector<int64_t> codes(bytes.begin(), bytes.end());
+  Shape shape = tensor.shape();
+  const bool several = scales.size() > 1;
+  int64_t axis = spec.axis < 0 ? spec.axis + tensor.rank() : spec.axis;
+  if (transposed) {
+    codes = transposed_codes(codes, shape[0], shape[1]);
+    std::swap(shape[0], shape[1]);
+    axis = 1 - axis;
+  }
+  Table attributes;
+  if (several) attributes["axis"] = axis;
+  const Shape groups = several ? Shape{std::ssize(scales)} : Shape{};
+  const int64_t type = *float8_type(spec);
+  const std::string value = writer_.add_initializer(name + "_quantized", type, shape, bytes_of(codes, 1));
+  const std::string scale = writer_.add_initializer(name + "_scale", Tensor::from(groups, scales));
+  const std::string zero =
+      writer_.add_initializer(name + "_zero_point", type, groups, std::string(scales.size(), '\0'));
+  return add("DequantizeLinear", {value, scale, zero}, attributes, name, name);
+}
+
 std::string QuantizerExport::quant(const std::string& value, const QuantSpec& spec, size_t rank) {
   const IntegerForm form = *integer_form(spec);
   std::vector<float> zeros(form.zero_point.begin(), form.zero_point.end());
@@ -322,6 +389,7 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
     if (std::holds_alternative<Binary>(spec.format)) return bipolar(value, magnitudes(turned, written));
     return quant(value, turned, static_cast<size_t>(tensor.rank()));
   }
+  if (float8_type(spec)) return float8_weight(name, tensor, spec, transposed);
   IntegerForm form = *integer_form(spec);
   CodeElements elements = code_elements(form);
   std::vector<int64_t> codes = codes_of(form, tensor);

@@ -34,8 +34,8 @@ class QuantizerExport {
 
   /// Why the style cannot carry the spec; "" where it can.
   std::string obstacle(const QuantSpec& spec, int64_t opset) const;
-  /// Whether the spec asks for more than operator sets before 21 have: integers of 16 bits.
-  static bool needs_wide_integers(const QuantSpec& spec);
+  /// The first operator set that has its codes in QDQ models: 19 for floats of 8 bits, 21 for integers of 16.
+  static int64_t least_opset(const QuantSpec& spec);
 
   /// The value rounded; one that is rounded so already as it is. `rank` is that of the value.
   std::string rounded(const std::string& value, const QuantSpec& spec, size_t rank);
@@ -47,6 +47,9 @@ class QuantizerExport {
 
  private:
   std::string quantize_dequantize(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string cast_to_float8(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string float8_weight(const std::string& name, const Tensor& tensor, const QuantSpec& spec,
+                            bool transposed);
   std::string clipped(const std::string& value, const IntegerForm& form, size_t rank);
   std::string quant(const std::string& value, const QuantSpec& spec, size_t rank);
   std::string bipolar(const std::string& value, const Tensor& scale);
@@ -59,6 +62,9 @@ class QuantizerExport {
   std::map<std::string, std::vector<std::pair<QuantSpec, std::string>>> done_;
   std::map<std::string, QuantSpec> rounded_;  // by value
 };
+
+/// Why a model of this style and operator set cannot hold values of this spec; "" where it can.
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset);
 
 /// Rows and columns of a matrix exchanged.
 Tensor transposed_matrix(const Tensor& matrix);

@@ -13,8 +13,10 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/output_path.h"
+#include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/transform/static_quantize_options.h"
@@ -95,6 +97,27 @@ void say_widths(const StaticQuantizeOptions& options, RunConfig& config) {
   config.software_dir = std::filesystem::path(config.options.project_dir) / name / "software";
 }
 
+/// Before any work: what the model that -o names could not hold.
+void check_output_holds(const StaticQuantizeOptions& options, const std::string& output) {
+  const auto check = [&](const std::string& flag, const std::optional<QuantSpec>& spec) {
+    if (!spec) return;
+    QuantSpec scaled = *spec;
+    scaled.format = with_scale(spec->format);
+    const std::string obstacle = style_obstacle(OnnxStyle::kQdq, scaled);
+    if (obstacle.empty()) return;
+    throw UsageError(fmt::format(
+        "-o {}: {}: an ONNX model of the style qdq cannot hold {} (integers and fp8 it can); without -o, the "
+        "quantized graph is written",
+        output, flag, obstacle));
+  };
+  check("--weights", options.weights.other);
+  check("--activations", options.activations.other);
+  for (const NodeWidths& entry : options.named().entries) {
+    if (entry.weights) check("--formats " + entry.pattern, entry.weights->format);
+    if (entry.activations) check("--formats " + entry.pattern, entry.activations->format);
+  }
+}
+
 }  // namespace
 
 int run_quantize(const std::vector<std::string>& args) {
@@ -140,6 +163,7 @@ int run_quantize(const std::vector<std::string>& args) {
   check_flags("detent quantize", [&] { find_pass(kPass).parse(options, "detent quantize"); });
   StaticQuantizeOptions given;
   read_fields(given, options, "detent quantize");
+  if (config.options.output) check_output_holds(given, *config.options.output);
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);
   if (improve) {
