@@ -133,6 +133,11 @@ TEST_P(OnnxRuntimeCodes, AreThose) {
       EXPECT_LE(different_codes(expected, actual, scale), static_cast<size_t>(optimized ? 0 : 1))
           << name << ": of " << expected.numel() << " codes of " << last << ", optimizations " << optimized;
     }
+    // QLinearAdd may round a sum in the middle between two codes to the other one, which windows behind it
+    // read.
+    const Tensor on_codes = run(codes, {.style = OnnxStyle::kQOperator}, input, true);
+    const auto most = static_cast<size_t>(expected.numel() / 100);
+    EXPECT_LE(different_codes(expected, on_codes, scale), most) << name << " of operators on codes";
   }
 }
 

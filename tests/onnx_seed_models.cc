@@ -285,6 +285,29 @@ void add_loops(std::vector<onnx::ModelProto>& models) {
   models.push_back(model.proto);
 }
 
+/// Constants on the left and on the right of products, whose weights they are, and rows that are looked up.
+void add_weights(std::vector<onnx::ModelProto>& models) {
+  add_node(models, 17, "MatMul", {2, 2, 1, 2}, {onnx_tensor("w", {2, 2, 3}, Floats(12, 0.5F))});
+  add_node(models, 17, "ConvTranspose", {1, 2, 3}, {onnx_tensor("w", {2, 1, 2}, Floats(4, 0.5F))},
+           {{"strides", Ints{2}}, {"output_padding", Ints{1}}});
+  OnnxModelForTest model(17);
+  model.input("x", {2, 2});
+  model.input("i", {2}, onnx::TensorProto::INT64);
+  for (const char* output : {"a", "b", "c", "d", "e"}) model.output(output);
+  model.constant("w", {3, 2}, Floats(6, 0.5F));
+  model.constant("stack", {2, 3, 2}, Floats(12, 0.5F));
+  model.constant("rows", {3, 1}, Floats(3, 0.5F));
+  model.node("MatMul", {"w", "x"}, {"a"});
+  model.node("Gemm", {"w", "x", "rows"}, {"b"}, {{"transB", 1}, {"alpha", 0.5F}, {"beta", 2.0F}});
+  model.node("Gather", {"stack", "i"}, {"c"});
+  model.node("Gather", {"w", "i"}, {"d"}, {{"axis", 1}});
+  model.constant<int64_t>("axis", {1}, {0});
+  model.node("Unsqueeze", {"x", "axis"}, {"u"});
+  model.node("Concat", {"u", "u"}, {"pair"}, {{"axis", 0}});
+  model.node("MatMul", {"stack", "pair"}, {"e"});
+  models.push_back(model.proto);
+}
+
 void add_open_shapes(std::vector<onnx::ModelProto>& models) {
   OnnxModelForTest model(17);
   model.input("x", {-1, -2});
@@ -309,6 +332,7 @@ std::vector<onnx::ModelProto> onnx_seed_models() {
   add_function(models);
   add_branches(models);
   add_loops(models);
+  add_weights(models);
   add_open_shapes(models);
   return models;
 }
