@@ -22,7 +22,7 @@ constexpr int64_t kWidth = 16;
 enum class Mask { kNone, kConstant, kClamped, kGiven, kGivenBiased };
 
 /// Scores of queries and keys, masked, and what a softmax of them takes of the values.
-Graph attention(Mask mask) {
+Graph masked_attention(Mask mask) {
   GraphBuilder b("attention");
   const NodeInput x = b.input("x", {kTokens, kWidth});
   const auto weight = [&](const char* name) { return b.linear(name, x, kWidth, kWidth, false); };
@@ -75,7 +75,7 @@ class MaskedSamples final : public CalibrationSet {
 
 /// SQNR of the quantized network's results on samples that are masked, in dB.
 double sqnr(Mask mask, float value, bool calibrates_masked, std::string* reported = nullptr) {
-  PassBench bench(attention(mask));
+  PassBench bench(masked_attention(mask));
   for (Node& node : bench.graph.nodes()) {
     const float factor = node.name == "q" || node.name == "k" ? 0.5F : 2.0F;
     for (auto& [name, parameter] : node.parameters) {

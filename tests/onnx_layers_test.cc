@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Some numbers of both signs.
-std::vector<float> varied(int64_t count, int64_t seed) {
+std::vector<float> wave(int64_t count, int64_t seed) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(std::sin(static_cast<float>(i * 7 + seed)));
   return values;
@@ -45,7 +45,7 @@ std::vector<Tensor> run_case(const ProductCase& c, bool has_weight, std::vector<
   std::vector<Tensor> given;
   std::vector<std::string> names;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const std::vector<float> values = varied(element_count(c.inputs[i]), static_cast<int64_t>(i));
+    const std::vector<float> values = wave(element_count(c.inputs[i]), static_cast<int64_t>(i));
     names.push_back(fmt::format("x{}", i));
     const bool is_constant = has_weight && (i == c.weight || (i == 2 && c.is_constant_addend));
     if (is_constant) {
@@ -133,7 +133,7 @@ TEST(OnnxLayers, OtherConstantsAreFactors) {
   for (const auto& [weight, x] :
        {std::pair(Shape{4, 1}, Shape{2, 1, 3}), std::pair(Shape{2, 3, 4}, Shape{4, 5})}) {
     OnnxModelForTest model(17);
-    model.constant("w", weight, varied(element_count(weight), 0));
+    model.constant("w", weight, wave(element_count(weight), 0));
     model.input("x", x);
     model.output("y");
     model.node("MatMul", {"w", "x"}, {"y"});
@@ -146,12 +146,12 @@ TEST(OnnxLayers, OpenSizesStayOpen) {
   OnnxModelForTest model(17);
   model.input("x", {-1, 3, -2, 5});
   model.output("y");
-  model.constant("w", {3, 5, 6}, varied(90, 0));
+  model.constant("w", {3, 5, 6}, wave(90, 0));
   model.node("MatMul", {"x", "w"}, {"y"});
   const Graph graph = import_onnx(model.write());
   const auto program = IntegerExecutor().compile(graph);
   for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{1, 3, 7, 5}}) {
-    const Tensor x = Tensor::from(shape, varied(element_count(shape), 1));
+    const Tensor x = Tensor::from(shape, wave(element_count(shape), 1));
     EXPECT_EQ(program->run(std::span(&x, 1)).at(0).shape(), (Shape{shape[0], 3, shape[2], 6}));
   }
 }
@@ -179,7 +179,7 @@ TEST(OnnxLayers, RowsOfAConstantAreAnEmbedding) {
   for (const auto& [table, axis, indices] : cases) {
     OnnxModelForTest constant(17);
     OnnxModelForTest given(17);
-    const std::vector<float> values = varied(element_count(table), 0);
+    const std::vector<float> values = wave(element_count(table), 0);
     constant.constant("table", table, values);
     given.input("table", table);
     for (OnnxModelForTest* model : {&constant, &given}) {
@@ -216,9 +216,9 @@ TEST(OnnxLayers, EmbeddingsHaveAScaleARow) {
   OnnxModelForTest model(17);
   model.input("i", {-1, 3}, onnx::TensorProto::INT64);
   model.output("y");
-  model.constant("table", {5, 8}, varied(40, 0));
-  model.constant("offset", {3, 8}, varied(24, 1));
-  model.constant("w", {8, 4}, varied(32, 2));
+  model.constant("table", {5, 8}, wave(40, 0));
+  model.constant("offset", {3, 8}, wave(24, 1));
+  model.constant("w", {8, 4}, wave(32, 2));
   model.node("Gather", {"table", "i"}, {"rows"});
   model.node("Add", {"rows", "offset"}, {"sum"});
   model.node("MatMul", {"sum", "w"}, {"y"});
