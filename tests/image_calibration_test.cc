@@ -95,11 +95,11 @@ TEST_F(ImageCalibration, AnOpenSizeIsThatOfTheImagesOrAskedFor) {
 
 TEST_F(ImageCalibration, ANetworkOfSeveralImagesAtOnceNeedsThemAlike) {
   GraphBuilder builder("images");
-  const NodeInput x = builder.input("images", TensorType{DType::kFloat32, {4, 3, "height", "width"}});
+  const TensorType four_images{DType::kFloat32, {4, 3, Dimension("height", 8), Dimension("width", 8)}};
+  const NodeInput x = builder.input("images", four_images);
   Graph four = builder.finish(builder.convolution("conv", x, 3, 2, {3, 3}, {}));
   fill_with_waves(four);
-  write_graph(folder_ / "net.mz",
-              with_input_types(four, {{"images", {DType::kFloat32, {4, 3, {"height", 8}, {"width", 8}}}}}));
+  write_graph(folder_ / "net.mz", four);
   for (uint32_t k = 0; k < 9; ++k) put(fmt::format("{:02}.png", k), 16, 16 + k / 8, k);
   EXPECT_EQ(quantize(""), 1);
   EXPECT_THAT(log(), AllOf(HasSubstr("08.png 16x17"), HasSubstr("give --image-size N")));

@@ -88,7 +88,7 @@ class NetworkCommands : public testing::Test {
 TEST_F(NetworkCommands, InfoTellsWhatANetworkTakesAndCosts) {
   ASSERT_EQ(run("info tagger.mz"), 0) << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("inputs: tokens int64 [N, length], positions float32 [N, length, 4]\n"),
-                           HasSubstr("outputs: down float32 [1, 1, 3]\n"),
+                           HasSubstr("outputs: down float32 [N, length, 3]\n"),
                            HasSubstr("operators: 1 x add, 1 x embedding, 2 x linear, 1 x relu\n"),
                            HasSubstr("parameters: 111\n")));
   // 11 x 4 rows and 11 biases stay float32; 56 weights take a byte each and 11 scales, or 7 float32 bits

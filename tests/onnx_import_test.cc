@@ -535,6 +535,57 @@ TEST(OnnxImport, NamesOfOpenSizesDoNotCollide) {
   EXPECT_EQ(run(model, {counting({5, 2, 3}), counting({5, 2, 3})}).at(0).shape(), (Shape{5, 2, 3}));
 }
 
+/// A node of x [N, 8, height, width], which converters read otherwise where height and width are numbers.
+struct NodeOfOpenSizes {
+  const char* op;
+  std::vector<OnnxAttribute> attributes;
+  Shape weight = {};
+  size_t outputs = 1;
+};
+
+void PrintTo(const NodeOfOpenSizes& node, std::ostream* out) { *out << node.op; }
+
+class OpenSizesOfNodes : public testing::TestWithParam<NodeOfOpenSizes> {};
+
+TEST_P(OpenSizesOfNodes, GiveWhatGivenOnesDo) {
+  const NodeOfOpenSizes& node = GetParam();
+  OnnxModelForTest model(13);
+  model.input("x", {-1, 8, -2, -3});
+  std::vector<std::string> inputs = {"x"};
+  if (!node.weight.empty()) {
+    const Tensor weight = counting(node.weight, -10);
+    model.constant<float>("w", node.weight, floats(weight));
+    inputs.emplace_back("w");
+  }
+  std::vector<std::string> outputs = {"y"};
+  for (size_t i = 1; i < node.outputs; ++i) outputs.push_back(fmt::format("y{}", i));
+  for (const std::string& output : outputs) model.output(output);
+  model.node(node.op, inputs, outputs, node.attributes);
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>(6, 4), {12, 10}, {8, 14}}) {
+    const Shape shape = {2, 8, height, width};
+    const std::vector<Tensor> open = run(model, {counting(shape, -50)});
+    const std::vector<Tensor> given = run(model, {counting(shape, -50)}, {.shapes = {{"x", shape}}});
+    for (size_t i = 0; i < node.outputs; ++i)
+      EXPECT_TRUE(open[i].equals(given[i])) << height << " x " << width;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Converters, OpenSizesOfNodes,
+    testing::Values(
+        NodeOfOpenSizes{"DepthToSpace", {{"blocksize", 2}}},
+        NodeOfOpenSizes{"DepthToSpace", {{"blocksize", 2}, {"mode", "CRD"}}},
+        NodeOfOpenSizes{"SpaceToDepth", {{"blocksize", 2}}}, NodeOfOpenSizes{"Flatten", {{"axis", 2}}},
+        NodeOfOpenSizes{"Split", {{"axis", 2}}, {}, 3},
+        NodeOfOpenSizes{"Conv", {{"auto_pad", "SAME_UPPER"}, {"strides", Ints{2, 3}}}, {4, 8, 3, 4}},
+        NodeOfOpenSizes{"Conv", {{"auto_pad", "SAME_LOWER"}, {"strides", Ints{2, 2}}}, {4, 8, 3, 2}},
+        NodeOfOpenSizes{"Conv", {{"auto_pad", "SAME_UPPER"}, {"strides", Ints{3, 4}}}, {4, 8, 1, 1}},
+        NodeOfOpenSizes{"Conv", {{"auto_pad", "SAME_LOWER"}}, {4, 8, 2, 4}},
+        NodeOfOpenSizes{"MaxPool",
+                        {{"auto_pad", "SAME_UPPER"}, {"strides", Ints{2, 2}}, {"kernel_shape", Ints{3, 3}}}},
+        NodeOfOpenSizes{
+            "ConvTranspose", {{"auto_pad", "SAME_UPPER"}, {"strides", Ints{2, 2}}}, {8, 3, 3, 3}}));
+
 TEST(OnnxImport, AllRefusedNodesAreListed) {
   OnnxModelForTest model(17);
   model.input("x", {2, 3});

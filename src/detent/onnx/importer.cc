@@ -702,14 +702,14 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
   OnnxImporter usual(file, options, frees_batch, kTriedSizes[0]);
   try {
     return imported(usual);
-  } catch (const Error&) {
+  } catch (const Error& first) {
     if (!usual.has_open_sizes()) throw;
     for (const OpenSizes& tried : std::span(kTriedSizes).subspan(1)) {
       try {
         OnnxImporter importer(file, options, frees_batch, tried);
         return imported(importer);
-      } catch (const Error&) {
-        // The others, and then the first error.
+      } catch (const Error& error) {
+        if (std::string_view(error.what()) == first.what()) break;  // sizes have nothing to do with it
       }
     }
     throw;
