@@ -261,7 +261,7 @@ NamedSizes other_sizes(const Graph& graph) {
 
 std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<const NodeInput> values) {
   Shapes shapes(graph, values);
-  // Two samples, where the network takes them: the batch of one could not be told from what broadcasts.
+  // Two samples, where the network takes them: of one, the batch could not be told from what broadcasts.
   NamedSizes usual = with_batch(graph, usual_sizes(graph), 2);
   if (!takes(graph, usual)) usual = usual_sizes(graph);
   const ValueTypes types = infer_shapes(graph, usual);
