@@ -8,6 +8,8 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/cli/file_kind.h"
+#include "detent/graph/builder.h"
+#include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/packed_tensors.h"
 #include "detent/io/scratch.h"
@@ -74,6 +76,25 @@ TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {
   const uint64_t length = header.size();
   unknown.overwrite(std::string(reinterpret_cast<const char*>(&length), 8) + header + "abcd");
   EXPECT_THAT(info_of(unknown.get()), HasSubstr("| x      | [2, 2] | F8_E8M0 |     4 |"));
+}
+
+TEST(FileInfo, TellsOfOpenSizesAndOfWhatComputesInFloat) {
+  const TemporaryPath path("open.mz");
+  GraphBuilder builder("open");
+  const TensorType images{DType::kFloat32, {kBatchName, 3, Dimension("h", 32), Dimension("w", 32)}};
+  NodeInput x = builder.convolution("conv", builder.input("x", images), 3, 8, {3, 3}, {{"padding", 1}});
+  x = builder.call("max_pool2d", {x}, {{"kernel_size", 4}});
+  write_graph(path.get(), builder.finish(builder.call("softmax", {x}, {{"dim", 1}})));
+  EXPECT_THAT(info_of(path.get()),
+              AllOf(HasSubstr("inputs: x float32 [N, 3, h, w]\n"),
+                    HasSubstr("outputs: softmax float32 [N, 8, floor(h/4), floor(w/4)]\n"),
+                    HasSubstr("counted at: h = 32, w = 32\n"),
+                    HasSubstr("in integers: 1 x softmax (no integer form)\n"),
+                    testing::ContainsRegex("softmax +\\| softmax +\\| +\\| no integer form +\\|")));
+  const ProgramResult fixed = run_program({"info", path.get().string(), "--shape", "x=1,3,8,16"});
+  EXPECT_THAT(fixed.output, HasSubstr("outputs: softmax float32 [N, 8, 2, 4]\n"));
+  const ProgramResult wrong = run_program({"info", path.get().string(), "--shape", "y=1,3,8,16"});
+  EXPECT_THAT(wrong.errors, HasSubstr("--shape: unknown input \"y\""));
 }
 
 TEST(FileInfo, MistakesAreNamed) {

@@ -70,8 +70,7 @@ std::vector<Described> described_inputs(const detent::Graph& graph) {
 
 /// Sizes that differ between two choices of the open ones follow from the inputs.
 std::vector<Described> described_outputs(const detent::Graph& graph) {
-  detent::NamedSizes two = detent::other_sizes(graph);
-  if (const auto batch = two.find(detent::kBatchName); batch != two.end()) ++batch->second;
+  const detent::NamedSizes two = detent::with_batch(graph, detent::other_sizes(graph), 2);
   const detent::ValueTypes of_one = detent::infer_shapes(graph, detent::NamedSizes());
   std::optional<detent::ValueTypes> of_two;
   try {

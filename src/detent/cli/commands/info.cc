@@ -60,8 +60,10 @@ std::string info_text(const FileInfo& info) {
   text += fmt::format("tensors: {}, {} bytes\n", info.tensors.size(), byte_count(info));
   if (info.graph) {
     const std::vector<FloatNode> in_float = float_nodes(*info.graph);
-    text += fmt::format("\n{}\n{}: {}\n\n{}", sizes_text(*info.graph), kInFloat, float_nodes_text(in_float),
-                        nodes_text(*info.graph, in_float));
+    text += "\n" + sizes_text(*info.graph);
+    if (!brings_quantizers(*info.graph))
+      text += fmt::format("\n{}: {}\n", kInFloat, float_nodes_text(in_float));
+    text += "\n" + nodes_text(*info.graph, in_float);
   }
   TextTable tensors({"tensor", "shape", "dtype", "bytes"});
   for (const TensorSummary& tensor : info.tensors) {
