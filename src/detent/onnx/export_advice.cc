@@ -13,7 +13,8 @@ struct Advice {
 constexpr std::string_view kTensorRt =
     "it is TensorRT's: export without the network's final selection of boxes (Ultralytics: nms=False; "
     "YOLOv7: "
-    "export.py without --end2end and --include-nms; mmdeploy: a configuration of the backend onnxruntime)";
+    "export.py without its options end2end and include-nms; mmdeploy: a configuration of the backend "
+    "onnxruntime)";
 constexpr std::string_view kOnnxRuntimeLayout =
     "ONNX Runtime wrote it for one processor: save the optimized model with graph_optimization_level "
     "ORT_ENABLE_EXTENDED or less, or take the model before it";
