@@ -32,9 +32,8 @@ constexpr std::string_view kProcessing =
     "processing around the network: export without it (onnxruntime-extensions: the model before "
     "add_pre_post_processing_steps_to_model), and give the arrays that it would compute";
 constexpr std::string_view kTensorFlow =
-    "tf2onnx left an operator of TensorFlow: without --continue_on_error it says which it cannot write, and "
-    "a "
-    "newer --opset may have it";
+    "tf2onnx left an operator of TensorFlow: without its option continue_on_error it says which it cannot "
+    "write, and a newer opset may have it";
 
 constexpr Advice kAdvice[] = {
     {"com.microsoft.nchwc", "", kOnnxRuntimeLayout},
