@@ -45,6 +45,152 @@ void write_fused_matmul(GraphWriter& writer, const std::string& op) {
   writer.node(op, {a, b}, attributes, {a.dtype, shape, numbers}, kDomain);
 }
 
+/// An exact value of just this shape.
+GeneratedValue exact(GraphWriter& writer, const Shape& shape, double most = 8) {
+  return writer.operand({.dtypes = {writer.real},
+                         .shape = shape,
+                         .must_be_exact = true,
+                         .may_be_empty = false,
+                         .most_magnitude = most});
+}
+
+/// A norm of a sum, where what is divided by a deviation is not far from it.
+void write_skip_norm(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  constexpr double kSlope = 64;
+  Random& random = writer.random;
+  const Shape shape = {random.between(1, 2), random.between(1, 3), random.between(2, 4)};
+  const bool is_layer = op == "SkipLayerNormalization";
+  std::vector<GeneratedValue> inputs = {exact(writer, shape), exact(writer, shape),
+                                        exact(writer, {shape[2]})};
+  if (is_layer) inputs.push_back(random.chance(0.5) ? exact(writer, {shape[2]}) : GraphWriter::absent());
+  Numbers numbers = sum(inputs[0].numbers, inputs[1].numbers);
+  if (random.chance(0.5)) {
+    inputs.push_back(exact(writer, {shape[2]}));
+    numbers = sum(numbers, inputs.back().numbers);
+  }
+  writer.node(op, inputs, {{"epsilon", random.of({1e-3F, 0.5F})}},
+              {writer.real, shape, function_of(numbers, kSlope, 256)}, kDomain);
+}
+
+/// A convolution, what is added, and a function that does not jump.
+void write_fused_conv(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const int64_t channels = random.between(1, 3);
+  const int64_t outputs = random.between(1, 3);
+  const int64_t kernel = random.between(1, 2);
+  const Shape shape = {random.between(1, 2), channels, random.between(2, 4), random.between(2, 4)};
+  std::vector<GeneratedValue> inputs = {exact(writer, shape),
+                                        exact(writer, {outputs, channels, kernel, kernel})};
+  const Shape result = {shape[0], outputs, shape[2] - kernel + 1, shape[3] - kernel + 1};
+  const bool adds = random.chance(0.4);
+  inputs.push_back(adds || random.chance(0.5) ? exact(writer, {outputs}) : GraphWriter::absent());
+  if (adds) inputs.push_back(exact(writer, result));
+  const auto count = static_cast<double>(channels * kernel * kernel + 2);
+  Numbers numbers = sum_of(product(inputs[0].numbers, inputs[1].numbers), count);
+  numbers.magnitude += 16;
+  std::vector<OnnxAttribute> attributes = {{"kernel_shape", std::vector<int64_t>{kernel, kernel}}};
+  const std::string function = random.of<std::string>({"Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip"});
+  attributes.emplace_back("activation", function.c_str());
+  if (function == "LeakyRelu") attributes.emplace_back("activation_params", std::vector<float>{0.25F});
+  if (function == "Clip") attributes.emplace_back("activation_params", std::vector<float>{-1, 2});
+  writer.node(op, inputs, attributes, {writer.real, result, function_of(numbers, 1, numbers.magnitude)},
+              kDomain);
+}
+
+/// Magnitudes of 1 at most, so that shares of a softmax are not steep.
+GeneratedValue small_parts(GraphWriter& writer, const Shape& shape) { return exact(writer, shape, 4); }
+
+Numbers mean_of_values(const Numbers& values, double size) {
+  return function_of(values, 1, 4 * size * std::max(values.magnitude, 1.0));
+}
+
+void write_multi_head_attention(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const int64_t heads = random.between(1, 2);
+  const int64_t size = random.between(1, 3);
+  const int64_t batch = random.between(1, 2);
+  const int64_t queries = random.between(1, 3);
+  const int64_t keys = random.between(1, 4);
+  const int64_t past = random.chance(0.3) ? random.between(1, 2) : 0;
+  std::vector<GeneratedValue> inputs = {small_parts(writer, {batch, queries, heads * size}),
+                                        small_parts(writer, {batch, keys, heads * size}),
+                                        small_parts(writer, {batch, keys, heads * size})};
+  const Numbers values = inputs[2].numbers;
+  inputs.push_back(random.chance(0.5) ? small_parts(writer, {3 * heads * size}) : GraphWriter::absent());
+  if (random.chance(0.5)) {
+    Tensor mask(DType::kInt32, {batch, keys + past});
+    for (int32_t& seen : mask.values<int32_t>()) seen = random.chance(0.7) ? 1 : 0;
+    inputs.push_back(writer.constant(mask));
+  } else {
+    inputs.push_back(GraphWriter::absent());
+  }
+  inputs.push_back(random.chance(0.4)
+                       ? small_parts(writer, {random.of<int64_t>({1, batch}), heads, queries, keys + past})
+                       : GraphWriter::absent());
+  std::vector<Result> results = {{writer.real, {batch, queries, heads * size}, mean_of_values(values, 8)}};
+  if (past > 0) {
+    for (size_t i = 0; i < 2; ++i) inputs.push_back(small_parts(writer, {batch, heads, past, size}));
+    for (size_t i = 0; i < 2; ++i)
+      results.push_back({writer.real, {batch, heads, keys + past, size}, {16, 0, 1e-5}});
+  }
+  std::vector<OnnxAttribute> attributes = {{"num_heads", heads}};
+  if (random.chance(0.3)) attributes.emplace_back("scale", 0.25F);
+  if (random.chance(0.3) && queries == keys) attributes.emplace_back("unidirectional", 1);
+  writer.node(op, inputs, attributes, results, kDomain);
+}
+
+void write_projected_attention(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const int64_t heads = random.between(1, 2);
+  const int64_t columns = heads * random.between(1, 2);
+  const Shape shape = {random.between(1, 2), random.between(1, 3), random.between(1, 3)};
+  Tensor matrix(DType::kFloat32, {shape[2], 3 * columns});
+  for (float& value : matrix.values<float>()) value = random.of({-0.5F, 0.25F, 0.5F, 1.0F});
+  const GeneratedValue x = exact(writer, shape, 2);
+  std::vector<GeneratedValue> inputs = {x, writer.constant(matrix, {1, 0.25}),
+                                        exact(writer, {3 * columns}, 2)};
+  if (random.chance(0.5)) {
+    Tensor ends(DType::kInt32, {shape[0]});
+    for (int32_t& end : ends.values<int32_t>()) end = static_cast<int32_t>(random.between(1, shape[1]));
+    inputs.push_back(writer.constant(ends));
+  }
+  std::vector<OnnxAttribute> attributes = {{"num_heads", heads}};
+  if (random.chance(0.4)) attributes.emplace_back("unidirectional", 1);
+  Numbers numbers = sum_of(x.numbers, static_cast<double>(shape[2] + 1));
+  writer.node(op, inputs, attributes,
+              {writer.real, {shape[0], shape[1], columns}, mean_of_values(numbers, 8)}, kDomain);
+}
+
+void write_matmul_of_blocks(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  constexpr int64_t kBlock = 16;
+  const int64_t bits = random.of<int64_t>({4, 8});
+  const int64_t outputs = random.between(1, 3);
+  const int64_t inner = random.of<int64_t>({8, 16, 20, 32});
+  const int64_t blocks = (inner + kBlock - 1) / kBlock;
+  Tensor bytes(DType::kUInt8, {outputs, blocks, kBlock * bits / 8});
+  for (uint8_t& byte : bytes.values<uint8_t>()) byte = static_cast<uint8_t>(random.between(0, 255));
+  Tensor scales(DType::kFloat32, {outputs, blocks});
+  for (float& scale : scales.values<float>()) scale = random.of({0.25F, 0.5F, 1.0F});
+  const GeneratedValue x = exact(writer, {random.between(1, 3), inner});
+  std::vector<GeneratedValue> inputs = {x, writer.constant(bytes), writer.constant(scales)};
+  if (random.chance(0.5)) {
+    Tensor zeros(DType::kUInt8, {outputs, (blocks * bits + 7) / 8});
+    for (uint8_t& byte : zeros.values<uint8_t>()) byte = static_cast<uint8_t>(random.between(0, 255));
+    inputs.push_back(writer.constant(zeros));
+  }
+  const Numbers numbers =
+      sum_of(product(x.numbers, {std::ldexp(1, static_cast<int>(bits)), 0.25}), static_cast<double>(inner));
+  writer.node(op, inputs, {{"K", inner}, {"N", outputs}, {"bits", bits}, {"block_size", kBlock}},
+              {writer.real, {x.shape[0], outputs}, rounded({numbers.magnitude, 0, numbers.error}, 4)},
+              kDomain);
+}
+
 }  // namespace
 
 std::vector<OperatorGenerator> microsoft_generators() {
@@ -52,7 +198,13 @@ std::vector<OperatorGenerator> microsoft_generators() {
           {"BiasGelu", 13, write_microsoft_gelu},
           {"FastGelu", 13, write_microsoft_gelu},
           {"QuickGelu", 13, write_microsoft_gelu},
-          {"FusedMatMul", 13, write_fused_matmul}};
+          {"FusedMatMul", 13, write_fused_matmul},
+          {"SkipLayerNormalization", 17, write_skip_norm},
+          {"SkipSimplifiedLayerNormalization", 17, write_skip_norm},
+          {"FusedConv", 13, write_fused_conv},
+          {"MultiHeadAttention", 17, write_multi_head_attention},
+          {"Attention", 17, write_projected_attention, 22},
+          {"MatMulNBits", 17, write_matmul_of_blocks}};
 }
 
 }  // namespace detent

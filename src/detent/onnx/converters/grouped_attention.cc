@@ -21,8 +21,8 @@ enum GroupedInput : size_t {
   kWholeLength,
   kCosines,
   kSines,
-  kPlaces,
-  kBias,
+  kGivenPlaces,
+  kAddedBias,
   kSinks,
   kKeyScale,
 };
@@ -128,7 +128,7 @@ NodeInput with_cached(NodeImport& node, const NodeInput& now, size_t cache, cons
 /// Queries and keys turned by the angles of their places.
 void turn(NodeImport& node, const CachePlaces& places, GroupedParts& parts) {
   if (node.integer("do_rotary", 0) == 0) return;
-  const NodeInput rows = node.has_input(kPlaces) ? integers_of(node, kPlaces) : places.queries;
+  const NodeInput rows = node.has_input(kGivenPlaces) ? integers_of(node, kGivenPlaces) : places.queries;
   const auto angles_of = [&](size_t table) {
     const NodeInput found = node.add("gather", {node.input(table), rows}, {{"dim", 0}});
     return node.add("unsqueeze", {found, NodeImport::list_of({kHeadAxis})});
@@ -202,8 +202,8 @@ void convert_grouped_attention(NodeImport& node) {
   NodeInput scores =
       scaled_scores(node, parts.query, repeated_heads(node, keys, parts.heads, parts.of_keys), scale);
   if (const double cap = node.number("softcap", 0); cap > 0) scores = soft_capped(node, scores, cap);
-  if (node.has_input(kBias)) {
-    const NodeInput bias = node.add("dynamic_slice", {node.input(kBias), NodeImport::list_of({0}),
+  if (node.has_input(kAddedBias)) {
+    const NodeInput bias = node.add("dynamic_slice", {node.input(kAddedBias), NodeImport::list_of({0}),
                                                       places.length, NodeImport::list_of({-1})});
     scores = node.add("add", {scores, bias});
   }

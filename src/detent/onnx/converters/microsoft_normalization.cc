@@ -83,8 +83,8 @@ enum EmbeddingInput : size_t {
   kTokenTable,
   kPlaceTable,
   kSegmentTable,
-  kGamma,
-  kBeta,
+  kNormScale,
+  kNormBias,
   kTokenMask,
   kTokenPlaces
 };
@@ -114,7 +114,7 @@ void convert_embed_layer_norm(NodeImport& node) {
   if (node.has_input(kSegments))
     sum = node.add("add", {sum, rows_of_table(node, kSegmentTable, node.input(kSegments))});
   node.set_output(0,
-                  last_normalized(node, sum, {.scale = kGamma, .bias = kBeta, .epsilon = epsilon_of(node)}));
+                  last_normalized(node, sum, {.scale = kNormScale, .bias = kNormBias, .epsilon = epsilon_of(node)}));
   if (node.wants(1)) node.set_output(1, masked_lengths(node));
   if (node.wants(2)) node.set_output(2, sum);
 }
