@@ -163,6 +163,37 @@ void add_qonnx_nodes(std::vector<onnx::ModelProto>& models) {
       {{"kernel_shape", Ints{2, 2}}, {"group", 1}}, "qonnx.custom_op.channels_last");
 }
 
+/// Operators that are written out as gathered pixels, products with waves, and arithmetic on bits.
+void add_written_out_nodes(std::vector<onnx::ModelProto>& models) {
+  const auto floats = [](const char* name, const Ints& dims, const Floats& values) {
+    return onnx_tensor(name, dims, values);
+  };
+  const auto integer = [](const char* name, int64_t value) {
+    return onnx_tensor<int64_t>(name, {}, {value});
+  };
+  add_node(models, 20, "GridSample", {1, 1, 2, 2}, {floats("g", {1, 1, 2, 2}, {0, 1, -1, 2})},
+           {{"mode", "cubic"}, {"padding_mode", "reflection"}, {"align_corners", 1}});
+  add_node(models, 16, "GridSample", {1, 1, 2, 2}, {floats("g", {1, 1, 2, 2}, {0, 1, -1, 2})},
+           {{"mode", "bilinear"}});
+  add_node(models, 20, "DFT", {1, 4, 2}, {integer("n", 5), integer("axis", 1)}, {{"inverse", 1}});
+  add_node(models, 17, "DFT", {1, 4, 1}, {integer("n", 3)}, {{"onesided", 1}, {"axis", 1}});
+  add_node(models, 17, "STFT", {1, 6, 1},
+           {integer("step", 2), floats("w", {3}, {1, 2, 1}), integer("length", 3)}, {{"onesided", 1}});
+  add_node(models, 26, "CumProd", {2, 3}, {integer("axis", 1)}, {{"exclusive", 1}, {"reverse", 1}});
+  add_node(models, 18, "GlobalLpPool", {1, 2, 2}, {}, {{"p", 3}});
+  add_node(models, 19, "DeformConv", {1, 2, 3, 3},
+           {floats("w", {1, 2, 2, 2}, Floats(8, 1)), floats("o", {1, 8, 2, 2}, Floats(32, 0.5F))},
+           {{"offset_group", 1}, {"strides", Ints{1, 1}}, {"pads", Ints{0, 0, 0, 0}}});
+  add_node(models, 16, "RoiAlign", {1, 1, 4, 4},
+           {floats("r", {1, 4}, {0, 0, 3, 3}), onnx_tensor<int64_t>("i", {1}, {0})},
+           {{"output_height", 2}, {"output_width", 2}, {"sampling_ratio", 2}, {"mode", "max"}});
+  add_node(models, 11, "Det", {2, 3, 3}, {});
+  add_node(models, 3, "Normalizer", {2, 3}, {}, {{"norm", "L2"}}, "ai.onnx.ml");
+  add_node(models, 3, "LabelEncoder", {2, 3}, {},
+           {{"keys_floats", Floats{1, 2}}, {"values_int64s", Ints{3, 4}}, {"default_int64", 5}},
+           "ai.onnx.ml");
+}
+
 /// Codes of four bits, with a scale for each two.
 void add_narrow_codes(std::vector<onnx::ModelProto>& models) {
   constexpr int kInt4 = 22;
@@ -326,6 +357,7 @@ std::vector<onnx::ModelProto> onnx_seed_models() {
   add_microsoft_nodes(models);
   add_microsoft_tables(models);
   add_qonnx_nodes(models);
+  add_written_out_nodes(models);
   add_codes(models);
   add_narrow_codes(models);
   add_rounding(models);
