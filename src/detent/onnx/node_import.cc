@@ -329,6 +329,14 @@ NodeInput NodeImport::constant_of(Tensor tensor) {
 }
 
 NodeInput NodeImport::integers_below(NodeInput count) {
+  // As a number without dimensions, the only one that Range takes.
+  if (count.is_constant()) {
+    const Operand known = constant_operand(count.constant);
+    if (known.elements && known.elements->numel() == 1)
+      count = integer_of(to_dtype(*known.elements, DType::kInt64).values<int64_t>()[0]);
+  } else if (type_of(count).shape.size() == 1) {
+    count = add("squeeze", {std::move(count), list_of({0})});
+  }
   return add("range", {integer_of(0), std::move(count), integer_of(1)});
 }
 
