@@ -280,6 +280,26 @@ TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
               HasSubstr("expected 13 to 21"));
 }
 
+/// Floats of 8 bits come back with their quantizers, and give the same bits.
+TEST(OnnxExport, FloatsOfEightBitsAndScales) {
+  for (const char* format : {"fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"}) {
+    PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+    bench.run_passes(fmt::format("[passes.static_quantize]\nnum_samples = 16\nreport = false\n"
+                                 "weights = \"{0}\"\nactivations = \"{0}\"\n",
+                                 format));
+    const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQdq});
+    for (const Node& node : imported.nodes()) {
+      if (!is_weighted_sum(node)) continue;
+      EXPECT_THAT(quant_spec_text(*node.find_quantization("weight")), HasSubstr("granularity=channel"));
+      EXPECT_THAT(quant_spec_text(*node.find_quantization("weight")), HasSubstr("scaled:")) << node.name;
+    }
+    const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+    expect_equal(results(bench.graph, input), results(imported, input), format);
+    EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 17}),
+                HasSubstr("floats of 8 bits need opset 19"));
+  }
+}
+
 std::vector<std::filesystem::path> weights_beside(const std::filesystem::path& model) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(model.parent_path())) {

@@ -287,6 +287,10 @@ TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
   EXPECT_THAT(log(), HasSubstr("the right order is fuse_batch_norm, static_quantize, gptq, bias_correction"));
   EXPECT_NE(run(command + "--improve gptq,adaround"), 0);
   EXPECT_THAT(log(), HasSubstr("both choose the weights"));
+  EXPECT_NE(run(command + "--weights nvfp4 -o q.onnx"), 0);
+  EXPECT_THAT(log(), HasSubstr("-o q.onnx: --weights: an ONNX model of the style qdq cannot hold nvfp4"));
+  EXPECT_NE(run(command + "--formats fc=/mx_e4m3 -o q.onnx"), 0);
+  EXPECT_THAT(log(), HasSubstr("--formats fc: an ONNX model"));
   EXPECT_NE(run(command + "--prepare gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("the right order is static_quantize, gptq"));
   const auto transform = [&](const std::string& passes) {

@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/float_codes.h"
 #include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/converters/windows.h"
@@ -90,21 +91,15 @@ NodeInput integer_codes(NodeImport& node, const CodeType& type) {
   return type.narrow == nullptr ? codes : within(node, codes, *type.narrow);
 }
 
-/// Whether the codes are of floats. Refuses the node where these have several scales.
-bool has_float_codes(const NodeImport& node, const NarrowType* narrow) {
-  if (narrow == nullptr || !narrow->is_float()) return false;
-  static_cast<void>(axis_of(node));
-  if (node.integer("block_size", 0) != 0 || element_count(node.type(1).shape) != 1)
-    node.refuse(fmt::format("codes of {} with several scales", narrow->name));
-  return true;
-}
+bool has_float_codes(const NarrowType* narrow) { return narrow != nullptr && narrow->is_float(); }
 
 void convert_quantize(NodeImport& node) {
   const CodeType type = code_type(node);
-  if (has_float_codes(node, type.narrow)) {
-    if (node.has_input(2) && node.number(size_t{2}) != 0.0)
+  if (has_float_codes(type.narrow)) {
+    const auto zeros = node.has_input(2) ? known_numbers(node, node.input(2)) : std::vector<double>();
+    if (!zeros || std::ranges::any_of(*zeros, [](double zero) { return zero != 0; }))
       node.refuse(fmt::format("codes of {} with a zero point", type.narrow->name));
-    const NodeInput steps = node.add("div", {node.input(0), quantization_operand(node, 1)});
+    const NodeInput steps = node.add("div", {node.input(0), float_code_scales(node, *type.narrow)});
     node.set_output(0, rounded_to(node, steps, *type.narrow));
   } else {
     node.set_output(0, integer_codes(node, type));
@@ -113,10 +108,11 @@ void convert_quantize(NodeImport& node) {
 }
 
 void convert_dequantize(NodeImport& node) {
-  if (has_float_codes(node, node.narrow_type(0))) {
+  if (const NarrowType* narrow = node.narrow_type(0); has_float_codes(narrow)) {
+    if (became_float_rounding(node, *narrow)) return;
     NodeInput codes = node.input(0);
     if (node.has_input(2) && node.number(size_t{2}) != 0.0) codes = node.add("sub", {codes, node.input(2)});
-    return node.set_output(0, node.add("mul", {codes, quantization_operand(node, 1)}));
+    return node.set_output(0, node.add("mul", {codes, float_code_scales(node, *narrow)}));
   }
   if (became_rounding(node)) return;
   node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));

@@ -1,0 +1,101 @@
+#include "detent/onnx/converters/float_codes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "detent/formats/elements/scaled.h"
+#include "detent/formats/groups/calibrating.h"
+#include "detent/onnx/converters/quantized.h"
+#include "detent/onnx/converters/rounding.h"
+
+namespace detent {
+namespace {
+
+/// What values of such codes are rounded to; nothing where scales or zero points are computed, or no format
+/// has such elements.
+std::optional<QuantSpec> spec_of_codes(NodeImport& node, const NarrowType& type) {
+  const auto scales = known_numbers(node, quantization_operand(node, 1));
+  if (!scales || type.format == nullptr) return std::nullopt;
+  if (node.has_input(2)) {
+    const auto zeros = known_numbers(node, node.input(2));
+    if (!zeros || std::ranges::any_of(*zeros, [](double zero) { return zero != 0; })) return std::nullopt;
+  }
+  const Format format = with_scale(parse_format(type.format));
+  const auto* element = std::get_if<Scaled>(&format);
+  const auto is_usable = [](double scale) { return scale >= kAboveZero.low && scale <= kAboveZero.high; };
+  if (element == nullptr || scales->empty() || !std::ranges::all_of(*scales, is_usable)) return std::nullopt;
+  Scaled scaled = *element;
+  for (const double scale : *scales) scaled.scale.push_back(static_cast<float>(scale));
+  QuantSpec spec;
+  if (scaled.scale.size() > 1) {
+    spec.granularity = Granularity::kChannel;
+    spec.axis = axis_of(node);
+  }
+  spec.format = std::move(scaled);
+  return spec;
+}
+
+Tensor times_scales(const Tensor& codes, const QuantSpec& spec) {
+  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  int64_t inner = codes.numel();
+  if (scales.size() > 1) {
+    const Shape& shape = codes.shape();
+    inner = element_count({shape.begin() + spec.axis + 1, shape.end()});
+  }
+  Tensor values = codes.clone();
+  const auto elements = values.values<float>();
+  for (size_t i = 0; i < elements.size(); ++i)
+    elements[i] *= scales[i / static_cast<size_t>(std::max<int64_t>(inner, 1)) % scales.size()];
+  return values;
+}
+
+/// What was divided by the same scale and rounded to the node's input; nullptr for other inputs.
+const NodeInput* rounded_input(NodeImport& node, const NarrowType& type, const QuantSpec& spec) {
+  const Node* rounding = node.producer(0);
+  const auto rounded = rounding == nullptr ? std::nullopt : rounding->rounding("data_out_0");
+  if (!rounded || format_name(rounded->format) != type.format || rounding->inputs.size() != 1) return nullptr;
+  if (rounding->inputs[0].is_constant()) return nullptr;
+  const Node& division = node.node(rounding->inputs[0]);
+  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  if (division.op != "div" || scales.size() != 1) return nullptr;
+  const auto divisor = known_numbers(node, division.inputs[1]);
+  const bool is_same =
+      divisor && divisor->size() == 1 && static_cast<float>(divisor->front()) == scales.front();
+  return is_same ? &division.inputs[0] : nullptr;
+}
+
+}  // namespace
+
+NodeInput float_code_scales(NodeImport& node, const NarrowType& type) {
+  if (node.integer("block_size", 0) != 0) node.refuse(fmt::format("codes of {} in blocks", type.name));
+  NodeInput scales = quantization_operand(node, 1);
+  if (element_count(node.type(1).shape) == 1) return scales;
+  const int64_t behind = static_cast<int64_t>(node.rank(0)) - 1 - axis_of(node);
+  if (behind < 0) node.refuse(fmt::format("axis {} of {} dimensions", axis_of(node), node.rank(0)));
+  if (behind == 0) return scales;
+  std::vector<int64_t> dims(static_cast<size_t>(behind));
+  std::iota(dims.begin(), dims.end(), int64_t{1});
+  return node.add("unsqueeze", {std::move(scales), NodeImport::list_of(dims)});
+}
+
+bool became_float_rounding(NodeImport& node, const NarrowType& type) {
+  if (node.integer("block_size", 0) != 0) return false;
+  const std::optional<QuantSpec> spec = spec_of_codes(node, type);
+  if (!spec) return false;
+  if (const Tensor* codes = node.constant(0)) {
+    const auto count = static_cast<int64_t>(std::get<Scaled>(spec->format).scale.size());
+    const bool fits =
+        count == 1 || (spec->axis >= 0 && spec->axis < codes->rank() && codes->dim(spec->axis) == count);
+    if (!fits || codes->dtype() != DType::kFloat32) return false;
+    node.set_output(0, times_scales(*codes, *spec), *spec);
+    return true;
+  }
+  const NodeInput* rounded = rounded_input(node, type, *spec);
+  if (rounded == nullptr) return false;
+  node.set_output(0, node.add_rounding(*rounded, *spec));
+  return true;
+}
+
+}  // namespace detent
