@@ -551,7 +551,9 @@ TEST_F(QuantizeCommand, RefusesWrongInput) {
     EXPECT_NE(quantize(options), 0) << options;
     return log();
   };
-  EXPECT_THAT(refusal("--weights int1"), HasSubstr("--weights: got \"int1\", expected int2 to int16"));
+  EXPECT_THAT(
+      refusal("--weights int1"),
+      HasSubstr("--weights: quantization \"int1\": format \"int1\": got 1 bits, expected at least 2"));
   EXPECT_THAT(refusal("--weights uint8"), HasSubstr("expected a signed type"));
   EXPECT_THAT(refusal("--calibrator best"), HasSubstr("--calibrator: unknown value \"best\""));
   EXPECT_THAT(refusal("--keep-float nothing"), HasSubstr("\"nothing\" matches no node"));

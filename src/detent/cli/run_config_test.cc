@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/io/file.h"
@@ -137,9 +139,15 @@ TEST_F(RunConfiguration, FilesNameTheNetworkAndTheSamples) {
   EXPECT_EQ(config.options.dataset, "unlabelled");
   EXPECT_EQ(config.options.data_dir, inputs);
   EXPECT_EQ(config.software_dir, "detent_output/toy_classification_unlabelled_2026-01-31/software");
-  const RunConfig folder =
-      make_run_config("", {{"model", file}, {"calibration", testing::TempDir()}}, kDate, "quantize");
-  EXPECT_EQ(folder.options.dataset, "image_folder");
+  const auto dataset_of = [&](const std::string& folder) {
+    return make_run_config("", {{"model", file}, {"calibration", folder}}, kDate, "quantize").options.dataset;
+  };
+  const std::string folder = path_ + "_samples";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(dataset_of(folder), "image_folder");
+  std::filesystem::copy_file(inputs, folder + "/inputs.npy");
+  EXPECT_EQ(dataset_of(folder), "unlabelled");
+  std::filesystem::remove_all(folder);
   const auto message_of = [&](const GivenOptions& given) -> std::string {
     try {
       make_run_config("", given, kDate, "quantize");
