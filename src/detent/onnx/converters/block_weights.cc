@@ -85,7 +85,8 @@ void refuse_other_order(const NodeImport& node, size_t input, const BlockMatrix&
   if (!node.has_input(input)) return;
   const std::vector<double> places = as_numbers(node.expect_constant(input, "g_idx"));
   for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] != static_cast<double>(static_cast<int64_t>(i) / matrix.block))
+    const int64_t block = static_cast<int64_t>(i) / matrix.block;
+    if (places[i] != static_cast<double>(block))
       node.refuse("g_idx with columns that are not in the order of their blocks");
   }
 }

@@ -81,10 +81,9 @@ NodeInput pixel_positions(NodeImport& node, int64_t dim, bool from_centres) {
 
 /// theta (x, y, 1) for each pixel of an image, or theta (x, y, z, 1): [N, H, W, 2] or [N, D, H, W, 3].
 void convert_affine_grid(NodeImport& node) {
-  const auto columns = node.size(0, 2);
-  if (node.rank(0) != 3 || (columns != 3 && columns != 4))
+  const int64_t dims = node.size(0, 2).value_or(0) - 1;
+  if (node.rank(0) != 3 || dims < 2 || dims > 3)
     fail("an input of {} dimensions, expected [N, 2, 3] or [N, 3, 4]", node.rank(0));
-  const int64_t dims = *columns - 1;
   std::vector<int64_t> spatial;
   for (int64_t d = 1; d <= dims; ++d) spatial.push_back(d);
   const auto column_of_theta = [&](int64_t column) {
