@@ -78,8 +78,8 @@ std::vector<float> Scaled::values(const std::string& where) const {
   if (scale.size() != 1) fail("{}: the values depend on the data: expected one \"scale\"", where);
   std::vector<float> values = minifloat_values(standard().grid());
   for (float& value : values) value *= scale.front();
-  const auto repeated = std::ranges::unique(values);  // where a scale near the smallest float32 rounds them
-  values.erase(repeated.begin(), repeated.end());
+  // A scale near the smallest float32 rounds neighbours to one value.
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
 }
 

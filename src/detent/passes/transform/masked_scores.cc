@@ -107,8 +107,8 @@ class Scores {
   static bool broadcasts_to(const Shape& shape, const Shape& result) {
     if (shape.size() > result.size()) return false;
     const auto last = result.end() - std::ssize(shape);
-    return std::ranges::equal(shape, std::ranges::subrange(last, result.end()),
-                              [](int64_t size, int64_t of) { return size == of || size == 1; });
+    return std::equal(shape.begin(), shape.end(), last,
+                      [](int64_t size, int64_t of) { return size == of || size == 1; });
   }
 
   void find_sources() {

@@ -185,7 +185,9 @@ void NodeBitsMatcher::check_all_used(const Graph& graph, const CodePlan& plan, c
 
 void NodeBitsMatcher::check_used(const Entry& checked, const Graph& graph, const CodePlan& plan,
                                  const Warning& warn) const {
-  const auto& [entry, pattern, where] = checked;
+  const NodeWidths& entry = checked.widths;
+  const NamePattern& pattern = checked.pattern;
+  const std::string& where = checked.where;
   std::vector<std::string> left;
   for (const std::string& name : graph.node_names()) {
     if (pattern.matches(name)) left.push_back(name);
