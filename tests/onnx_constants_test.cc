@@ -117,8 +117,8 @@ struct Reader {
 };
 
 std::vector<Reader> readers() {
-  const auto op = [](const char* name, std::vector<std::string> inputs,
-                     std::vector<OnnxAttribute> attributes = {}) {
+  const auto op = [](const char* name, const std::vector<std::string>& inputs,
+                     const std::vector<OnnxAttribute>& attributes = {}) {
     return [=](ConstantModel& model) { model.node(name, inputs, {"y"}, attributes); };
   };
   return {
@@ -163,6 +163,7 @@ struct Way {
   std::function<void(ConstantModel&, const Tensor& given, const Scales&)> add;
 };
 
+// NOLINTNEXTLINE(readability-function-size): a list
 std::vector<Way> ways() {
   return {
       {"an initializer",
