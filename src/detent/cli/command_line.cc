@@ -29,6 +29,7 @@ std::span<const Command> all_commands() {
       {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
       {"quantize", "quantize a network for execution in integers, and compare", run_quantize},
       {"search", "find the smallest formats that keep a network good", run_search},
+      {"compare", "quantize a network to several formats by several methods, and compare", run_compare},
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
       {"bench", "measure how fast a network runs in the engine", run_bench},
       {"export", "write a network as an ONNX model", run_export},

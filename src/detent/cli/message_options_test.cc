@@ -70,14 +70,17 @@ std::vector<std::string> texts_of(const std::string& source) {
 Names printers_of(const std::string& file) {
   static const std::vector<std::pair<std::string, Names>> kPrinters = {
       {"training/", {"train"}},
+      {"search/comparison", {"compare"}},
       {"search/", {"search"}},
       {"cli/torch/train", {"train"}},
-      {"cli/network/resume_command", {"train", "search"}},
+      {"cli/network/resume_command", {"train", "search", "compare"}},
       {"cli/network/test", {"test"}},
       {"cli/network/dump", {"test"}},
       {"cli/network/integer_program", {"test"}},
       {"cli/network/run_model", {"run"}},
       {"cli/network/search", {"search"}},
+      {"cli/network/study_folder", {"search", "compare"}},
+      {"cli/network/compare", {"compare"}},
       {"cli/network/quantize", {"quantize"}},
       {"cli/network/transform", {"transform"}},
       {"cli/network/result_folder", {"transform", "quantize"}},
@@ -90,7 +93,7 @@ Names printers_of(const std::string& file) {
       {"datasets/fetch", {"data fetch"}},
       {"datasets/training_splits", {"train", "transform", "search"}},
       {"passes/analysis/layerwise_error", {"quantize"}},
-      {"passes/", {"transform", "quantize", "search"}},
+      {"passes/", {"transform", "quantize", "search", "compare"}},
   };
   for (const auto& [begin, commands] : kPrinters) {
     if (file.starts_with(begin)) return commands;
@@ -99,7 +102,7 @@ Names printers_of(const std::string& file) {
   std::string name = path.stem().string();
   std::ranges::replace(name, '_', '-');
   if (path.parent_path() == "cli/commands" && flags_of_commands().contains(name)) return {name};
-  return {"train", "test", "transform", "quantize", "search"};
+  return {"train", "test", "transform", "quantize", "search", "compare"};
 }
 
 /// Options of other programs, of options themselves, and of groups of commands.

@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-constexpr std::array kCommands = {"train", "test", "transform", "quantize", "search"};
+constexpr std::array kCommands = {"train", "test", "transform", "quantize", "search", "compare"};
 
 constexpr const char* kEvaluation = "Evaluation";
 constexpr const char* kTraining = "Training";
@@ -25,13 +25,13 @@ struct OptionUse {
   std::string_view readers;  // names of commands, blanks between
 };
 
-constexpr std::string_view kAll = "train test transform quantize search";
+constexpr std::string_view kAll = "train test transform quantize search compare";
 
 // Options that are not listed: those of TrainingOptions are of training, all others are read by each command
 // and stand under kInput.
 constexpr std::array kUses = {
     OptionUse{"batch_size", kInput, kAll},
-    OptionUse{"calibration", kInput, "transform quantize search"},
+    OptionUse{"calibration", kInput, "transform quantize search compare"},
     OptionUse{"random_crop", kInput, "train"},
     OptionUse{"crop_padding", kInput, "train"},
     OptionUse{"horizontal_flip", kInput, "train"},
@@ -39,15 +39,15 @@ constexpr std::array kUses = {
     OptionUse{"fold_batch_norm", kTraining, "train"},
     OptionUse{"teacher", kTraining, "train"},
     OptionUse{"output", kOutput, "quantize"},
-    OptionUse{"project_dir", kOutput, "train transform quantize search"},
-    OptionUse{"project", kOutput, "train transform quantize search"},
+    OptionUse{"project_dir", kOutput, "train transform quantize search compare"},
+    OptionUse{"project", kOutput, "train transform quantize search compare"},
     OptionUse{"checkpoint_every", kOutput, "train transform quantize"},
-    OptionUse{"resume", kOutput, "train search"},
+    OptionUse{"resume", kOutput, "train search compare"},
     OptionUse{"overwrite", kOutput, kAll},
     OptionUse{"packed_weights", kOutput, "transform quantize"},
     OptionUse{"report_to", kOutput, "train"},
-    OptionUse{"json", kOutput, "test transform quantize search"},
-    OptionUse{"report", kOutput, "test transform quantize search"},
+    OptionUse{"json", kOutput, "test transform quantize search compare"},
+    OptionUse{"report", kOutput, "test transform quantize search compare"},
     OptionUse{"engine", kEvaluation, "test"},
     OptionUse{"reproducible", kEvaluation, "test"},
     OptionUse{"dump", kEvaluation, "test"},
@@ -55,7 +55,7 @@ constexpr std::array kUses = {
     OptionUse{"dump_samples", kEvaluation, "test"},
     OptionUse{"dump_as", kEvaluation, "test"},
     OptionUse{"validation_split", kInput, "train transform search"},
-    OptionUse{"seed", kProgram, "train transform quantize search"},
+    OptionUse{"seed", kProgram, "train transform quantize search compare"},
     OptionUse{"accelerator", kProgram, kAll},
     OptionUse{"num_threads", kProgram, kAll},
     OptionUse{"log_level", kProgram, kAll},
@@ -83,6 +83,10 @@ constexpr std::array kUsual = {
         "search",
         "model dataset load data_dir calibration labels project overwrite resume json report seed max_drop "
         "min_sqnr max_bytes max_bits max_latency time evaluations weights activations choices strategy"},
+    UsualOptions{
+        "compare",
+        "model dataset load data_dir calibration labels project overwrite resume json report formats methods "
+        "activations calibrator num_samples time eval_samples keep_float"},
 };
 
 OptionUse use_of(std::string_view option) {

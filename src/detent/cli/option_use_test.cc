@@ -51,7 +51,8 @@ std::vector<std::string> own_files(const std::string& command) {
   if (command == "train") return {"cli/torch/train.cc", "cli/torch/training_files.cc", "training"};
   if (command == "test") return {"cli/network/test.cc", "cli/network/dump.cc"};
   if (command == "transform") return {"cli/network/transform.cc", "cli/network/result_folder.cc"};
-  if (command == "search") return {"cli/network/search.cc"};
+  if (command == "search") return {"cli/network/search.cc", "cli/network/study_folder.cc"};
+  if (command == "compare") return {"cli/network/compare.cc", "cli/network/study_folder.cc"};
   return {"cli/network/quantize.cc", "cli/network/result_folder.cc"};
 }
 
@@ -73,7 +74,7 @@ const std::vector<std::string>& shared_files() {
 
 TEST(OptionUse, EachOptionOfACommandIsReadByIt) {
   const std::set<std::string> shared = members_in(text_of(shared_files()));
-  for (const char* command : {"train", "test", "transform", "quantize", "search"}) {
+  for (const char* command : {"train", "test", "transform", "quantize", "search", "compare"}) {
     const std::set<std::string> own = members_in(text_of(own_files(command)));
     for (const OptionField& field : option_fields()) {
       // The only accelerator is the processor, and results are reproducible in any case: these options are
@@ -90,7 +91,7 @@ TEST(OptionUse, EachOptionOfACommandIsReadByIt) {
 /// As `command.options.batch_size` or `command.options.training.batch_size`.
 TEST(OptionUse, WhatACommandReadsIsAnOptionOfIt) {
   static const std::regex read(R"(command\.options\.(?:training\.|transforms\.)?(\w+))");
-  for (const char* command : {"train", "test", "transform", "quantize", "search"}) {
+  for (const char* command : {"train", "test", "transform", "quantize", "search", "compare"}) {
     const std::string text = text_of({own_files(command).front()});
     for (std::sregex_iterator found(text.begin(), text.end(), read), end; found != end; ++found) {
       const std::string name = (*found)[1];
@@ -114,7 +115,7 @@ TEST(OptionUse, EachOptionOfAPassIsRead) {
 
 TEST(OptionUse, NamesTheCommandsThatReadAnOption) {
   EXPECT_EQ(readers_of("engine"), "test");
-  EXPECT_EQ(readers_of("batch_size"), "train, test, transform, quantize, search");
+  EXPECT_EQ(readers_of("batch_size"), "train, test, transform, quantize, search, compare");
   EXPECT_EQ(readers_of("learning_rate"), "train");
 }
 

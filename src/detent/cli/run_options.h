@@ -142,13 +142,13 @@ struct RunOptions {
           "train: save every so many steps as well as after each epoch; transform: save the progress of "
           "calibration every so many micro-batches; 0: never",
           Between{0, 1e15});
-    visit("resume", self.resume, "train, search: go on with what stopped in this project");
+    visit("resume", self.resume, "train, search, compare: go on with what stopped in this project");
     visit(
         "overwrite", self.overwrite,
         "replace files that exist (output, report); never one that is read. train: another training that "
         "this "
         "project holds; not with resume; "
-        "quantize, transform: replace the network that other settings left there; search: begin anew; test: "
+        "quantize, transform: replace the network that other settings left there; search, compare: begin anew; test: "
         "replace another dump");
     visit("packed_weights", self.packed_weights,
           "store quantized weights as packed integers with their scales: a smaller file, from which training "

@@ -18,7 +18,7 @@ namespace detent {
 
 /// A command that runs a network, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize, search, run or quickstart
+  std::string name;  // train, test, transform, quantize, search, compare, run or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
@@ -27,7 +27,7 @@ struct TorchCommand {
   std::optional<WorkerEnvironment> workers = std::nullopt;
   std::shared_ptr<Rendezvous> meeting = nullptr;
   ModelRun model_run = {};  // of run
-  Table search = {};        // options of search
+  Table search = {};        // options of search and of compare
   /// Whether quickstart trains, and where it writes the networks that it has trained; "": nowhere.
   bool trains = true;
   std::filesystem::path networks_file = {};

@@ -80,9 +80,21 @@ enum class PassKind { kAnalysis, kTransform, kInterface };
 constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 
 /// What a pass builds on: within a pipeline, stages do not decrease. Passes of stage any run anywhere.
-enum class PassStage { kAny, kBeforeQuantizing, kQuantizing, kRoundingWeights, kAfterRounding };
-constexpr std::array<const char*, 5> enum_names(PassStage) {
-  return {"any", "before quantizing", "quantizing", "rounding weights", "after rounding weights"};
+enum class PassStage {
+  kAny,
+  kBeforeQuantizing,
+  kQuantizing,
+  kChoosingScales,
+  kRoundingWeights,
+  kAfterRounding
+};
+constexpr std::array<const char*, 6> enum_names(PassStage) {
+  return {"any",
+          "before quantizing",
+          "quantizing",
+          "choosing scales",
+          "rounding weights",
+          "after rounding weights"};
 }
 
 /// What passes that run earlier in a pipeline may have done to its graph.

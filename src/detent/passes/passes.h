@@ -27,6 +27,7 @@ PassInfo gptaq_pass();  // transform/gptq.cc
 PassInfo adaround_pass();
 PassInfo bias_correction_pass();
 PassInfo equalize_pass();
+PassInfo scale_search_pass();
 PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();

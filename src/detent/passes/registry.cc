@@ -38,6 +38,7 @@ std::span<const PassInfo> all_passes() {
       report_node_type_pass(),
       save_mase_graph_pass(),
       save_node_meta_param_pass(),
+      scale_search_pass(),
       smooth_quant_pass(),
       static_quantize_pass(),
       summarize_quantization_pass(),

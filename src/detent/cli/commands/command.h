@@ -34,6 +34,7 @@ int run_transform(const std::vector<std::string>& args);
 int run_example(const std::vector<std::string>& args);
 int run_quantize(const std::vector<std::string>& args);
 int run_search(const std::vector<std::string>& args);
+int run_compare(const std::vector<std::string>& args);
 int run_quickstart(const std::vector<std::string>& args);
 int run_stat_to_conf(const std::vector<std::string>& args);
 int run_stats(const std::vector<std::string>& args);

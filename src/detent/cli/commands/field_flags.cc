@@ -87,6 +87,22 @@ Table FieldFlags::given(const CLI::App& app) const {
   return values;
 }
 
+Value with_whole_formats(const Value& value) {
+  const auto* list = value.get_if<List>();
+  if (list == nullptr) return value;
+  List formats;
+  for (const Value& part : *list) {
+    const std::string& text = *part.get_if<std::string>();
+    const bool is_key = text.find('=') != std::string::npos && text.find(':') == std::string::npos;
+    if (is_key && !formats.empty()) {
+      formats.back() = Value(*formats.back().get_if<std::string>() + "," + text);
+    } else {
+      formats.push_back(part);
+    }
+  }
+  return formats;
+}
+
 std::string about_flags(const std::string& message, const std::string& where) {
   const std::string begin = where + ": key \"";
   const size_t end = message.find('"', begin.size());

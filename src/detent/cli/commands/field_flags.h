@@ -31,6 +31,10 @@ class FieldFlags {
   std::vector<std::string> texts_;
 };
 
+/// A list of formats that was cut at commas is put together where these stand within a format:
+/// "int4,fixed:width=6,frac_width=3" is two.
+Value with_whole_formats(const Value& value);
+
 /// What is said of a key of the table that flags fill, as said of its flag.
 std::string about_flags(const std::string& message, const std::string& where);
 

@@ -8,6 +8,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
 #include "detent/core/text_wrap.h"
+#include "detent/formats/format.h"
 #include "detent/formats/named_formats.h"
 
 namespace detent {
@@ -64,15 +65,21 @@ std::string related_text(const std::string& name) {
   return text.empty() ? "" : fmt::format("names with \"{}\":\n{}", name, text);
 }
 
-/// int5 and the like, which no list has one by one; false where it is none.
-bool explain_format(const std::string& name) {
+/// Whether the name is that of a number format: int5 and the like, which no list has one by one, too.
+bool is_format(const std::string& name) {
+  if (std::ranges::count(format_names(), name) > 0) return true;
   try {
-    if (!find_named_format(name, "help")) return false;
+    return find_named_format(name, "help").has_value();
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
-  run_formats({"show", name});
-  return true;
+}
+
+int explain_format(const std::string& other_topics, const std::vector<std::string>& words) {
+  if (!other_topics.empty()) print(other_topics + "\n");
+  std::vector<std::string> args = {"show"};
+  args.insert(args.end(), words.begin(), words.end());
+  return run_formats(args);
 }
 
 [[noreturn]] void refuse_topic(const std::string& name) {
@@ -103,11 +110,11 @@ int run_help(const std::vector<std::string>& words) {
     if (!topic.empty() && words.size() == 1) print("\n" + topic);
     return status;
   }
-  if (words.size() > 1) throw UsageError(fmt::format("unexpected argument \"{}\"", words[1]));
   std::string text = topic;
   const std::string options = options_text(name);
   if (!options.empty()) text += (text.empty() ? "" : "\n") + options;
-  if (text.empty() && explain_format(name)) return 0;
+  if (is_format(name)) return explain_format(text, words);
+  if (words.size() > 1) throw UsageError(fmt::format("unexpected argument \"{}\"", words[1]));
   if (text.empty()) text = related_text(name);
   if (text.empty()) refuse_topic(name);
   print(text);

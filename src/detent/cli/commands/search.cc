@@ -11,28 +11,6 @@
 #include "detent/search/options.h"
 
 namespace detent {
-namespace {
-
-/// A list of formats that was cut at commas is put together where these stand within a format:
-/// "int4,fixed:width=6,frac_width=3" is two.
-Value with_whole_formats(const Value& value) {
-  const auto* list = value.get_if<List>();
-  if (list == nullptr) return value;
-  List formats;
-  for (const Value& part : *list) {
-    const std::string& text = *part.get_if<std::string>();
-    const bool is_key = text.find('=') != std::string::npos && text.find(':') == std::string::npos;
-    if (is_key && !formats.empty()) {
-      formats.back() = Value(*formats.back().get_if<std::string>() + "," + text);
-    } else {
-      formats.push_back(part);
-    }
-  }
-  return formats;
-}
-
-}  // namespace
-
 int run_search(const std::vector<std::string>& args) {
   CLI::App app(
       "Search the formats of weights and activations: the smallest network that is good enough, or the best "

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-constexpr std::string_view kCommands[] = {"test", "transform", "quantize", "search", "run"};
+constexpr std::string_view kCommands[] = {"test", "transform", "quantize", "search", "compare", "run"};
 
 }  // namespace
 
@@ -27,6 +27,7 @@ void run_network_command(TorchCommand command, ProcessGroup& group) {
   if (command.name == "transform") return run_transform(command, group);
   if (command.name == "quantize") return run_quantize(command, group);
   if (command.name == "search") return run_search(command, group);
+  if (command.name == "compare") return run_compare(command, group);
   DETENT_CHECK(false, "command {}", command.name);
 }
 

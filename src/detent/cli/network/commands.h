@@ -5,9 +5,9 @@
 
 namespace detent {
 
-/// Runs test, transform, quantize, search, run, or quickstart without training, in this process and without
-/// libtorch, once threads, logging and the generator of random numbers are set up and the workers agree on
-/// their settings.
+/// Runs test, transform, quantize, search, compare, run, or quickstart without training, in this process and
+/// without libtorch, once threads, logging and the generator of random numbers are set up and the workers
+/// agree on their settings.
 void run_network_command(TorchCommand command, ProcessGroup& group);
 
 /// Whether it is one of these.
@@ -24,6 +24,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group);
 void run_transform(const TorchCommand& command, ProcessGroup& group);
 void run_quantize(const TorchCommand& command, ProcessGroup& group);
 void run_search(const TorchCommand& command, ProcessGroup& group);
+void run_compare(const TorchCommand& command, ProcessGroup& group);
 void run_model(const TorchCommand& command);
 
 }  // namespace detent

@@ -22,6 +22,12 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
 std::string resume_command(std::vector<std::string> arguments, const TorchCommand& command) {
   std::vector<std::string> added;
   if (!command.options.project || command.options.project->empty()) {
@@ -29,9 +35,7 @@ std::string resume_command(std::vector<std::string> arguments, const TorchComman
   }
   if (!command.options.resume) added.emplace_back("--resume");
   arguments.insert(std::ranges::find(arguments, "--"), added.begin(), added.end());  // options end there
-  std::string line;
-  for (const std::string& argument : arguments) line += (line.empty() ? "" : " ") + shell_word(argument);
-  return line;
+  return shell_line(arguments);
 }
 
 }  // namespace detent

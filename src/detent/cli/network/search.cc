@@ -12,18 +12,17 @@
 #include "detent/cli/network/accuracy_drop.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
+#include "detent/cli/network/judged_samples.h"
+#include "detent/cli/network/measured_latency.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/resume_command.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/network/settings.h"
+#include "detent/cli/network/study_folder.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/fingerprint.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/output_folder.h"
-#include "detent/io/toml.h"
 #include "detent/passes/pass.h"
 #include "detent/search/search.h"
 
@@ -32,66 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Samples of one data set after those of another.
-class JoinedInputs final : public CalibrationSet {
- public:
-  struct Place {
-    const Dataset* dataset;
-    int64_t index;
-  };
-
-  explicit JoinedInputs(std::vector<Place> places) : places_(std::move(places)) {}
-
-  int64_t size() const override { return std::ssize(places_); }
-  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
-    std::vector<Tensor> joined;
-    for (int64_t i = begin; i < end;) {
-      std::vector<int64_t> indices;
-      const Dataset* dataset = places_[static_cast<size_t>(i)].dataset;
-      for (; i < end && places_[static_cast<size_t>(i)].dataset == dataset; ++i)
-        indices.push_back(places_[static_cast<size_t>(i)].index);
-      append(joined, dataset->batch(indices).inputs);
-    }
-    return joined;
-  }
-  uint64_t fingerprint() const override { return 0; }
-
- private:
-  static void append(std::vector<Tensor>& joined, const std::vector<Tensor>& more) {
-    if (joined.empty()) {
-      joined = more;
-      return;
-    }
-    for (size_t i = 0; i < more.size(); ++i) {
-      Shape shape = joined[i].shape();
-      shape[0] += more[i].dim(0);
-      Tensor both(joined[i].dtype(), shape);
-      std::ranges::copy(joined[i].bytes(), both.bytes().begin());
-      std::ranges::copy(more[i].bytes(), both.bytes().begin() + std::ssize(joined[i].bytes()));
-      joined[i] = std::move(both);
-    }
-  }
-
-  std::vector<Place> places_;
-};
-
-/// Samples of validation in random order, and behind them those of training, `count` in all.
-JudgedSamples judged_samples(const Dataset& validation, const Dataset& training, int64_t count,
-                             const RandomSource& random) {
-  std::vector<JoinedInputs::Place> places;
-  JudgedSamples samples;
-  for (const Dataset* dataset : {&validation, &training}) {
-    for (const int64_t index : random.shuffled_order(dataset->size())) {
-      if (std::ssize(places) == count) break;
-      places.push_back({dataset, index});
-      samples.labels.push_back(dataset->has_labels() ? dataset->labels()[static_cast<size_t>(index)] : -1);
-    }
-    if (&validation == &training) break;
-  }
-  samples.inputs = std::make_shared<JoinedInputs>(std::move(places));
-  return samples;
-}
-
 /// What to calibrate on and what to judge networks by: parts of the test samples where these are all there
 /// are, and else of the training samples.
 CalibrationSplits search_splits(const TorchCommand& command, const SearchOptions& options) {
@@ -99,29 +38,6 @@ CalibrationSplits search_splits(const TorchCommand& command, const SearchOptions
   if (splits.is_divided) return splits;
   TrainingSplits training = load_training_splits(command);
   return {std::move(training.training), std::move(training.validation), false};
-}
-
-/// Seconds that the fast engine takes for a sample, the least of some runs.
-double measured_latency(const Graph& graph) {
-  constexpr int kFewest = 5;
-  constexpr double kSeconds = 0.2;
-  std::vector<Tensor> inputs;
-  for (const std::string& name : graph.input_names()) {
-    const TensorType& type = graph.input_types().find(name)->second;
-    inputs.emplace_back(type.dtype, type.concrete({{kBatchName, 1}}));
-  }
-  const FastProgram program(graph);
-  program.run(inputs);  // plans, and takes memory
-  double least = 0;
-  double all = 0;
-  for (int run = 0; run < kFewest || all < kSeconds; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    program.run(inputs);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    least = run == 0 ? seconds : std::min(least, seconds);
-    all += seconds;
-  }
-  return least;
 }
 
 /// What a search that goes on must have in common with the one that stopped.
@@ -135,65 +51,6 @@ Table search_settings(const TorchCommand& command, const Graph& network, int64_t
   settings["network_before"] = fmt::format("{:016x}", network_fingerprint(network));
   return settings;
 }
-
-/// Whether there is a search to go on with. Throws Error where there is one and it is not that.
-bool goes_on(const TorchCommand& command, const fs::path& folder, const Table& settings) {
-  const fs::path file = folder / "settings.toml";
-  const bool exists = fs::exists(folder / "evaluations.jsonl") && fs::exists(file);
-  if (command.options.overwrite && command.options.resume)
-    fail("--resume and --overwrite contradict each other");
-  if (!command.options.resume) {
-    if (exists && !command.options.overwrite) {
-      fail(
-          "{} holds a search: go on with it (--resume), begin anew (--overwrite), or choose another folder "
-          "(--project NAME)",
-          folder.string());
-    }
-    return false;
-  }
-  if (!exists) fail("--resume: {} holds no search that has begun", folder.string());
-  const std::string difference = settings_difference(read_toml(file), settings);
-  if (!difference.empty())
-    fail("--resume: {} was begun with other settings ({})", folder.string(), difference);
-  return true;
-}
-
-const std::vector<std::string>& written_names() {
-  static const std::vector<std::string> kNames = {"best.mz", "evaluations.jsonl", "points", "search.json",
-                                                  "settings.toml"};
-  return kNames;
-}
-
-/// The folder of a search, locked and claimed by the first worker while it lives.
-class SearchFolder {
- public:
-  /// Removes what another search left there, unless it goes on. Throws Error as goes_on does.
-  SearchFolder(const TorchCommand& command, const fs::path& folder, const Table& settings,
-               ProcessGroup& group) {
-    const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
-    if (group.is_first()) {
-      lock_.emplace(folder, "detent search", warn);
-      check_names_not_read(folder, written_names());
-    }
-    resumes_ = goes_on(command, folder, settings);
-    group.all_gather({});  // the others read before the first one writes
-    if (!group.is_first()) return;
-    claimed_.emplace(folder, written_names(),
-                     resumes_ || command.options.overwrite || fs::exists(folder / "evaluations.jsonl"));
-    if (!resumes_) {
-      for (const char* name : {"evaluations.jsonl", "search.json", "best.mz", "points"})
-        fs::remove_all(folder / name);
-    }
-    write_toml(folder / "settings.toml", settings);
-  }
-
-  bool resumes() const { return resumes_; }
-
- private:
-  std::optional<FolderLock> lock_;
-  std::optional<ClaimedNames> claimed_;
-  bool resumes_ = false;
-};
 
 /// Says so where even the best network is of little use.
 void warn_of_bad_best(const SearchReport& report) {
@@ -282,7 +139,9 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
 
   const fs::path folder = command.software_dir / "search";
-  const SearchFolder searched(command, folder, search_settings(command, network, training.size()), group);
+  const StudyFolder searched(command, folder,
+                             {"a search", "evaluations.jsonl", {"search.json", "best.mz", "points"}},
+                             search_settings(command, network, training.size()), group);
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");

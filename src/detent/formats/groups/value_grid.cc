@@ -32,6 +32,19 @@ ValueLists value_lists(const Affine& /*given*/, const std::vector<AffineParamete
   return lists;
 }
 
+ValueLists value_lists(const Scaled& given, const std::vector<ScaledParameters>& groups,
+                       const std::string& where) {
+  Scaled unscaled = given;
+  unscaled.scale = {1};
+  const std::vector<float> elements = unscaled.values(where);
+  ValueLists lists;
+  for (const ScaledParameters& group : groups) {
+    std::vector<float>& list = lists.emplace_back();
+    for (const float element : elements) list.push_back(element * group.scale);
+  }
+  return lists;
+}
+
 // alpha is the mean of |x| above the threshold, so it stays what it is while the elements are -alpha, 0 and
 // alpha and the threshold is below it. The smallest threshold of all groups is, as each is below its own
 // alpha; only without scaling may a threshold be given that is not.

@@ -46,7 +46,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "minifloat_ieee:width=6,exponent_width=3", "fp8_e4m3fn", "bf16", "log:width=5",
                     "codebook:values=-1x-0.3x0x0.2x2", "ternary:threshold=0.4", "ternary:scaling_factor=true",
                     "ternary:scaling_factor=true,granularity=channel", "binary", "binary:scaling=per_channel",
-                    "binary_residual:levels=3"));
+                    "binary_residual:levels=3", "scaled:element=fp8_e4m3fn",
+                    "scaled:element=fp8_e5m2,granularity=channel",
+                    "scaled:element=fp4_e2m1,granularity=group,group_size=10",
+                    "affine:width=4,symmetric=true,granularity=group,group_size=10"));
 
 std::string refusal(const char* spec) {
   return detent::error_of([&] {

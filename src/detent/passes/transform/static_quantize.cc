@@ -387,12 +387,19 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context) {
-  const NodeBitsMatcher bits(options.formats, options.bits, context.where);
+  return measured_for(network, std::span(&options, 1), context);
+}
+
+MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
+                             PassContext& context) {
+  const StaticQuantizeOptions& first = options.front();
+  const NodeBitsMatcher bits(first.formats, first.bits, context.where);
   MaskedScores masked = masked_scores(network, context);
-  const CodePlan plan = make_plan(network, options, bits, context.where, masked.in_float);
+  const CodePlan plan = make_plan(network, first, bits, context.where, masked.in_float);
   bits.check_all_used(network, plan, context.warn);
-  return {measured_activations(network, plan, calibrators_of(options), options.num_samples, context),
-          std::move(masked)};
+  std::set<Calibrator> calibrators;
+  for (const StaticQuantizeOptions& one : options) calibrators.merge(calibrators_of(one));
+  return {measured_activations(network, plan, calibrators, first.num_samples, context), std::move(masked)};
 }
 
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "detent/graph/graph.h"
@@ -18,6 +19,9 @@ struct MeasuredNetwork {
 
 /// Runs the float network over calibration samples.
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
+                             PassContext& context);
+/// The same for several formats at once: of all options but these and the calibrators, those of the first.
+MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
                              PassContext& context);
 
 struct IntegerNetwork {

@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "detent/cli/network/batch_mixing.h"
+#include "detent/cli/network/calibration.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/judged_samples.h"
+#include "detent/cli/network/measured_latency.h"
+#include "detent/cli/network/network_results.h"
+#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/session.h"
+#include "detent/cli/network/study_folder.h"
+#include "detent/cli/results.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/core/stop_signals.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/graph/fingerprint.h"
+#include "detent/io/file.h"
+#include "detent/io/json.h"
+#include "detent/search/comparison.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kJournal = "comparison.jsonl";
+constexpr const char* kReport = "comparison.json";
+
+ComparisonOptions options_of(const TorchCommand& command) {
+  ComparisonOptions options;
+  Table own = command.search;
+  own.erase("quantization");
+  read_fields(options, own, "detent compare");
+  return options;
+}
+
+Table quantization_of(const TorchCommand& command) {
+  const Value* table = command.search.find("quantization");
+  return table == nullptr ? Table() : *table->get_if<Table>();
+}
+
+/// What a comparison that goes on must have in common with the one that stopped: formats and methods may be
+/// more.
+Table settings_of(const TorchCommand& command, const Graph& network, const Dataset& calibration,
+                  const JudgedSamples& judged) {
+  Table settings{{"prepare", options_of(command).prepare}, {"quantization", quantization_of(command)}};
+  settings["seed"] = command.options.seed;
+  settings["calibration_samples"] = calibration.size();
+  settings["evaluation_samples"] = judged.inputs->size();
+  settings["network_before"] = fmt::format("{:016x}", network_fingerprint(network));
+  return settings;
+}
+
+/// A name for the folder of a row's network.
+std::string project_of(const ComparedFormat& format, const ComparedMethod& method) {
+  std::string name = fmt::format("{}_{}", format.text(), method.name);
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '+'; },
+      '_');
+  return name;
+}
+
+/// This command's words without those that only it has.
+std::vector<std::string> words_for_quantize() {
+  constexpr std::array kOwn = {"--formats", "--methods", "--activations", "--prepare",
+                               "--time",    "--resume",  "--overwrite",   "--json",
+                               "--report",  "--project", "--eval-samples"};
+  constexpr std::array kWithoutValue = {"--resume", "--overwrite", "--json"};
+  const std::vector<std::string> given = process_arguments();
+  auto word = std::ranges::find(given, "compare");
+  std::vector<std::string> words = {"detent", "quantize"};
+  for (word += word == given.end() ? 0 : 1; word != given.end(); ++word) {
+    const std::string name = word->substr(0, word->find('='));
+    if (std::ranges::find(kOwn, name) == kOwn.end()) {
+      words.push_back(*word);
+      continue;
+    }
+    const bool has_value = std::ranges::find(kWithoutValue, name) == kWithoutValue.end();
+    if (has_value && name == *word && word + 1 != given.end()) ++word;
+  }
+  return words;
+}
+
+std::string joined_names(const Table& passes) {
+  std::string names;
+  for (const auto& [name, options] : passes) names += (names.empty() ? "" : ",") + name;
+  return names.empty() ? "none" : names;
+}
+
+/// What quantizes the network to a row's format by its method.
+std::string quantize_command(const ComparisonPlan& plan, const ComparedNetwork& network) {
+  const ComparedFormat& format = plan.formats[network.format];
+  const ComparedMethod& method = plan.methods[network.method];
+  Table before = plan.prepare;
+  for (const auto& [name, options] : method.before) before[name] = options;
+  const std::vector<std::string> added = {"--weights",     format.weights,
+                                          "--activations", format.activations,
+                                          "--prepare",     joined_names(before),
+                                          "--improve",     joined_names(method.after),
+                                          "--project",     project_of(format, method)};
+  std::vector<std::string> words = words_for_quantize();
+  words.insert(std::ranges::find(words, "--"), added.begin(), added.end());  // options end there
+  return shell_line(words);
+}
+
+/// The table, why rows are not there, and the commands of the others, those of the front first in sight.
+void say_comparison(const ComparisonReport& report, CommandResults& results) {
+  results.say(fmt::format("\n{}\n", comparison_table(report).to_text()));
+  std::string text;
+  for (size_t i = 0; i < report.networks.size(); ++i) {
+    const ComparedNetwork& network = report.networks[i];
+    if (!network.obstacle.empty()) text += fmt::format("{}: not possible: {}\n", i + 1, network.obstacle);
+  }
+  text += "the front, smallest first; each network is made by\n";
+  std::vector<const ComparedNetwork*> front;
+  for (const ComparedNetwork& network : report.networks)
+    if (network.on_front) front.push_back(&network);
+  std::ranges::stable_sort(front, {}, [](const ComparedNetwork* network) { return network->weight_bytes; });
+  for (const ComparedNetwork* network : front)
+    text += fmt::format("  {}\n", quantize_command(report.plan, *network));
+  if (report.missing > 0)
+    text +=
+        fmt::format("{} networks were not measured: go on with --resume, and more --time\n", report.missing);
+  results.say(text);
+}
+
+/// As docs/results.md says: the front for the page, and every row with its command.
+void add_comparison(const ComparisonReport& report, const Value& value, CommandResults& results) {
+  List points;
+  const bool has_labels = report.reference.labelled > 0;
+  for (const ComparedNetwork& network : report.networks) {
+    if (!network.obstacle.empty()) continue;
+    points.push_back(Table{{"name", fmt::format("{} {}", report.plan.formats[network.format].text(),
+                                                report.plan.methods[network.method].name)},
+                           {"cost", static_cast<double>(network.weight_bytes)},
+                           {"value", has_labels ? network.quality.accuracy() : network.quality.sqnr_db()},
+                           {"on_front", network.on_front},
+                           {"chosen", false}});
+  }
+  results.add("pareto", Table{{"cost_name", "bytes"},
+                              {"value_name", has_labels ? "accuracy" : "sqnr"},
+                              {"points", std::move(points)}});
+  results.add("comparison", value);
+}
+
+Value with_commands(const ComparisonReport& report) {
+  Value value = comparison_value(report);
+  List& networks = *value.get_if<Table>()->find("networks")->get_if<List>();
+  for (size_t i = 0; i < networks.size(); ++i) {
+    if (report.networks[i].obstacle.empty())
+      (*networks[i].get_if<Table>())["command"] = quantize_command(report.plan, report.networks[i]);
+  }
+  return value;
+}
+
+}  // namespace
+
+void run_compare(const TorchCommand& command, ProcessGroup& group) {
+  const auto start = std::chrono::steady_clock::now();
+  CommandResults results(command.name, result_options(command, group));
+  const ComparisonOptions options = options_of(command);
+  const Table quantization = quantization_of(command);
+  StaticQuantizeOptions others;
+  read_fields(others, quantization, "detent compare");
+  const CalibrationSplits splits = load_calibration_splits(command, others.num_samples);
+  const Dataset& calibration = *splits.calibration;
+  const Dataset& test = *splits.test;
+  if (test.size_count() > 1)
+    fail("{}: samples of {} sizes, expected one: networks are compared by the same outputs for each sample",
+         test.source(), test.size_count());
+  Graph network = without_batches_that_mix(
+      load_network(command, calibration.has_labels() ? calibration : test), calibration);
+  if (is_quantized(network))
+    fail("{}: the network is quantized already: a comparison begins with one in float",
+         *command.options.load);
+  JudgedSamples judged =
+      judged_samples(test, test, options.eval_samples.value_or(test.size()), command.random);
+
+  const fs::path folder = command.software_dir / "compare";
+  const StudyFolder compared(command, folder, {"a comparison", kJournal, {kReport}},
+                             settings_of(command, network, calibration, judged), group);
+  const StopSignals signals("\ndetent: stopping; a second signal ends the program at once\n");
+  FastExecutor executor;
+  PassContext context =
+      make_pass_context(calibration, command.random, command.options.training.batch_size, folder, executor);
+  context.where = "detent compare";
+  context.group = &group;
+  context.loader_threads = command.options.num_workers;
+  find_pass("init_metadata").run(network, {}, context);
+  results.say(fmt::format("calibration: {} of {} samples of {}\nnetworks are judged by {} {}\n",
+                          std::min(others.num_samples, calibration.size()),
+                          calibration.size() + (splits.is_divided ? test.size() : 0), calibration.source(),
+                          judged.inputs->size(),
+                          splits.is_divided ? "others of these" : "samples of " + test.source()));
+  const ComparisonRequest request{
+      .network = std::move(network),
+      .samples = std::move(judged),
+      .plan = plan_comparison(options, quantization, "detent compare"),
+      .journal = folder / kJournal,
+      .resumes = compared.resumes(),
+      .deadline = options.time
+                      ? std::optional(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                  std::chrono::duration<double>(options.time->seconds)))
+                      : std::nullopt,
+      .latency = measured_latency};
+  const ComparisonReport report = compare_formats(request, context);
+  const Value value = with_commands(report);
+  write_file(folder / kReport, json_text(value) + "\n");
+  say_comparison(report, results);
+  results.say(fmt::format("all of them, with their commands: {}\n", (folder / kReport).string()));
+  if (results.are_kept()) {
+    add_comparison(report, value, results);
+    add_configuration(results, command);
+  }
+  results.finish();
+  if (const int signal = StopSignals::received(); signal != 0) {
+    throw Interrupted(signal, fmt::format("stopped by {}, what was measured is saved; go on with\n  {}",
+                                          signal_name(signal), resume_command(process_arguments(), command)));
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+#include "detent/passes/pipeline.h"
+#include "detent/search/comparison.h"
+#include "detent/search/options.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kQuantize = "static_quantize";
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+ComparedFormat parse_format(const std::string& text, const std::string& activations,
+                            const std::string& where) {
+  const std::string place = fmt::format("{}: key \"formats\": \"{}\"", where, text);
+  std::vector<std::string> parts = split(text, '/');
+  if (parts.size() > 2) fail("{}: expected WEIGHTS or WEIGHTS/ACTIVATIONS", place);
+  if (parts.size() == 1) parts.push_back(activations);
+  for (const std::string& part : parts) OperandFormat::parse(part, place);
+  return {parts[0], parts[1]};
+}
+
+/// Passes that look at samples take as many as calibration does, where that was given.
+Table pass_options(const PassInfo& pass, const Table& quantization) {
+  Table options;
+  const Value* samples = quantization.find("num_samples");
+  const bool takes_samples =
+      std::ranges::find(pass.options, "num_samples", &FieldDescription::name) != pass.options.end();
+  if (samples != nullptr && takes_samples) options["num_samples"] = *samples;
+  return options;
+}
+
+ComparedMethod parse_method(const std::string& text, const Table& quantization, const std::string& where) {
+  const std::string place = fmt::format("{}: key \"methods\": \"{}\"", where, text);
+  ComparedMethod method{text, {}, {}};
+  if (text == "none") return method;
+  for (const std::string& name : split(text, '+')) {
+    const PassInfo* pass = nullptr;
+    try {
+      pass = &find_pass(name);
+    } catch (const Error& error) {
+      fail("{}: {}", place, error.what());
+    }
+    const bool fits = pass->kind == PassKind::kTransform && pass->stage != PassStage::kQuantizing;
+    if (!fits || method.before.contains(name) || method.after.contains(name))
+      fail("{}: expected none, or passes that change the network, each once, joined by +", place);
+    Table& passes = pass->stage == PassStage::kBeforeQuantizing ? method.before : method.after;
+    passes[name] = pass_options(*pass, quantization);
+  }
+  return method;
+}
+
+}  // namespace
+
+Table ComparisonPlan::passes(const ComparedFormat& format, const ComparedMethod& method) const {
+  Table passes = prepare;
+  for (const auto& [name, options] : method.before) passes[name] = options;
+  Table options = quantization;
+  options["weights"] = format.weights;
+  options["activations"] = format.activations;
+  options["report"] = false;
+  passes[kQuantize] = std::move(options);
+  for (const auto& [name, more] : method.after) passes[name] = more;
+  return passes;
+}
+
+ComparisonPlan plan_comparison(const ComparisonOptions& options, const Table& quantization,
+                               const std::string& where) {
+  ComparisonPlan plan{
+      .formats = {}, .methods = {}, .prepare = passes_of(options.prepare), .quantization = quantization};
+  StaticQuantizeOptions others;
+  read_fields(others, quantization, where);
+  const Value* given = quantization.find("activations");
+  const Value usual = given == nullptr ? others.activations.to_value() : *given;
+  const std::string activations = *usual.get_if<std::string>();
+  for (const std::string& text : options.formats) {
+    ComparedFormat format = parse_format(text, activations, where);
+    const bool is_new =
+        std::ranges::find(plan.formats, format.text(), &ComparedFormat::text) == plan.formats.end();
+    if (is_new) plan.formats.push_back(std::move(format));
+  }
+  for (const std::string& text : options.methods) {
+    const bool is_new = std::ranges::find(plan.methods, text, &ComparedMethod::name) == plan.methods.end();
+    if (is_new) plan.methods.push_back(parse_method(text, quantization, where));
+  }
+  if (plan.formats.empty()) fail("{}: key \"formats\": expected a format", where);
+  if (plan.methods.empty()) fail("{}: key \"methods\": expected none, or a pass", where);
+  for (const ComparedFormat& format : plan.formats) {
+    for (const ComparedMethod& method : plan.methods) Pipeline(plan.passes(format, method), where);
+  }
+  return plan;
+}
+
+}  // namespace detent
