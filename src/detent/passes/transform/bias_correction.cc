@@ -1,15 +1,20 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/output_pairs.h"
 #include "detent/passes/reconstruction/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/transform/weight_ranges.h"
@@ -23,6 +28,10 @@
 // Means are over samples and positions, in double. Layers are corrected in execution order, each with the
 // inputs that it gets from the network with the earlier layers already corrected; its own output is not
 // quantized. A layer without a bias gets one.
+//
+// Where all that reads the output clamps it alike (a relu), most of a channel may be cut off, and its mean
+// says little of what is left: there the bias takes the shift with which the clamped outputs are nearest to
+// the float network's, in mean squares (output_pairs.h).
 
 namespace detent {
 namespace {
@@ -96,9 +105,29 @@ void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
       context.where, fmt::join(names, ", ")));
 }
 
-MeansByNode float_means(const Graph& network, const Graph& quantized, const BiasCorrectionOptions& options,
-                        PassContext& context) {
-  MeansByNode means;
+using Clamps = std::map<std::string, Clamp, std::less<>>;
+
+/// By node, what all readers of its output make of it, where that is one clamp.
+Clamps clamps_behind(const Graph& graph) {
+  std::map<std::string, std::optional<Clamp>, std::less<>> common;
+  for (const Node& node : graph.nodes()) {
+    for (const NodeInput& input : node.inputs) {
+      if (input.node.empty()) continue;
+      const Clamp* clamp = clamp_of(node);
+      const std::optional<Clamp> read = clamp == nullptr ? std::nullopt : std::optional(*clamp);
+      const auto [known, is_first] = common.emplace(input.node, read);
+      if (!is_first && known->second != read) known->second = std::nullopt;
+    }
+  }
+  Clamps clamps;
+  for (const auto& [name, clamp] : common) {
+    if (clamp) clamps.emplace(name, *clamp);
+  }
+  return clamps;
+}
+
+/// Throws Error where the float network lacks a layer.
+void check_layers_were_there(const Graph& network, const Graph& quantized, const PassContext& context) {
   for (const Node& node : quantized.nodes()) {
     if (!is_corrected(node)) continue;
     const Node* original = network.find(node.name);
@@ -108,6 +137,15 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Bias
           "before them",
           context.where, node.name);
     }
+  }
+}
+
+/// Of the layers that are corrected, but for those behind which there is a clamp.
+MeansByNode float_means(const Graph& network, const Graph& quantized, const Clamps& clamps,
+                        const BiasCorrectionOptions& options, PassContext& context) {
+  MeansByNode means;
+  for (const Node& node : quantized.nodes()) {
+    if (!is_corrected(node) || clamps.contains(node.name)) continue;
     means[node.name];
   }
   const CalibrationBatches batches(network, options, context);
@@ -144,32 +182,73 @@ Graph only(const Node& node, const Shape& input) {
   return graph;
 }
 
-ChannelMeans quantized_means(const Node& node, size_t index, StagedRun& run, PassContext& context) {
-  ChannelMeans means;
-  std::unique_ptr<const Program> program;
-  Shape compiled_for;  // the next batch may be of samples of another size
-  run.inputs_of(index, [&](const Tensor& input) {
+/// Runs one node on batches that may be of several sizes.
+class SingleNode {
+ public:
+  SingleNode(const Node& node, PassContext& context) : node_(node), context_(context) {}
+
+  Tensor run(const Tensor& input) {
     Shape one_sample = input.shape();
     one_sample[0] = 1;
-    if (program == nullptr || one_sample != compiled_for)
-      program = context.executor().compile(only(node, one_sample));
-    compiled_for = one_sample;
-    means.add(node, program->run(std::span(&input, 1)).front());
+    if (program_ == nullptr || one_sample != compiled_for_)
+      program_ = context_.executor().compile(only(node_, one_sample));
+    compiled_for_ = one_sample;
+    return program_->run(std::span(&input, 1)).front();
+  }
+
+ private:
+  const Node& node_;
+  PassContext& context_;
+  std::unique_ptr<const Program> program_;
+  Shape compiled_for_;
+};
+
+using Shifts = std::vector<double>;  // of each channel
+
+Shifts mean_shifts(const Node& node, size_t index, const ChannelMeans& wanted, StagedRun& run,
+                   PassContext& context) {
+  ChannelMeans got;
+  SingleNode quantized(node, context);
+  run.inputs_of(index, [&](const Tensor& input) { got.add(node, quantized.run(input)); });
+  Shifts shifts;
+  for (size_t c = 0; c < wanted.channels(); ++c) shifts.push_back(wanted.mean(c) - got.mean(c));
+  return shifts;
+}
+
+/// A network and where it is computed to.
+struct RunningNetwork {
+  const Graph& graph;
+  StagedRun& run;
+};
+
+Shifts clamped_shifts(const Node& node, size_t index, const Clamp& clamp, StagedRun& run,
+                      RunningNetwork in_float, PassContext& context) {
+  const Node& original = in_float.graph.node(node.name);
+  in_float.run.advance_to(static_cast<size_t>(&original - in_float.graph.nodes().data()));
+  run.advance_to(index);
+  SingleNode quantized(node, context);
+  SingleNode exact(original, context);
+  OutputPairs pairs;
+  for (int64_t batch = 0; batch < run.batch_count(); ++batch) {
+    const Tensor wanted = exact.run(in_float.run.input(batch));
+    pairs.add(wanted, quantized.run(run.input(batch)), channel_axis(node, wanted.shape().size()));
+  }
+  Shifts shifts(static_cast<size_t>(pairs.channels()));
+  parallel_for(pairs.channels(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) shifts[static_cast<size_t>(c)] = pairs.shift(c, clamp);
   });
-  return means;
+  return shifts;
 }
 
 /// Returns the largest shift, in magnitude.
-double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) {
+double correct(Node& node, const Shifts& shifts) {
   const Parameter* bias = node.find_parameter("bias");
-  const auto channels = static_cast<int64_t>(wanted.channels());
-  Tensor corrected = bias == nullptr ? Tensor(DType::kFloat32, {channels}) : bias->tensor.clone();
+  Tensor corrected = bias == nullptr ? Tensor(DType::kFloat32, {std::ssize(shifts)}) : bias->tensor.clone();
   double largest = 0;
-  for (size_t c = 0; c < wanted.channels(); ++c) {
-    const double shift = wanted.mean(c) - got.mean(c);
+  for (size_t c = 0; c < shifts.size(); ++c) {
     float& value = corrected.values<float>()[c];
-    value = static_cast<float>(static_cast<double>(value) + shift);
-    largest = std::max(largest, std::fabs(shift));
+    value = static_cast<float>(static_cast<double>(value) + shifts[c]);
+    largest = std::max(largest, std::fabs(shifts[c]));
   }
   if (bias == nullptr) {
     node.parameters.emplace_back("bias", Parameter{std::move(corrected), true});  // behind the weight
@@ -185,18 +264,28 @@ void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, Pas
   const Graph network =
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);
   if (context.float_network == nullptr) warn_of_rounded_weights(graph, context);
-  const MeansByNode wanted = float_means(network, graph, options, context);
+  check_layers_were_there(network, graph, context);
+  const Clamps clamps = clamps_behind(graph);
+  const MeansByNode wanted = float_means(network, graph, clamps, options, context);
   Graph corrected = graph;
   StagedRun run(corrected, options, context);
+  std::optional<StagedRun> in_float;
+  if (std::ranges::any_of(graph.nodes(),
+                          [&](const Node& node) { return is_corrected(node) && clamps.contains(node.name); }))
+    in_float.emplace(network, options, context);
   TextTable table({"node", "bias", "largest shift"});
   std::pair<double, std::string> largest_of_all;
-  Progress progress("bias_correction, layers", std::ssize(wanted), {.shown = context.group->is_first()});
+  Progress progress("bias_correction, layers", std::ranges::count_if(graph.nodes(), is_corrected),
+                    {.shown = context.group->is_first()});
   for (size_t i = 0; i < corrected.nodes().size(); ++i) {
     Node& node = corrected.nodes()[i];
-    const auto means = wanted.find(node.name);
-    if (means == wanted.end()) continue;
+    if (!is_corrected(node)) continue;
     const char* bias = node.find_parameter("bias") == nullptr ? "new" : "corrected";
-    const double largest = correct(node, means->second, quantized_means(node, i, run, context));
+    const auto clamp = clamps.find(node.name);
+    const double largest =
+        correct(node, clamp != clamps.end()
+                          ? clamped_shifts(node, i, clamp->second, run, {network, *in_float}, context)
+                          : mean_shifts(node, i, wanted.at(node.name), run, context));
     if (corrected.requantization()) fit_weight_scales(node);
     table.add_row({node.name, bias, fmt::format("{:.4g}", largest)});
     largest_of_all = std::max(largest_of_all, std::pair(largest, node.name));

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+
+/// What a layer's output channels are to be and what they are, at the same positions. Of many positions every
+/// second, fourth, ... is kept, which the number of positions alone decides: memory stays bounded.
+class OutputPairs {
+ public:
+  /// Keeps at most so many numbers.
+  explicit OutputPairs(int64_t most_numbers = int64_t{1} << 24) : most_numbers_(most_numbers) {}
+
+  /// Two tensors (float32) of one shape, whose dimension `channel_axis` is that of the channels.
+  void add(const Tensor& wanted, const Tensor& got, size_t channel_axis);
+
+  int64_t channels() const { return channels_; }
+  int64_t positions() const { return channels_ == 0 ? 0 : std::ssize(wanted_) / channels_; }
+  /// The shift b of a channel that makes the sum of (clamp(wanted) - clamp(got + b))^2 small: from 0 and from
+  /// the mean of wanted - got by Newton's method, whichever ends lower, and 0 where neither is better.
+  /// Outputs that both networks cut off have no part in it, so that a channel that is seldom above 0 is
+  /// corrected for the times when it is.
+  double shift(int64_t channel, const Clamp& clamp) const;
+
+ private:
+  double error(int64_t channel, const Clamp& clamp, double shift) const;
+  /// The mean of clamp(wanted) - got where got + shift is not cut off; `shift` where that is nowhere.
+  double next(int64_t channel, const Clamp& clamp, double shift) const;
+  void halve();
+
+  int64_t most_numbers_;
+  int64_t channels_ = 0;
+  int64_t step_ = 1;           // every so many positions are kept
+  int64_t seen_ = 0;           // positions
+  std::vector<float> wanted_;  // [positions, channels]
+  std::vector<float> got_;
+};
+
+}  // namespace detent
