@@ -160,6 +160,35 @@ Value with_commands(const ComparisonReport& report) {
   return value;
 }
 
+std::optional<std::chrono::steady_clock::time_point> deadline(const ComparisonOptions& options,
+                                                              std::chrono::steady_clock::time_point start) {
+  if (!options.time) return std::nullopt;
+  const std::chrono::duration<double> span(options.time->seconds);
+  return start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(span);
+}
+
+/// Which samples are used for what.
+std::string samples_text(const CalibrationSplits& splits, int64_t calibrating, int64_t judging) {
+  const int64_t whole = splits.calibration->size() + (splits.is_divided ? splits.test->size() : 0);
+  return fmt::format("calibration: {} of {} samples of {}\nnetworks are judged by {} {}\n",
+                     std::min(calibrating, splits.calibration->size()), whole, splits.calibration->source(),
+                     judging, splits.is_divided ? "others of these" : "samples of " + splits.test->source());
+}
+
+Graph network_to_compare(const TorchCommand& command, const CalibrationSplits& splits) {
+  const Dataset& test = *splits.test;
+  if (test.size_count() > 1)
+    fail("{}: samples of {} sizes, expected one: networks are compared by the same outputs for each sample",
+         test.source(), test.size_count());
+  const Dataset& calibration = *splits.calibration;
+  Graph network = without_batches_that_mix(
+      load_network(command, calibration.has_labels() ? calibration : test), calibration);
+  if (is_quantized(network))
+    fail("{}: the network is quantized already: a comparison begins with one in float",
+         *command.options.load);
+  return network;
+}
+
 }  // namespace
 
 void run_compare(const TorchCommand& command, ProcessGroup& group) {
@@ -170,46 +199,29 @@ void run_compare(const TorchCommand& command, ProcessGroup& group) {
   StaticQuantizeOptions others;
   read_fields(others, quantization, "detent compare");
   const CalibrationSplits splits = load_calibration_splits(command, others.num_samples);
-  const Dataset& calibration = *splits.calibration;
-  const Dataset& test = *splits.test;
-  if (test.size_count() > 1)
-    fail("{}: samples of {} sizes, expected one: networks are compared by the same outputs for each sample",
-         test.source(), test.size_count());
-  Graph network = without_batches_that_mix(
-      load_network(command, calibration.has_labels() ? calibration : test), calibration);
-  if (is_quantized(network))
-    fail("{}: the network is quantized already: a comparison begins with one in float",
-         *command.options.load);
-  JudgedSamples judged =
-      judged_samples(test, test, options.eval_samples.value_or(test.size()), command.random);
-
+  Graph network = network_to_compare(command, splits);
   const fs::path folder = command.software_dir / "compare";
-  const StudyFolder compared(command, folder, {"a comparison", kJournal, {kReport}},
-                             settings_of(command, network, calibration, judged), group);
   const StopSignals signals("\ndetent: stopping; a second signal ends the program at once\n");
   FastExecutor executor;
-  PassContext context =
-      make_pass_context(calibration, command.random, command.options.training.batch_size, folder, executor);
+  PassContext context = make_pass_context(*splits.calibration, command.random,
+                                          command.options.training.batch_size, folder, executor);
   context.where = "detent compare";
   context.group = &group;
   context.loader_threads = command.options.num_workers;
+  context.open_calibration();  // the first draw of random numbers, as in `detent quantize`
+  JudgedSamples judged = judged_samples(*splits.test, *splits.test,
+                                        options.eval_samples.value_or(splits.test->size()), command.random);
+  const StudyFolder compared(command, folder, {"a comparison", kJournal, {kReport}},
+                             settings_of(command, network, *splits.calibration, judged), group);
   find_pass("init_metadata").run(network, {}, context);
-  results.say(fmt::format("calibration: {} of {} samples of {}\nnetworks are judged by {} {}\n",
-                          std::min(others.num_samples, calibration.size()),
-                          calibration.size() + (splits.is_divided ? test.size() : 0), calibration.source(),
-                          judged.inputs->size(),
-                          splits.is_divided ? "others of these" : "samples of " + test.source()));
-  const ComparisonRequest request{
-      .network = std::move(network),
-      .samples = std::move(judged),
-      .plan = plan_comparison(options, quantization, "detent compare"),
-      .journal = folder / kJournal,
-      .resumes = compared.resumes(),
-      .deadline = options.time
-                      ? std::optional(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                  std::chrono::duration<double>(options.time->seconds)))
-                      : std::nullopt,
-      .latency = measured_latency};
+  results.say(samples_text(splits, others.num_samples, judged.inputs->size()));
+  const ComparisonRequest request{.network = std::move(network),
+                                  .samples = std::move(judged),
+                                  .plan = plan_comparison(options, quantization, "detent compare"),
+                                  .journal = folder / kJournal,
+                                  .resumes = compared.resumes(),
+                                  .deadline = deadline(options, start),
+                                  .latency = measured_latency};
   const ComparisonReport report = compare_formats(request, context);
   const Value value = with_commands(report);
   write_file(folder / kReport, json_text(value) + "\n");
