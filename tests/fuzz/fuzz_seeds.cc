@@ -9,6 +9,8 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/io/file.h"
+#include "detent/io/gguf/gguf_format.h"
+#include "detent/io/gguf/gguf_for_test.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/gzip_for_test.h"
 #include "detent/io/image_for_test.h"
@@ -87,6 +89,21 @@ void add_texts(Seeds& seeds) {
     seeds.add("format_text", text);
 }
 
+/// A file a format, and one with metadata of a language model.
+void add_gguf(Seeds& seeds) {
+  for (const GgufFormat& format : gguf_formats()) {
+    const std::string block(format.bytes, '\x35');
+    seeds.add("gguf",
+              GgufBytes().integer("n", 1).tensor("w", format.id, {1, format.elements}, block).bytes());
+  }
+  GgufBytes model;
+  model.text("general.architecture", "llama")
+      .integer("llama.block_count", 1)
+      .real("llama.rope.freq_base", 10000);
+  model.entry("tokenizer.ggml.tokens", GgufType::kArray, GgufBytes::texts_bytes({"<s>", "a", "b"}));
+  seeds.add("gguf", model.floats("token_embd.weight", {3, 2}, {0, 1, 2, 3, 4, 5}).bytes());
+}
+
 void add_images(Seeds& seeds) {
   seeds.add("image", jpeg_bytes(9, 7, JCS_RGB, {10, 200, 30}));
   seeds.add("image", jpeg_bytes(3, 3, JCS_GRAYSCALE, {90}));
@@ -106,6 +123,7 @@ int main(int count, char** arguments) {
   detent::add_tensors(seeds, arguments[1]);
   detent::add_graphs(seeds);
   detent::add_texts(seeds);
+  detent::add_gguf(seeds);
   detent::add_images(seeds);
   return 0;
 }

@@ -272,9 +272,6 @@ TEST_F(CommandLine, FoldersAndFilesOfOtherProgramsAreNamed) {
   std::filesystem::current_path(folder);
   expect_failure({"quantize", ".", "toy_tiny"}, 1, "model of Hugging Face");
   std::filesystem::current_path(old_folder);
-  const std::string file = folder_ / "llama.gguf";
-  write_file(file, "GGUF\x03 and so on");
-  refused(file, "llama.gguf: is a language model of llama.cpp");
 }
 
 TEST_F(CommandLine, ThreadsHaveOneNameAndOneRange) {

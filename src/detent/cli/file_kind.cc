@@ -48,6 +48,8 @@ bool is_graph(const fs::path& path, Bytes bytes) {
 
 bool is_safetensors(const fs::path& path, Bytes bytes) { return has_header(bytes) && !is_graph(path, bytes); }
 
+bool is_gguf(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "GGUF"); }
+
 bool is_npy(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "\x93NUMPY"); }
 
 /// A zip archive whose first entry is a .npy file.
@@ -110,6 +112,7 @@ constexpr FileKind kKinds[] = {
     {"pt", kCheckpoint, kCheckpointFiles, is_plain_checkpoint, checkpoint_info, read_state_dict},
     {"pl", kCheckpoint, kCheckpointFiles, is_lightning, checkpoint_info, read_lightning_state},
     {"safetensors", "safetensors", ".safetensors", is_safetensors, safetensors_info, read_safetensors_state},
+    {nullptr, "a GGUF file", ".gguf", is_gguf, gguf_info},
     {nullptr, "a NumPy array", ".npy", is_npy, npy_info},
     {nullptr, "a NumPy archive", ".npz", is_npz, npz_info},
 };
@@ -122,7 +125,6 @@ struct ForeignKind {
 };
 
 constexpr ForeignKind kForeignKinds[] = {
-    {0, "GGUF", "a language model of llama.cpp, which come with a later version of Detent"},
     {4, "TFL3", "a model of TensorFlow Lite: write it as ONNX (tf2onnx)"},
     {0, "\x89HDF", "HDF5, as Keras writes it: write the network as ONNX (tf2onnx)"},
     {0, "<?xml", "XML: of OpenVINO's networks the ONNX model is needed that they come from"},
