@@ -41,7 +41,7 @@ struct NameParts {
     pattern = fmt::format("{}{{}}{}", kLayers, pattern.substr(behind));
   }
 
-  std::string stored(const WeightRule& rule) const {
+  std::string stored(const StoredName& rule) const {
     std::string name = rule.stored;
     const size_t place = name.find("{}");
     if (place != std::string::npos) name.replace(place, 2, layer);
@@ -81,7 +81,7 @@ int64_t rows_of_all_parts(const LanguageConfig& config, WeightPart part) {
 }
 
 /// The shape that a stored tensor has to have, so that its part has `shape`.
-Shape stored_shape(const LanguageConfig& config, const WeightRule& rule, Shape shape) {
+Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
   if (rule.part != WeightPart::kWhole) shape[0] = rows_of_all_parts(config, rule.part);
   if (rule.transposed && shape.size() == 2) std::swap(shape[0], shape[1]);
   return shape;
@@ -139,7 +139,7 @@ std::string nearest_family(const std::vector<std::string>& stored) {
   const std::set<std::string> names(stored.begin(), stored.end());
   for (const LanguageFamily& family : all_language_families()) {
     size_t known = 0;
-    for (const WeightRule& rule : family.weights()) {
+    for (const StoredName& rule : family.weights()) {
       const std::string name = NameParts("layers.0.x.weight").stored(rule);
       if (names.contains(name) || names.contains(without_prefix(name))) ++known;
     }
@@ -159,7 +159,7 @@ std::vector<NamedShape> expected_weights(const LanguageConfig& config) {
   return shapes.seen;
 }
 
-RuledWeights::RuledWeights(const LanguageConfig& config, std::vector<WeightRule> rules,
+RuledWeights::RuledWeights(const LanguageConfig& config, std::vector<StoredName> rules,
                            std::vector<std::string> ignored, StoredTensors& stored)
     : config_(config), rules_(std::move(rules)), ignored_(std::move(ignored)), stored_(stored) {
   check();
@@ -167,7 +167,7 @@ RuledWeights::RuledWeights(const LanguageConfig& config, std::vector<WeightRule>
 
 RuledWeights::Found RuledWeights::find(const std::string& name) const {
   const NameParts parts(name);
-  const auto rule = std::ranges::find(rules_, parts.pattern, &WeightRule::name);
+  const auto rule = std::ranges::find(rules_, parts.pattern, &StoredName::name);
   if (rule == rules_.end())
     fail("{}: networks of the family \"{}\" have no tensor for {}", stored_.where(), config_.family, name);
   const std::string whole = parts.stored(*rule);

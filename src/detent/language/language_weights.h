@@ -35,7 +35,7 @@ class WeightSource {
 enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp };
 
 /// How a file calls a tensor: {} is the layer in both names.
-struct WeightRule {
+struct StoredName {
   std::string name;    // as above, without .weight and .bias: "layers.{}.attention.query"
   std::string stored;  // "model.layers.{}.self_attn.q_proj"
   WeightPart part = WeightPart::kWhole;
@@ -69,7 +69,7 @@ class RuledWeights final : public WeightSource {
  public:
   /// Keeps references. `ignored`: stored names that hold one of these need not be asked for. Throws Error
   /// listing tensors that are missing, have another shape, or that nothing asks for.
-  RuledWeights(const LanguageConfig& config, std::vector<WeightRule> rules, std::vector<std::string> ignored,
+  RuledWeights(const LanguageConfig& config, std::vector<StoredName> rules, std::vector<std::string> ignored,
                StoredTensors& stored);
 
   /// Throws Error on infinities and NaN.
@@ -77,7 +77,7 @@ class RuledWeights final : public WeightSource {
 
  private:
   struct Found {
-    const WeightRule* rule = nullptr;
+    const StoredName* rule = nullptr;
     std::string stored;
     bool is_there = false;
   };
@@ -86,7 +86,7 @@ class RuledWeights final : public WeightSource {
   Tensor part_of(const Tensor& whole, WeightPart part) const;
 
   const LanguageConfig& config_;
-  std::vector<WeightRule> rules_;
+  std::vector<StoredName> rules_;
   std::vector<std::string> ignored_;
   StoredTensors& stored_;
   std::string last_name_;  // the tensor that was asked for last, since others may be parts of it

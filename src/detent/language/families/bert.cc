@@ -26,7 +26,7 @@ LanguageConfig read_encoder(const ConfigReader& json, const std::string& family)
   return config;
 }
 
-std::vector<WeightRule> encoder_weights(const std::string& prefix) {
+std::vector<StoredName> encoder_weights(const std::string& prefix) {
   const std::string layer = prefix + "encoder.layer.{}.";
   return {{"embed_tokens", prefix + "embeddings.word_embeddings"},
           {"embed_positions", prefix + "embeddings.position_embeddings"},

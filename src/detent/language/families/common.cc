@@ -117,7 +117,7 @@ std::vector<bool> read_windows(const ConfigReader& json, int64_t layers,
   return windows;
 }
 
-std::vector<WeightRule> llama_weights() {
+std::vector<StoredName> llama_weights() {
   const std::string layer = "model.layers.{}.";
   return {{"embed_tokens", "model.embed_tokens"},
           {"layers.{}.attention_norm", layer + "input_layernorm"},

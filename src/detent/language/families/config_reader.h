@@ -66,6 +66,6 @@ Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const
 std::vector<bool> read_windows(const ConfigReader& json, int64_t layers,
                                bool (*otherwise)(int64_t layer, int64_t given), int64_t given);
 /// Names of the tensors of Llama and its kin.
-std::vector<WeightRule> llama_weights();
+std::vector<StoredName> llama_weights();
 
 }  // namespace detent

@@ -13,7 +13,7 @@ class ConfigReader;
 // Encoders: layer norms behind, a norm of the embedding, no head.
 
 LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
-std::vector<WeightRule> encoder_weights(const std::string& prefix);
+std::vector<StoredName> encoder_weights(const std::string& prefix);
 /// What is stored of heads that stand on an encoder.
 std::vector<std::string> encoder_heads();
 

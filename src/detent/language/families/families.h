@@ -19,7 +19,7 @@ struct LanguageFamily {
   std::vector<std::string> model_types;  // of config.json
   std::string help;
   LanguageConfig (*config)(const ConfigReader& json);
-  std::vector<WeightRule> (*weights)();
+  std::vector<StoredName> (*weights)();
   /// Parts of names of tensors that such files have besides, which the network does not need.
   std::vector<std::string> ignored = {};
 };

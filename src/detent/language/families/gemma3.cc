@@ -47,10 +47,10 @@ LanguageConfig read_gemma3(const ConfigReader& json) {
   return config;
 }
 
-std::vector<WeightRule> gemma3_weights() {
-  std::vector<WeightRule> rules = llama_weights();
+std::vector<StoredName> gemma3_weights() {
+  std::vector<StoredName> rules = llama_weights();
   const std::string layer = "model.layers.{}.";
-  for (WeightRule& rule : rules) {
+  for (StoredName& rule : rules) {
     if (rule.name == "layers.{}.perceptron_norm") rule.stored = layer + "pre_feedforward_layernorm";
   }
   rules.push_back({"layers.{}.attention_post_norm", layer + "post_attention_layernorm"});

@@ -32,7 +32,7 @@ LanguageConfig read_gpt2(const ConfigReader& json) {
   return config;
 }
 
-std::vector<WeightRule> gpt2_weights() {
+std::vector<StoredName> gpt2_weights() {
   const std::string layer = "transformer.h.{}.";
   const std::string qkv = layer + "attn.c_attn";
   return {{"embed_tokens", "transformer.wte"},

@@ -25,7 +25,7 @@ LanguageConfig read_opt(const ConfigReader& json) {
   return config;
 }
 
-std::vector<WeightRule> opt_weights() {
+std::vector<StoredName> opt_weights() {
   const std::string layer = "model.decoder.layers.{}.";
   return {{"embed_tokens", "model.decoder.embed_tokens"},
           {"embed_positions", "model.decoder.embed_positions"},

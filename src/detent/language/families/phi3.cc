@@ -16,17 +16,17 @@ LanguageConfig read_phi3(const ConfigReader& json) {
   return config;
 }
 
-std::vector<WeightRule> phi3_weights() {
-  std::vector<WeightRule> rules = llama_weights();
+std::vector<StoredName> phi3_weights() {
+  std::vector<StoredName> rules = llama_weights();
   const std::string qkv = "model.layers.{}.self_attn.qkv_proj";
   const std::string gate_up = "model.layers.{}.mlp.gate_up_proj";
-  const std::vector<WeightRule> parts = {{"layers.{}.attention.query", qkv, WeightPart::kQuery},
+  const std::vector<StoredName> parts = {{"layers.{}.attention.query", qkv, WeightPart::kQuery},
                                          {"layers.{}.attention.key", qkv, WeightPart::kKey},
                                          {"layers.{}.attention.value", qkv, WeightPart::kValue},
                                          {"layers.{}.perceptron.gate", gate_up, WeightPart::kGate},
                                          {"layers.{}.perceptron.up", gate_up, WeightPart::kUp}};
-  for (WeightRule& rule : rules) {
-    for (const WeightRule& part : parts) {
+  for (StoredName& rule : rules) {
+    for (const StoredName& part : parts) {
       if (rule.name == part.name) rule = part;
     }
   }

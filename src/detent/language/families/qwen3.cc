@@ -20,8 +20,8 @@ LanguageConfig read_qwen3(const ConfigReader& json) {
   return config;
 }
 
-std::vector<WeightRule> qwen3_weights() {
-  std::vector<WeightRule> rules = llama_weights();
+std::vector<StoredName> qwen3_weights() {
+  std::vector<StoredName> rules = llama_weights();
   rules.push_back({"layers.{}.attention.query_norm", "model.layers.{}.self_attn.q_norm"});
   rules.push_back({"layers.{}.attention.key_norm", "model.layers.{}.self_attn.k_norm"});
   return rules;
