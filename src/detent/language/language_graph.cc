@@ -13,7 +13,6 @@ namespace detent {
 namespace {
 
 constexpr const char* kSequenceName = "sequence";
-constexpr const char* kTotalName = "total";
 constexpr int64_t kUsualTokens = 16;
 constexpr double kUnseen = -std::numeric_limits<float>::max();
 
@@ -123,7 +122,7 @@ class LanguageGraphBuilder {
     };
     built_.add_input(kTokensInput, type(kSequenceName));
     tokens_ = NodeInput::of(kTokensInput);
-    built_.add_input(kMaskInput, type(config_.is_causal ? kTotalName : kSequenceName));
+    built_.add_input(kMaskInput, type(kSequenceName));
     mask_ = NodeInput::of(kMaskInput);
     if (config_.token_types == 0) return;
     built_.add_input(kTypesInput, type(kSequenceName));
