@@ -239,7 +239,8 @@ class LanguageGraphBuilder {
 
   /// Keys as [N, kv_heads, head_size, total], values as [N, kv_heads, total, head_size].
   NodeInput cached(const std::string& target, const NodeInput& x, const std::vector<int64_t>& order) {
-    return named("identity", target, {call("permute", {x}, {{"dims", order}})});
+    const NodeInput y = call("permute", {x}, {{"dims", order}});
+    return config_.is_causal ? named("identity", target, {y}) : y;
   }
 
   /// Heads that share keys lie behind one another, so that they are rows of one product.
