@@ -13,7 +13,6 @@ namespace detent {
 namespace {
 
 constexpr const char* kSequenceName = "sequence";
-constexpr const char* kTotalName = "total";
 constexpr int64_t kUsualTokens = 16;
 constexpr double kUnseen = -std::numeric_limits<float>::max();
 
@@ -123,7 +122,7 @@ class LanguageGraphBuilder {
     };
     built_.add_input(kTokensInput, type(kSequenceName));
     tokens_ = NodeInput::of(kTokensInput);
-    built_.add_input(kMaskInput, type(config_.is_causal ? kTotalName : kSequenceName));
+    built_.add_input(kMaskInput, type(kSequenceName));
     mask_ = NodeInput::of(kMaskInput);
     if (config_.token_types == 0) return;
     built_.add_input(kTypesInput, type(kSequenceName));
@@ -240,7 +239,8 @@ class LanguageGraphBuilder {
 
   /// Keys as [N, kv_heads, head_size, total], values as [N, kv_heads, total, head_size].
   NodeInput cached(const std::string& target, const NodeInput& x, const std::vector<int64_t>& order) {
-    return named("identity", target, {call("permute", {x}, {{"dims", order}})});
+    const NodeInput y = call("permute", {x}, {{"dims", order}});
+    return config_.is_causal ? named("identity", target, {y}) : y;
   }
 
   /// Heads that share keys lie behind one another, so that they are rows of one product.

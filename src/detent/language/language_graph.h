@@ -11,11 +11,11 @@ inline constexpr const char* kMaskInput = "attention_mask";
 inline constexpr const char* kTypesInput = "token_type_ids";
 
 /// The network as a graph of ordinary nodes. Inputs, int64: input_ids [N, sequence], attention_mask [N,
-/// total], 1 where a token may be seen, and, of an encoder with token types, token_type_ids [N, sequence].
+/// sequence], 1 where a token may be seen, and, of an encoder with token types, token_type_ids [N, sequence].
 /// Output: logits [N, sequence, vocabulary], or last_hidden_state [N, sequence, hidden].
 ///
-/// `total` is `sequence`, but in a decoder, whose `cache` nodes have the keys and values of earlier tokens:
-/// there it counts them too, and the queries are the last of them.
+/// In a decoder, whose nodes layers.{}.attention.key_cache and .value_cache have what they gave of earlier
+/// tokens too, the mask counts all tokens, and the queries are the last of them.
 ///
 /// Names of nodes are those of the weights (language_weights.h). Throws Error where a weight is missing.
 Graph build_language_graph(const LanguageConfig& config, WeightSource& weights);
