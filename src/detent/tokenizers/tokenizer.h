@@ -26,7 +26,8 @@ class Tokenizer {
   /// Special tokens that are spelled out in the text are recognised either way.
   std::vector<int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
 
-  /// Ids that the vocabulary lacks throw Error. The result is UTF-8: bytes that are none are U+FFFD.
+  /// Ids without a token (networks have more rows than tokens) are nothing. The result is UTF-8: bytes that
+  /// are none are U+FFFD.
   std::string decode(std::span<const int64_t> ids, bool skip_special_tokens = true) const;
 
   /// One more than the largest id.
@@ -63,15 +64,16 @@ class StreamingDecoder {
   size_t shown_ids_ = 0;      // how many of them are shown
 };
 
-/// A tokenizer.json, a tokenizer.model of SentencePiece, or a folder with either (the former is preferred),
-/// whose tokenizer_config.json and special_tokens_map.json then say which tokens are special. What is not
+/// A tokenizer.json, a tokenizer.model of SentencePiece, or a folder with either (the former is preferred);
+/// tokenizer_config.json and special_tokens_map.json beside it say which tokens have a role. What is not
 /// supported is an Error that names it.
 Tokenizer read_tokenizer(const std::filesystem::path& path);
 
 /// From the text of a tokenizer.json; `name` begins messages.
 Tokenizer parse_tokenizer_json(std::string_view text, const std::string& name);
 
-/// From the bytes of a tokenizer.model.
+/// From the bytes of a tokenizer.model. The file does not say what stands around a text: nothing.
+Vocabulary read_sentencepiece_vocabulary(std::span<const std::byte> bytes, const std::string& name);
 Tokenizer parse_sentencepiece_model(std::span<const std::byte> bytes, const std::string& name);
 
 /// From lists, as the metadata of a GGUF file has them.

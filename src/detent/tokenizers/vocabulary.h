@@ -44,10 +44,11 @@ struct Vocabulary {
   std::vector<float> scores;        // SentencePiece BPE and unigram: one a token
   std::vector<TokenType> types;     // one a token; empty: all are normal
   std::vector<std::string> merges;  // byte-level BPE: "Ġ t"
-  /// Of byte-level BPE: how text is cut into words, by the names of GGUF's tokenizer.ggml.pre ("gpt-2",
+  /// How byte-level BPE cuts text into words, by the names of GGUF's tokenizer.ggml.pre ("gpt-2",
   /// "llama-bpe", "qwen2", "smollm", ...).
   std::string pre_tokenizer = "default";
   bool add_space_prefix = true;           // "▁" before the text
+  bool add_space_behind_tokens = true;    // and before what follows a special token
   bool remove_extra_whitespaces = false;  // SentencePiece's normalizer: runs of spaces become one
   bool lowercase = true;                  // WordPiece
   std::string precompiled_charsmap;       // bytes of SentencePiece's normalizer; may be empty
