@@ -16,6 +16,7 @@ integer:    core formats graph
 float32:    core formats graph integer
 io:         core formats statistics graph
 onnx:       core formats graph integer io
+tokenizers: core io
 models:     core formats graph io
 datasets:   core graph io
 evaluation: core graph datasets
@@ -29,7 +30,7 @@ hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime language hardware engine report
+cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime language hardware engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

@@ -63,7 +63,7 @@ struct TokenScores {
 
   double mean_loss() const;
   double perplexity() const;
-  /// Of the perplexity, from the spread of the losses as if they were independent.
+  /// The standard error of the perplexity, from the spread of the losses as if they were independent.
   double perplexity_error() const;
 };
 

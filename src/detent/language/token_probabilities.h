@@ -5,7 +5,7 @@
 
 namespace detent {
 
-// Of logits, a row of them: in double by operations that IEEE 754 defines, sums in sixteen lanes that are
+// What rows of logits mean, in double, by operations that IEEE 754 defines, sums in sixteen lanes that are
 // added up in a fixed order. The bits depend neither on the processor nor on threads. NaN where a logit is
 // NaN or the largest is infinite.
 

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <array>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+#include "detent/io/json.h"
+#include "detent/tokenizers/json_object.h"
+#include "detent/tokenizers/tokenizer_pipeline.h"
+#include "detent/tokenizers/unicode.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLargestFile = uint64_t{1} << 28;
+
+struct Role {
+  std::string_view key;
+  std::optional<int64_t> SpecialTokens::*id;
+};
+constexpr auto kRoles = std::to_array<Role>({{"bos_token", &SpecialTokens::begin_of_sequence},
+                                             {"eos_token", &SpecialTokens::end_of_sequence},
+                                             {"unk_token", &SpecialTokens::unknown},
+                                             {"pad_token", &SpecialTokens::padding},
+                                             {"sep_token", &SpecialTokens::separator},
+                                             {"cls_token", &SpecialTokens::classification},
+                                             {"mask_token", &SpecialTokens::mask}});
+
+/// "<s>", or {"content": "<s>", ...}.
+std::optional<std::string> token_text(const Value& value) {
+  if (const auto* table = value.get_if<Table>()) {
+    const Value* content = table->find("content");
+    return content == nullptr ? std::nullopt : json_string(*content);
+  }
+  return json_string(value);
+}
+
+/// The roles that a tokenizer_config.json or special_tokens_map.json names.
+void read_roles(const Value& json, TokenizerPipeline& pipeline) {
+  const auto* table = json.get_if<Table>();
+  if (table == nullptr) return;
+  for (const Role& role : kRoles) {
+    const Value* value = table->find(role.key);
+    const auto text = value == nullptr ? std::nullopt : token_text(*value);
+    if (!text) continue;
+    if (const auto id = find_token(pipeline, *text)) pipeline.special.*role.id = id;
+  }
+}
+
+Value read_if_there(const fs::path& path) { return fs::exists(path) ? read_json(path) : Value(); }
+
+/// A tokenizer.model beside a tokenizer_config.json that says what it puts around a text.
+Tokenizer read_model(const fs::path& path, const Value& config) {
+  const std::string bytes = read_file(path, kLargestFile);
+  const std::string name = path.string();
+  Vocabulary vocabulary = read_sentencepiece_vocabulary(std::as_bytes(std::span(bytes)), name);
+  if (config.is<Table>()) {
+    const JsonObject object(config, (path.parent_path() / "tokenizer_config.json").string());
+    const std::string tokenizer_class = object.text_or("tokenizer_class", "");
+    vocabulary.add_begin_of_sequence = object.boolean("add_bos_token", tokenizer_class.starts_with("Llama"));
+    vocabulary.add_end_of_sequence = object.boolean("add_eos_token", tokenizer_class.starts_with("T5"));
+  }
+  return make_tokenizer(vocabulary, name);
+}
+
+Tokenizer read_description(const fs::path& path, const fs::path& folder) {
+  const std::string name = path.string();
+  const std::string text = read_text_file(path, kLargestFile);
+  if (!is_valid_utf8(text)) fail("{}: not valid UTF-8", name);
+  auto pipeline = std::make_shared<TokenizerPipeline>(read_pipeline(parse_json(text, name), name));
+  read_roles(read_if_there(folder / "special_tokens_map.json"), *pipeline);
+  read_roles(read_if_there(folder / "tokenizer_config.json"), *pipeline);
+  return Tokenizer(std::move(pipeline));
+}
+
+}  // namespace
+
+Tokenizer read_tokenizer(const fs::path& path) {
+  const bool is_folder = fs::is_directory(path);
+  const fs::path folder = is_folder ? path : path.parent_path();
+  const fs::path description = is_folder ? path / "tokenizer.json" : path;
+  const fs::path model = is_folder ? path / "tokenizer.model" : path;
+  if (is_folder ? fs::exists(description) : path.extension() == ".json")
+    return read_description(description, folder);
+  if (is_folder && !fs::exists(model))
+    fail("{}: has neither tokenizer.json nor tokenizer.model", path.string());
+  return read_model(model, read_if_there(folder / "tokenizer_config.json"));
+}
+
+}  // namespace detent
