@@ -60,11 +60,13 @@ class TokenScoring {
   template <class Visit>
   void each_scored_row(const LogitsOf& network, const std::vector<int64_t>& tokens, const TokenWindow& window,
                        const Visit& visit) const {
-    network(tokens, [&](int64_t first, const Tensor& logits) {
-      const int64_t begin = std::max(first, window.scored - window.begin - 1);
-      const int64_t end = std::min(first + logits.dim(0), window.end - window.begin - 1);
-      for (int64_t row = begin; row < end; ++row) visit(window.begin + row + 1, row_of(logits, row - first));
-    });
+    const int64_t from = window.scored - window.begin - 1;
+    const int64_t end = window.end - window.begin - 1;
+    network(std::span(tokens).first(static_cast<size_t>(end)), from,
+            [&](int64_t first, const Tensor& logits) {
+              for (int64_t row = 0; row < logits.dim(0); ++row)
+                visit(window.begin + first + row + 1, row_of(logits, row));
+            });
   }
 
   size_t index_of(int64_t token, std::span<const float> row) const {
@@ -158,7 +160,9 @@ double quantile(std::vector<double> values, double share) {
 
 double TokenScores::mean_loss() const { return ordered_mean(losses); }
 
-double TokenScores::perplexity() const { return exact_exp(mean_loss()); }
+double perplexity_of(double mean_loss) { return exact_exp(mean_loss); }
+
+double TokenScores::perplexity() const { return perplexity_of(mean_loss()); }
 
 double TokenScores::perplexity_error() const {
   if (losses.size() < 2) return 0;

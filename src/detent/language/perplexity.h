@@ -45,10 +45,13 @@ struct TokenWindow {
 /// does not fill one window. What does not fill a window at the end is left out.
 std::vector<TokenWindow> token_windows(const PerplexityOptions& options, int64_t tokens);
 
-/// Gives the logits of a sequence of tokens: `visit(first, logits)` for consecutive runs of them, [n,
-/// vocabulary].
-using LogitsOf = std::function<void(std::span<const int64_t> tokens,
+/// Gives the logits of a sequence of tokens from place `from` on: `visit(first, logits)` for consecutive runs
+/// of places, [n, vocabulary].
+using LogitsOf = std::function<void(std::span<const int64_t> tokens, int64_t from,
                                     const std::function<void(int64_t first, const Tensor& logits)>& visit)>;
+
+/// exp(mean loss), on every processor the same bits.
+double perplexity_of(double mean_loss);
 
 /// What was found of scored tokens, in the order of the text. The order of all sums is that of the tokens, in
 /// double.

@@ -18,9 +18,10 @@ constexpr int64_t kVocabulary = 5;
 
 /// Logits that depend on the place in the window and on the token, in pieces of `chunk`.
 LogitsOf made_up_network(int64_t chunk, float scale = 1) {
-  return [=](std::span<const int64_t> tokens, const std::function<void(int64_t, const Tensor&)>& visit) {
+  return [=](std::span<const int64_t> tokens, int64_t from,
+             const std::function<void(int64_t, const Tensor&)>& visit) {
     const int64_t count = std::ssize(tokens);
-    for (int64_t first = 0; first < count; first += chunk) {
+    for (int64_t first = from; first < count; first += chunk) {
       const int64_t rows = std::min(chunk, count - first);
       Tensor logits(DType::kFloat32, {rows, kVocabulary});
       for (int64_t i = 0; i < rows * kVocabulary; ++i) {
@@ -74,7 +75,7 @@ TEST(TokenScores, AreLossesOfThePredecessorsLogits) {
   std::vector<double> expected;
   for (const TokenWindow& window : token_windows(options, 23)) {
     const std::span<const int64_t> tokens = std::span(text).subspan(static_cast<size_t>(window.begin), 8);
-    made_up_network(8)(tokens, [&](int64_t, const Tensor& logits) {
+    made_up_network(8)(tokens, 0, [&](int64_t, const Tensor& logits) {
       for (int64_t i = window.scored - window.begin; i < 8; ++i) {
         double sum = 0;
         const float* row = logits.values<float>().data() + (i - 1) * kVocabulary;
@@ -139,7 +140,7 @@ TEST(TokenScores, GiveTheLogitsOfScoredTokens) {
                [&](std::span<const float> row) { firsts.push_back(row[0]); });
   std::vector<float> expected;
   for (const size_t begin : {0U, 6U}) {
-    network(std::span(text).subspan(begin, 5), [&](int64_t, const Tensor& logits) {
+    network(std::span(text).subspan(begin, 5), 0, [&](int64_t, const Tensor& logits) {
       for (int64_t i = 0; i < logits.numel(); i += kVocabulary) {
         expected.push_back(logits.values<float>()[static_cast<size_t>(i)]);
       }

@@ -1,4 +1,4 @@
-#include "detent/tokenizers/gguf_tokenizer.h"
+#include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "detent/tokenizers/gguf_tokenizer.h"
+#include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
