@@ -31,5 +31,7 @@ FileInfo npz_info(const std::filesystem::path& path, const InputShapes& shapes);
 FileInfo checkpoint_info(const std::filesystem::path& path, const InputShapes& shapes);
 /// As the graph that the model becomes.
 FileInfo onnx_info(const std::filesystem::path& path, const InputShapes& shapes);
+/// The folder of a config.json.
+FileInfo language_info(const std::filesystem::path& path, const InputShapes& shapes);
 
 }  // namespace detent

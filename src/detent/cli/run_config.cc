@@ -249,7 +249,9 @@ void canonicalise(RunOptions& options, const Origins& origins) {
 
 std::string network_name(const std::filesystem::path& file) {
   const std::filesystem::path path = graph_file(file);
-  return file_kind(path) == onnx_kind() ? path.stem().string() : read_graph(path).name();
+  if (file_kind(path) == graph_kind()) return read_graph(path).name();
+  if (file_kind(path) == onnx_kind()) return path.stem().string();
+  return std::filesystem::absolute(path).parent_path().filename().string();
 }
 
 /// The name of the run's folder: the model's and the data set's names as the user spelt them.
