@@ -132,19 +132,19 @@ class ShapeSource final : public WeightSource {
 
 std::string without_prefix(const std::string& name) { return name.substr(name.find('.') + 1); }
 
-/// The family whose names explain most of the tensors.
+/// The family of which most names are there and fewest are not.
 std::string nearest_family(const std::vector<std::string>& stored) {
-  size_t most = 0;
+  int64_t most = 0;
   std::string nearest;
   const std::set<std::string> names(stored.begin(), stored.end());
   for (const LanguageFamily& family : all_language_families()) {
-    size_t known = 0;
+    int64_t score = 0;
     for (const StoredName& rule : family.weights()) {
       const std::string name = NameParts("layers.0.x.weight").stored(rule);
-      if (names.contains(name) || names.contains(without_prefix(name))) ++known;
+      score += names.contains(name) || names.contains(without_prefix(name)) ? 1 : -1;
     }
-    if (known > most) {
-      most = known;
+    if (score > most) {
+      most = score;
       nearest = family.name;
     }
   }
@@ -185,7 +185,7 @@ void RuledWeights::check() const {
     const Found found = find(weight.name);
     used.insert(found.stored);
     if (!found.is_there) {
-      missing.push_back(found.stored);
+      if (std::ranges::find(missing, found.stored) == missing.end()) missing.push_back(found.stored);
       continue;
     }
     const Shape expected = stored_shape(config_, *found.rule, weight.shape);

@@ -37,7 +37,7 @@ void map_characters(NormalizedText& text, const Map& map) {
   text.text = std::move(result);
 }
 
-bool is_space(char32_t code) { return properties_of(code).has(kIsSpace); }
+bool is_space_character(char32_t code) { return properties_of(code).has(kIsSpace); }
 
 void strip(NormalizedText& text, bool left, bool right) {
   std::string& all = text.text;
@@ -45,7 +45,7 @@ void strip(NormalizedText& text, bool left, bool right) {
   size_t last_end = 0;
   bool leading = true;
   for (size_t i = 0; i < all.size();) {
-    const bool space = is_space(next_character(all, i));
+    const bool space = is_space_character(next_character(all, i));
     if (!space) leading = false;
     if (leading) begin = i;
     if (!space) last_end = i;
@@ -93,7 +93,7 @@ void clean_for_bert(NormalizedText& text) {
     return code == 0 || code == 0xFFFD || (!is_kept_control(code) && properties_of(code).has(kIsControl));
   });
   map_characters(text, [](char32_t code, std::string& result) {
-    append_character(result, is_space(code) ? U' ' : code);
+    append_character(result, is_space_character(code) ? U' ' : code);
   });
 }
 
@@ -139,18 +139,18 @@ Normalizer form(NormalForm which) {
   return [which](NormalizedText& text) { text.text = normalized(text.text, which); };
 }
 
-Normalizer made(const JsonObject& object);
+Normalizer made_normalizer(const JsonObject& object);
 
-Normalizer sequence(const JsonObject& object) {
+Normalizer normalizer_sequence(const JsonObject& object) {
   std::vector<Normalizer> steps;
   for (const Value& step : object.list("normalizers"))
-    steps.push_back(made({step, object.at("normalizers")}));
+    steps.push_back(made_normalizer({step, object.at("normalizers")}));
   return in_sequence(std::move(steps));
 }
 
-Normalizer made(const JsonObject& object) {
+Normalizer made_normalizer(const JsonObject& object) {
   const std::string type = object.type();
-  if (type == "Sequence") return sequence(object);
+  if (type == "Sequence") return normalizer_sequence(object);
   if (type == "NFC") return form(NormalForm::kNfc);
   if (type == "NFD") return form(NormalForm::kNfd);
   if (type == "NFKC") return form(NormalForm::kNfkc);
@@ -202,7 +202,7 @@ Normalizer in_sequence(std::vector<Normalizer> steps) {
 
 Normalizer make_normalizer(const Value& value, const std::string& name) {
   if (value.is_na()) return {};
-  return made({value, name});
+  return made_normalizer({value, name});
 }
 
 std::string from_base64(std::string_view text, const std::string& name) {

@@ -171,18 +171,18 @@ Delimiter delimiter_of(const JsonObject& object) {
        object.at("behavior"), behavior);
 }
 
-PreTokenizer made(const JsonObject& object);
+PreTokenizer made_pre_tokenizer(const JsonObject& object);
 
-PreTokenizer sequence(const JsonObject& object) {
+PreTokenizer pre_tokenizer_sequence(const JsonObject& object) {
   std::vector<PreTokenizer> steps;
   for (const Value& step : object.list("pretokenizers"))
-    steps.push_back(made({step, object.at("pretokenizers")}));
+    steps.push_back(made_pre_tokenizer({step, object.at("pretokenizers")}));
   return in_sequence(std::move(steps));
 }
 
-PreTokenizer made(const JsonObject& object) {
+PreTokenizer made_pre_tokenizer(const JsonObject& object) {
   const std::string type = object.type();
-  if (type == "Sequence") return sequence(object);
+  if (type == "Sequence") return pre_tokenizer_sequence(object);
   if (type == "ByteLevel")
     return byte_level(object.boolean("add_prefix_space"),
                       object.boolean("use_regex", true) ? gpt2_pattern() : nullptr);
@@ -302,7 +302,7 @@ PreTokenizer byte_level(bool add_prefix_space, std::shared_ptr<const Pattern> pa
 
 PreTokenizer make_pre_tokenizer(const Value& value, const std::string& name) {
   if (value.is_na()) return {};
-  return made({value, name});
+  return made_pre_tokenizer({value, name});
 }
 
 }  // namespace detent

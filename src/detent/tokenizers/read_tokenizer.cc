@@ -48,10 +48,38 @@ void read_roles(const Value& json, TokenizerPipeline& pipeline) {
   }
 }
 
-Value read_if_there(const fs::path& path) { return fs::exists(path) ? read_json(path) : Value(); }
+/// Integers that 64 bits do not hold as floats: `model_max_length` is 10^30 where there is no limit.
+std::string with_long_integers_as_floats(const std::string& text) {
+  constexpr size_t kLongest = 18;
+  std::string result;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char character = text[i];
+    if (in_text && character == '\\' && i + 1 < text.size()) result += text[i++];
+    if (character == '"') in_text = !in_text;
+    const size_t end = in_text ? i : std::min(text.find_first_not_of("0123456789", i), text.size());
+    const std::string_view rest = std::string_view(text).substr(end);
+    if (end <= i) {
+      result += text[i];
+      continue;
+    }
+    result.append(text, i, end - i);
+    const bool follows_digit = i > 0 && (text[i - 1] == '.' || text[i - 1] == 'e' || text[i - 1] == '+');
+    if (end - i > kLongest && !follows_digit && !rest.starts_with('.') && !rest.starts_with('e') &&
+        !rest.starts_with('E'))
+      result += ".0";
+    i = end - 1;
+  }
+  return result;
+}
+
+Value read_if_there(const fs::path& path) {
+  if (!fs::exists(path)) return {};
+  return parse_json(with_long_integers_as_floats(read_text_file(path, kLargestFile)), path.string());
+}
 
 /// A tokenizer.model beside a tokenizer_config.json that says what it puts around a text.
-Tokenizer read_model(const fs::path& path, const Value& config) {
+Tokenizer read_sentencepiece_model(const fs::path& path, const Value& config) {
   const std::string bytes = read_file(path, kLargestFile);
   const std::string name = path.string();
   Vocabulary vocabulary = read_sentencepiece_vocabulary(std::as_bytes(std::span(bytes)), name);
@@ -85,7 +113,7 @@ Tokenizer read_tokenizer(const fs::path& path) {
     return read_description(description, folder);
   if (is_folder && !fs::exists(model))
     fail("{}: has neither tokenizer.json nor tokenizer.model", path.string());
-  return read_model(model, read_if_there(folder / "tokenizer_config.json"));
+  return read_sentencepiece_model(model, read_if_there(folder / "tokenizer_config.json"));
 }
 
 }  // namespace detent

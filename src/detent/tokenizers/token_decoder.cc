@@ -8,7 +8,7 @@
 namespace detent {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view kReplacementText = "\xEF\xBF\xBD";
 
 std::string joined(const std::vector<std::string>& tokens) {
   std::string result;
@@ -45,7 +45,7 @@ void fall_back_to_bytes(std::vector<std::string>& tokens) {
     if (is_valid_utf8(bytes)) {
       result.push_back(bytes);
     } else {
-      result.insert(result.end(), bytes.size(), std::string(kReplacement));
+      result.insert(result.end(), bytes.size(), std::string(kReplacementText));
     }
     bytes.clear();
   };
@@ -94,7 +94,7 @@ TokenDecoder word_piece(const JsonObject& object) {
   };
 }
 
-TokenDecoder metaspace(const JsonObject& object) {
+TokenDecoder metaspace_decoder(const JsonObject& object) {
   const char32_t code = character_field(object, "replacement");
   const std::string replacement = to_utf8({&code, 1});
   const bool prepended =
@@ -154,15 +154,16 @@ TokenDecoder bpe_decoder(const JsonObject& object) {
   };
 }
 
-TokenDecoder made(const JsonObject& object) {
+TokenDecoder made_decoder(const JsonObject& object) {
   const std::string type = object.type();
   if (type == "Sequence") {
     std::vector<TokenDecoder> steps;
-    for (const Value& step : object.list("decoders")) steps.push_back(made({step, object.at("decoders")}));
+    for (const Value& step : object.list("decoders"))
+      steps.push_back(made_decoder({step, object.at("decoders")}));
     return in_sequence(std::move(steps));
   }
   if (type == "ByteLevel") return byte_level_decoder();
-  if (type == "Metaspace") return metaspace(object);
+  if (type == "Metaspace") return metaspace_decoder(object);
   if (type == "WordPiece") return word_piece(object);
   if (type == "ByteFallback") return byte_fallback_decoder();
   if (type == "Fuse") return [](std::vector<std::string>& tokens) { tokens = {joined(tokens)}; };
@@ -196,7 +197,7 @@ TokenDecoder byte_fallback_decoder() { return fall_back_to_bytes; }
 
 TokenDecoder make_token_decoder(const Value& value, const std::string& name) {
   if (value.is_na()) return {};
-  return made({value, name});
+  return made_decoder({value, name});
 }
 
 }  // namespace detent
