@@ -113,7 +113,9 @@ Rotary of_longrope(const RotaryScaling& scaling, int64_t size) {
 }
 
 void check_scaling(const RotaryScaling& scaling, int64_t size) {
-  if (size < 2 || size % 2 != 0) fail("{} elements of a head turn, expected an even number", size);
+  constexpr int64_t kMostElements = int64_t{1} << 20;
+  if (size < 2 || size > kMostElements || size % 2 != 0)
+    fail("{} elements of a head turn, expected an even number up to {}", size, kMostElements);
   if (!(scaling.theta > 1) || !std::isfinite(scaling.theta))
     fail("rope_theta is {}, expected a number above 1", scaling.theta);
   if (!(scaling.factor > 0) || !std::isfinite(scaling.factor))

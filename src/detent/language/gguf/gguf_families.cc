@@ -103,6 +103,7 @@ LanguageConfig common_gguf_config(const GgufConfigReader& reader, const char* fa
   config.head_bias = reader.has_tensor("output.bias");
   config.tied_head = !reader.has_tensor("output.weight");
   read_gguf_tokens(reader.file().metadata, config);
+  check_language_config(config, reader.file().metadata.file());  // before anything is as large as it says
   return config;
 }
 
