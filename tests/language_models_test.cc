@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -11,10 +12,14 @@
 #include "detent/io/npz.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/language/decoder.h"
+#include "detent/io/file.h"
+#include "detent/language/decoder_logits.h"
+#include "detent/language/gguf/language_gguf.h"
 #include "detent/language/language_folder.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 namespace detent {
 namespace {
@@ -83,6 +88,36 @@ TEST(LanguageModels, ComputeWhatTransformersComputes) {
     EXPECT_LT(difference(got, expected, mask), 1e-5) << folder;
     if (arrays.contains("greedy")) expect_greedy(graph, arrays, folder.filename());
   }
+}
+
+/// SmolLM2-135M where $DETENT_MODELS, or the folder for caches, has it.
+fs::path smollm2() {
+  const char* folder = std::getenv("DETENT_MODELS");
+  const char* home = std::getenv("HOME");
+  const fs::path models = folder != nullptr ? fs::path(folder) : fs::path(home) / ".cache/detent-models";
+  return models / "smollm2-135m-q4_1.gguf";
+}
+
+/// Losses of the first tokens, and the ids of the text, which the file's own tokenizer gives.
+TEST(LanguageModels, OfGgufFilesComputeWhatTransformersComputes) {
+  const fs::path expected = fs::path(kGolden) / "smollm2-135m/expected.npz";
+  const fs::path text = fs::path(kGolden) / "../../data/text/wikitext-2/test.txt";
+  if (!fs::exists(smollm2()) || !fs::exists(expected) || !fs::exists(text))
+    GTEST_SKIP() << "needs " << smollm2() << ", " << expected << " and " << text;
+  constexpr int64_t kTokens = 64;
+  Arrays arrays;
+  for (auto& [name, tensor] : read_npz(expected)) arrays.emplace(name, tensor);
+  const auto ids = arrays.at("ids").values<int64_t>();
+  const std::vector<int64_t> tokens =
+      read_gguf_tokenizer(read_gguf(smollm2()).metadata).encode(read_file(text).substr(0, 40'000));
+  ASSERT_GE(tokens.size(), ids.size());
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), tokens.begin()));
+  const Decoder decoder(read_language_gguf(smollm2()));
+  const PerplexityOptions options{.window = kTokens, .windows = 1};
+  const TokenScores scores =
+      score_tokens(logits_of(decoder), {}, ids, token_windows(options, kTokens), options);
+  for (size_t i = 0; i < scores.losses.size(); ++i)
+    EXPECT_NEAR(scores.losses[i], arrays.at("nll").values<double>()[i], 1e-4) << i;
 }
 
 LanguageConfig encoder_config() {

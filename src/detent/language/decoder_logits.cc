@@ -31,19 +31,20 @@ LogitsOf logits_of(const Decoder& decoder, int64_t piece) {
   };
 }
 
-LogitsOf kept_logits(const Tensor& logits, const std::string& name) {
+LogitsOf kept_logits(const Tensor& logits, const std::vector<TokenWindow>& windows, const std::string& name) {
   if (logits.rank() != 2 || logits.dtype() != DType::kFloat32) {
     fail("{}: an array of {} of shape {}, expected float32 [scored tokens, vocabulary]", name,
          dtype_name(logits.dtype()), shape_text(logits.shape()));
   }
+  const int64_t scored = scored_tokens(windows);
+  if (logits.dim(0) != scored) {
+    fail("{}: has logits of {} tokens, expected {}: those of the same text and windows", name, logits.dim(0),
+         scored);
+  }
   const auto next = std::make_shared<int64_t>(0);
-  return [logits, name, next](std::span<const int64_t> tokens, int64_t from,
-                              const std::function<void(int64_t, const Tensor&)>& visit) {
+  return [logits, next](std::span<const int64_t> tokens, int64_t from,
+                        const std::function<void(int64_t, const Tensor&)>& visit) {
     const int64_t rows = std::ssize(tokens) - from;
-    if (*next + rows > logits.dim(0)) {
-      fail("{}: has logits of {} tokens, fewer than are scored: keep those of the same text and windows",
-           name, logits.dim(0));
-    }
     visit(from, logits.rows(*next, *next + rows));
     *next += rows;
   };

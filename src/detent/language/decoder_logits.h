@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "detent/language/decoder.h"
 #include "detent/language/perplexity.h"
 
@@ -10,7 +13,8 @@ namespace detent {
 LogitsOf logits_of(const Decoder& decoder, int64_t piece = 0);
 
 /// Those in an array [scored tokens, vocabulary] that an earlier run has kept, in the order in which they are
-/// asked for. Throws Error, beginning with `name`, where there are fewer rows than scored tokens.
-LogitsOf kept_logits(const Tensor& logits, const std::string& name);
+/// asked for. Throws Error, beginning with `name`, where they are of another number of tokens than these
+/// windows score.
+LogitsOf kept_logits(const Tensor& logits, const std::vector<TokenWindow>& windows, const std::string& name);
 
 }  // namespace detent

@@ -130,6 +130,12 @@ std::vector<TokenWindow> token_windows(const PerplexityOptions& options, int64_t
   return windows;
 }
 
+int64_t scored_tokens(const std::vector<TokenWindow>& windows) {
+  int64_t count = 0;
+  for (const TokenWindow& window : windows) count += window.end - window.scored;
+  return count;
+}
+
 TokenScores score_tokens(const LogitsOf& network, const LogitsOf& reference, std::span<const int64_t> tokens,
                          const std::vector<TokenWindow>& windows, const PerplexityOptions& options,
                          const std::function<void(int64_t, const TokenScores&)>& seen,

@@ -45,6 +45,9 @@ struct TokenWindow {
 /// does not fill one window. What does not fill a window at the end is left out.
 std::vector<TokenWindow> token_windows(const PerplexityOptions& options, int64_t tokens);
 
+/// How many tokens these score.
+int64_t scored_tokens(const std::vector<TokenWindow>& windows);
+
 /// Gives the logits of a sequence of tokens from place `from` on: `visit(first, logits)` for consecutive runs
 /// of places, [n, vocabulary].
 using LogitsOf = std::function<void(std::span<const int64_t> tokens, int64_t from,

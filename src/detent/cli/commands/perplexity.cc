@@ -57,6 +57,9 @@ void check_arguments(PerplexityArguments& arguments) {
   at_least("--window", arguments.options.window, 2);
   at_least("--stride", arguments.options.stride, 0);
   at_least("--windows", arguments.options.windows, 0);
+  if (arguments.options.stride > 0 && arguments.options.protocol == PerplexityProtocol::kHalves) {
+    throw UsageError("--stride: windows of the protocol halves stand one behind the other");
+  }
   if (arguments.options.stride > arguments.options.window) {
     throw UsageError(fmt::format("--stride: got {}, expected at most the window, {}",
                                  arguments.options.stride, arguments.options.window));
@@ -107,9 +110,7 @@ class LogitsFile {
  public:
   LogitsFile(const std::string& path, const std::vector<TokenWindow>& windows, int64_t vocabulary) {
     if (path.empty()) return;
-    int64_t rows = 0;
-    for (const TokenWindow& window : windows) rows += window.end - window.scored;
-    writer_.emplace(path, DType::kFloat32, Shape{rows, vocabulary});
+    writer_.emplace(path, DType::kFloat32, Shape{scored_tokens(windows), vocabulary});
   }
   std::function<void(std::span<const float>)> sink() {
     if (!writer_) return {};
@@ -185,7 +186,7 @@ void measure_perplexity(PerplexityArguments& arguments, CommandResults& results)
   LogitsOf reference;
   if (!arguments.reference.empty()) reference = logits_of(other.emplace(read_decoder(arguments.reference)));
   if (!arguments.reference_logits.empty()) {
-    reference = kept_logits(read_npy(arguments.reference_logits), arguments.reference_logits);
+    reference = kept_logits(read_npy(arguments.reference_logits), windows, arguments.reference_logits);
   }
   LogitsFile logits(arguments.logits_file, windows, decoder.vocabulary());
   Progress progress("scoring, windows", std::ssize(windows));
