@@ -16,6 +16,7 @@ integer:    core formats graph
 float32:    core formats graph integer
 io:         core formats statistics graph
 onnx:       core formats graph integer io
+tokenizers: core io
 models:     core formats graph io
 datasets:   core graph io
 evaluation: core graph datasets
@@ -24,11 +25,12 @@ execution:  core formats statistics graph integer float32
 passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
 runtime:    core formats graph integer float32 io
+language:   core formats graph integer float32 io runtime
 hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report
+cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime language hardware engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

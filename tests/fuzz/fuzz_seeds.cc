@@ -9,6 +9,8 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/io/file.h"
+#include "detent/io/gguf/gguf_format.h"
+#include "detent/io/gguf/gguf_for_test.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/gzip_for_test.h"
 #include "detent/io/image_for_test.h"
@@ -76,6 +78,21 @@ void add_texts(Seeds& seeds) {
   seeds.add("toml", configuration);
   seeds.add("statistics", std::string(1, '\0') + statistics);
   seeds.add("statistics", std::string(1, '\1') + statistics);
+  seeds.add("language_config",
+            R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 40,
+                "max_position_embeddings": 512, "rope_theta": 10000.0, "eos_token_id": [2, 3],
+                "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                 "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})");
+  seeds.add(
+      "language_config",
+      R"({"model_type": "gemma3_text", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2, "head_dim": 8,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 40,
+                "max_position_embeddings": 512, "layer_types": ["sliding_attention", "full_attention"],
+                "rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0},
+                                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  seeds.add("language_config",
+            R"({"model_type": "gpt2", "vocab_size": 61, "n_embd": 24, "n_layer": 2, "n_head": 6})");
   seeds.add("json", R"({"a": [1, -2.5e3, null, true, "x\u00e9\n"], "b": {"c": "inf", "d": []}})");
   seeds.add("csv", "height,width\n1,2.5\n-3e2,0\n");
   seeds.add("gzip", gzip_for_test("some text"));
@@ -85,6 +102,21 @@ void add_texts(Seeds& seeds) {
   for (const char* text :
        {"affine:width=4,granularity=group,group_size=32", "int8", "fp8_e4m3fn", "mx:element=e2m1"})
     seeds.add("format_text", text);
+}
+
+/// A file a format, and one with metadata of a language model.
+void add_gguf(Seeds& seeds) {
+  for (const GgufFormat& format : gguf_formats()) {
+    const std::string block(format.bytes, '\x35');
+    seeds.add("gguf",
+              GgufBytes().integer("n", 1).tensor("w", format.id, {1, format.elements}, block).bytes());
+  }
+  GgufBytes model;
+  model.text("general.architecture", "llama")
+      .integer("llama.block_count", 1)
+      .real("llama.rope.freq_base", 10000);
+  model.entry("tokenizer.ggml.tokens", GgufType::kArray, GgufBytes::texts_bytes({"<s>", "a", "b"}));
+  seeds.add("gguf", model.floats("token_embd.weight", {3, 2}, {0, 1, 2, 3, 4, 5}).bytes());
 }
 
 void add_images(Seeds& seeds) {
@@ -106,6 +138,7 @@ int main(int count, char** arguments) {
   detent::add_tensors(seeds, arguments[1]);
   detent::add_graphs(seeds);
   detent::add_texts(seeds);
+  detent::add_gguf(seeds);
   detent::add_images(seeds);
   return 0;
 }

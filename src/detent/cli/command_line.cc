@@ -31,6 +31,8 @@ std::span<const Command> all_commands() {
       {"search", "find the smallest formats that keep a network good", run_search},
       {"compare", "quantize a network to several formats by several methods, and compare", run_compare},
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
+      {"generate", "continue a text, or chat, with a language model", run_generate},
+      {"perplexity", "measure how well a language model predicts a text", run_perplexity},
       {"bench", "measure how fast a network runs in the engine", run_bench},
       {"export", "write a network as an ONNX model", run_export},
       {"emit", "write a network as a description of hardware", run_emit},

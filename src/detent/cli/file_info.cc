@@ -1,6 +1,9 @@
 #include "detent/cli/file_info.h"
 
 #include <algorithm>
+#include <map>
+
+#include <fmt/ranges.h>
 
 #include "detent/cli/network_info.h"
 #include "detent/cli/read_network.h"
@@ -11,6 +14,8 @@
 #include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
+#include "detent/language/language_folder.h"
+#include "detent/language/language_weights.h"
 
 namespace detent {
 namespace {
@@ -34,7 +39,74 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
   return result;
 }
 
+std::string activation_text(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu by tanh";
+    case Activation::kSilu:
+      break;
+  }
+  return "silu";
+}
+
+std::string positions_text(const LanguageConfig& config) {
+  if (config.positions > 0) return fmt::format("a table of {} rows", config.positions);
+  const size_t turning = 2 * config.rotary.frequencies.size();
+  return fmt::format("rotary, {} of {} elements of each head", turning, config.head_size);
+}
+
+std::string window_text(const LanguageConfig& config) {
+  const auto layers = config.has_window.empty() ? config.layers : std::ranges::count(config.has_window, true);
+  return fmt::format("{} tokens in {} of {} layers", config.window, layers, config.layers);
+}
+
+/// How many bytes tensors of each element type take.
+std::string dtypes_text(const std::vector<TensorSummary>& tensors) {
+  std::map<std::string, uint64_t> bytes;
+  for (const TensorSummary& tensor : tensors) bytes[tensor.dtype] += tensor.byte_size;
+  std::vector<std::string> texts;
+  for (const auto& [dtype, count] : bytes) texts.push_back(fmt::format("{} {} bytes", dtype, count));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+Table language_facts(const LanguageConfig& config, const std::vector<TensorSummary>& tensors) {
+  int64_t parameters = 0;
+  for (const NamedShape& weight : expected_weights(config)) parameters += element_count(weight.shape);
+  Table facts{
+      {"family", config.family},
+      {"kind of network", config.is_causal ? "causal: gives logits" : "encoder: gives last_hidden_state"},
+      {"parameters", parameters},
+      {"layers", config.layers},
+      {"hidden size", config.hidden},
+      {"heads", fmt::format("{} of queries, {} of keys and values, {} elements each", config.heads,
+                            config.kv_heads, config.head_size)},
+      {"perceptron", fmt::format("{}, {}{}", config.intermediate, activation_text(config.activation),
+                                 config.perceptron == PerceptronKind::kGated ? ", gated" : "")},
+      {"norm", config.norm == NormKind::kLayerNorm ? "layer_norm" : "rms_norm"},
+      {"positions", positions_text(config)},
+      {"context", config.context},
+      {"vocabulary", config.vocabulary},
+      {"tied head", config.is_causal && config.tied_head}};
+  if (config.window > 0) facts["window"] = window_text(config);
+  facts["formats"] = dtypes_text(tensors);
+  return facts;
+}
+
 }  // namespace
+
+FileInfo language_info(const fs::path& path, const InputShapes& /*shapes*/) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  const LanguageConfig config = read_folder_config(folder);
+  FileInfo info{"language model", summarize_language_folder(folder), {}};
+  info.facts = language_facts(config, info.tensors);
+  const bool has_tokenizer = fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer.model");
+  info.facts["tokenizer"] = has_tokenizer ? "in the folder" : "none in the folder";
+  return info;
+}
 
 FileInfo graph_info(const fs::path& path, const InputShapes& shapes) {
   Graph graph = read_network(path, shapes);

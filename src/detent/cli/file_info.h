@@ -28,8 +28,11 @@ FileInfo graph_info(const std::filesystem::path& path, const InputShapes& shapes
 FileInfo safetensors_info(const std::filesystem::path& path, const InputShapes& shapes);
 FileInfo npy_info(const std::filesystem::path& path, const InputShapes& shapes);
 FileInfo npz_info(const std::filesystem::path& path, const InputShapes& shapes);
+FileInfo gguf_info(const std::filesystem::path& path, const InputShapes& shapes);
 FileInfo checkpoint_info(const std::filesystem::path& path, const InputShapes& shapes);
 /// As the graph that the model becomes.
 FileInfo onnx_info(const std::filesystem::path& path, const InputShapes& shapes);
+/// The folder of a config.json.
+FileInfo language_info(const std::filesystem::path& path, const InputShapes& shapes);
 
 }  // namespace detent

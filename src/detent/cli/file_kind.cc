@@ -15,6 +15,8 @@
 #include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
+#include "detent/language/gguf/language_gguf.h"
+#include "detent/language/language_folder.h"
 #include "detent/onnx/import_onnx.h"
 
 namespace detent {
@@ -47,6 +49,8 @@ bool is_graph(const fs::path& path, Bytes bytes) {
 }
 
 bool is_safetensors(const fs::path& path, Bytes bytes) { return has_header(bytes) && !is_graph(path, bytes); }
+
+bool is_gguf(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "GGUF"); }
 
 bool is_npy(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "\x93NUMPY"); }
 
@@ -86,6 +90,15 @@ bool is_onnx(const fs::path& /*path*/, Bytes bytes) {
          bytes[2] > std::byte{8} && bytes[2] < kLastField && !has_header(bytes);
 }
 
+/// By its name, since JSON may be anything.
+bool is_language_config(const fs::path& path, Bytes bytes) {
+  return path.filename() == "config.json" && (has_at(bytes, 0, "{") || bytes.empty());
+}
+
+Graph read_language_model(const fs::path& path) {
+  return read_language_folder(fs::absolute(path).parent_path());
+}
+
 Graph read_model(const fs::path& path) { return import_onnx(path); }
 
 StateDict read_lightning_state(const fs::path& path) { return without_model_prefix(read_state_dict(path)); }
@@ -110,6 +123,9 @@ constexpr FileKind kKinds[] = {
     {"pt", kCheckpoint, kCheckpointFiles, is_plain_checkpoint, checkpoint_info, read_state_dict},
     {"pl", kCheckpoint, kCheckpointFiles, is_lightning, checkpoint_info, read_lightning_state},
     {"safetensors", "safetensors", ".safetensors", is_safetensors, safetensors_info, read_safetensors_state},
+    {"hf", "a language model", "the folder of a language model (config.json)", is_language_config,
+     language_info, read_language_model},
+    {"gguf", "a GGUF file", "a GGUF file", is_gguf, gguf_info, read_language_gguf},
     {nullptr, "a NumPy array", ".npy", is_npy, npy_info},
     {nullptr, "a NumPy archive", ".npz", is_npz, npz_info},
 };
@@ -122,7 +138,6 @@ struct ForeignKind {
 };
 
 constexpr ForeignKind kForeignKinds[] = {
-    {0, "GGUF", "a language model of llama.cpp, which come with a later version of Detent"},
     {4, "TFL3", "a model of TensorFlow Lite: write it as ONNX (tf2onnx)"},
     {0, "\x89HDF", "HDF5, as Keras writes it: write the network as ONNX (tf2onnx)"},
     {0, "<?xml", "XML: of OpenVINO's networks the ONNX model is needed that they come from"},
@@ -152,6 +167,10 @@ const FileKind& file_kind(const fs::path& path) {
     if (kind.recognises(path, file->bytes())) return kind;
   }
   fail("{}: {}, expected {}", path.string(), unknown_text(file->bytes()), file_kinds_text());
+}
+
+const FileKind& graph_kind() {
+  return *std::ranges::find_if(kKinds, [](const FileKind& kind) { return kind.recognises == is_graph; });
 }
 
 const FileKind& onnx_kind() {

@@ -34,10 +34,12 @@ struct FileKind {
 /// the header or the pickle. Throws Error on a file of none of the kinds, and where these are damaged.
 const FileKind& file_kind(const std::filesystem::path& path);
 
-/// That of ONNX models.
+/// Those of graphs that Detent has written, and of ONNX models.
+const FileKind& graph_kind();
 const FileKind& onnx_kind();
 
-/// "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz"
+/// "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, the folder of a language
+/// model (config.json), .npy or .npz"
 std::string file_kinds_text();
 
 /// The option load_type: a kind that networks are loaded from.

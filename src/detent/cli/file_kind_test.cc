@@ -45,14 +45,15 @@ TEST(FileKinds, AreToldByContent) {
 
 /// What the option load_type says follows from the table of kinds.
 TEST(FileKinds, NameTheLoadTypes) {
-  EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors");
+  EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors, hf");
   EXPECT_TRUE(LoadType::from_value(Value("mz"), "here").kind().holds_graph());
   EXPECT_EQ(LoadType::from_value(Value("pl"), "here").to_value(), Value("pl"));
   EXPECT_THAT([] { LoadType::from_value(Value("tflite"), "here"); },
               ThrowsMessage<Error>(HasSubstr("here: unknown value \"tflite\"")));
-  EXPECT_EQ(
-      file_kinds_text(),
-      "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz");
+  EXPECT_EQ(file_kinds_text(),
+            "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, the "
+            "folder of a "
+            "language model (config.json), .npy or .npz");
 }
 
 /// Whatever byte the length of its header begins with: 0x80 begins pickles, "PK" zip archives.

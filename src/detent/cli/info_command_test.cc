@@ -9,6 +9,7 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/cli/file_kind.h"
 #include "detent/graph/builder.h"
+#include "detent/io/gguf/gguf_for_test.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/packed_tensors.h"
@@ -54,6 +55,23 @@ TEST(FileInfo, TellsOfArrays) {
   writer.commit();
   EXPECT_THAT(info_of(npz.get()),
               AllOf(HasSubstr("kind: NumPy archive\n"), HasSubstr("| inputs | [5, 2] | int32 |    40 |")));
+}
+
+TEST(FileInfo, TellsOfGgufFiles) {
+  const TemporaryPath path("model.bin");
+  GgufBytes bytes;
+  bytes.text("general.architecture", "llama").integer("llama.block_count", 30);
+  bytes.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "smollm");
+  bytes.entry("tokenizer.ggml.tokens", GgufType::kArray,
+              GgufBytes::texts_bytes(std::vector<std::string>(9, "a")));
+  bytes.tensor("token_embd.weight", 2, {2, 32}, std::string(36, 0)).floats("output_norm.weight", {1}, {1});
+  path.overwrite(bytes.bytes());
+  EXPECT_THAT(
+      info_of(path.get()),
+      AllOf(HasSubstr("kind: GGUF\n"), HasSubstr("architecture: llama\n"), HasSubstr("parameters: 65\n"),
+            HasSubstr("Q4_0 = {tensors = 1, bytes = 36}"), HasSubstr("llama.block_count: 30\n"),
+            HasSubstr("tokenizer: gpt2 (smollm), 9 tokens\n"), HasSubstr("tokens: 9 string\n"),
+            HasSubstr("| token_embd.weight  | [2, 32] | Q4_0  |    36 |")));
 }
 
 TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {

@@ -5,7 +5,6 @@
 #include "detent/cli/file_kind.h"
 #include "detent/core/error.h"
 #include "detent/graph/source_names.h"
-#include "detent/io/json.h"
 #include "detent/onnx/import_onnx.h"
 
 namespace detent {
@@ -13,32 +12,6 @@ namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// "bert" of a model's config.json, quoted and with a blank behind it; "" where it does not say.
-std::string model_type(const fs::path& config) {
-  try {
-    const Value value = read_json(config);
-    const Table* table = value.get_if<Table>();
-    const Value* type = table == nullptr ? nullptr : table->find("model_type");
-    const std::string* name = type == nullptr ? nullptr : type->get_if<std::string>();
-    return name == nullptr ? "" : fmt::format("\"{}\" ", *name);
-  } catch (const Error&) {
-    return "";
-  }
-}
-
-[[noreturn]] void refuse_folder(const fs::path& folder) {
-  const fs::path config = folder / "config.json";
-  if (!fs::exists(config))
-    fail("{}: a folder without graph_module.mz, expected {}", folder.string(), file_kinds_text());
-  fail(
-      "{0}: a {1}model of Hugging Face (config.json): folders of language models come with a later version "
-      "of "
-      "Detent. Export it as ONNX, and give that file: `optimum-cli export onnx --model {0} FOLDER` (Python "
-      "package "
-      "optimum-onnx) writes FOLDER/model.onnx",
-      folder.string(), model_type(config));
-}
 
 /// The node of the input that is called so, in the model that the graph comes from or here.
 std::string input_node(const Graph& graph, const std::string& name) {
@@ -73,9 +46,11 @@ Graph with_shapes(const Graph& graph, const InputShapes& shapes) {
 
 fs::path graph_file(const fs::path& path) {
   if (!fs::is_directory(path)) return path;
-  fs::path file = path / "graph_module.mz";
-  if (!fs::exists(file)) refuse_folder(path);
-  return file;
+  for (const char* name : {"graph_module.mz", "config.json"}) {
+    if (fs::exists(path / name)) return path / name;
+  }
+  fail("{}: a folder with neither graph_module.mz nor config.json, expected {}", path.string(),
+       file_kinds_text());
 }
 
 Graph read_network(const std::filesystem::path& path, const InputShapes& shapes) {

@@ -8,10 +8,10 @@
 
 namespace detent {
 
-/// `path`, or the graph in it where it is a folder.
+/// `path`, or, where it is a folder, the graph in it or the config.json of a language model.
 std::filesystem::path graph_file(const std::filesystem::path& path);
 
-/// The network in a file, which is a graph or an ONNX model. `shapes` are those of inputs whose sizes it
+/// The network in a file, which is a graph, an ONNX model or the folder of a language model. `shapes` are those of inputs whose sizes it
 /// leaves open, of which all but the batch are fixed then. Throws Error where the file holds no network.
 Graph read_network(const std::filesystem::path& path, const InputShapes& shapes = {});
 

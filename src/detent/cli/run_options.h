@@ -78,7 +78,7 @@ struct RunOptions {
     visit(
         "load_type", self.load_type,
         "what that file is: a state_dict of PyTorch (pt), of Lightning (pl) or as safetensors, a graph (mz), "
-        "an ONNX model; NA: what its content says");
+        "an ONNX model, the folder of a language model (hf); NA: what its content says");
     visit("shape", self.shape,
           "shapes of inputs whose sizes the network leaves open, NAME=1,3,224,224, of several with ; between "
           "them: fixed, but for the batch; NA: open sizes stay open, and samples have their own");

@@ -30,6 +30,15 @@ TensorFile plain_tensors(const std::vector<std::pair<std::string, Tensor>>& tens
   return file;
 }
 
+TensorFile gguf_tensors(const std::filesystem::path& path) {
+  TensorFile file;
+  for (GgufTensor& tensor : read_gguf(path).tensors) {
+    std::string name = tensor.name;
+    file.tensors.push_back({std::move(name), std::move(tensor)});
+  }
+  return file;
+}
+
 std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); }
 
 }  // namespace
@@ -37,6 +46,7 @@ std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); 
 TensorFile read_tensor_file(const std::filesystem::path& path) {
   if (names_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
   if (path.extension() == ".npz") return plain_tensors(read_npz(path));
+  if (path.extension() == ".gguf") return gguf_tensors(path);
   if (names_checkpoint(path)) return plain_tensors(read_state_dict(path));
   const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
   const auto format = file.metadata.find("format");
@@ -78,11 +88,13 @@ Scratch scratch_beside(const std::filesystem::path& output) {
 }
 
 DType stored_dtype(const StoredTensor& tensor) {
+  if (const auto* stored = std::get_if<GgufTensor>(&tensor.content)) return gguf_dtype(*stored);
   const auto* plain = std::get_if<Tensor>(&tensor.content);
   return plain != nullptr ? plain->dtype() : DType::kFloat32;
 }
 
 const Shape& stored_shape(const StoredTensor& tensor) {
+  if (const auto* stored = std::get_if<GgufTensor>(&tensor.content)) return stored->shape;
   const auto* plain = std::get_if<Tensor>(&tensor.content);
   return plain != nullptr ? plain->shape() : std::get<Encoded>(tensor.content).shape;
 }

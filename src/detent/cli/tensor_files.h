@@ -13,8 +13,8 @@
 namespace detent {
 
 /// Tensors of a .safetensors file, packed ones included, the parameters of a graph (packed ones decoded),
-/// those of a checkpoint of PyTorch (.pt, .pth, .th, .ckpt), of a .npz file, or of a .npy file, there one
-/// with the file's name. The elements stay in the mapped file until they are used.
+/// those of a checkpoint of PyTorch (.pt, .pth, .th, .ckpt), of a GGUF file, of a .npz file, or of a .npy
+/// file, there one with the file's name. The elements stay in the mapped file until they are used.
 struct TensorFile {
   std::vector<StoredTensor> tensors;
   std::map<std::string, std::string> metadata;

@@ -179,6 +179,17 @@ const Tensor* find_tensor(const NamedTensors& tensors, const std::string& name) 
   return found == tensors.end() ? nullptr : &found->second;
 }
 
+constexpr const char* kTokens = "input_ids";
+
+/// What stands beside the tokens of a language model where a file does not give it: a mask by which every
+/// token may be seen, and types of one sentence. Nothing of others.
+std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens) {
+  if (name != "attention_mask" && name != "token_type_ids") return std::nullopt;
+  Tensor tensor(DType::kInt64, tokens.shape());
+  if (name == "attention_mask") std::ranges::fill(tensor.values<int64_t>(), 1);
+  return tensor;
+}
+
 /// The tensors that the network takes by their names; of a single one, also the one called "inputs".
 NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInput> wanted,
                           const std::string& where) {
@@ -190,6 +201,11 @@ NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInp
   for (const SampleInput& input : wanted) {
     if (const Tensor* tensor = find_tensor(tensors, input.name)) {
       inputs.emplace_back(input.name, *tensor);
+      continue;
+    }
+    const Tensor* tokens = find_tensor(tensors, kTokens);
+    if (const auto given = tokens == nullptr ? std::nullopt : beside_tokens(input.name, *tokens)) {
+      inputs.emplace_back(input.name, *given);
       continue;
     }
     std::vector<std::string> names;
@@ -334,6 +350,17 @@ const FileKind& csv_kind() {
   return kind;
 }
 
+/// What a tensor without a name is for: the tokens of a language model, or the only input.
+std::string lone_name(std::span<const SampleInput> wanted, const std::string& where) {
+  const bool are_of_tokens = std::ranges::all_of(wanted, [](const SampleInput& input) {
+    return input.name == kTokens || beside_tokens(input.name, Tensor());
+  });
+  const bool takes_tokens = std::ranges::find(wanted, kTokens, &SampleInput::name) != wanted.end();
+  if (takes_tokens && are_of_tokens) return kTokens;
+  check_takes_one(wanted, where);
+  return "inputs";
+}
+
 /// A single tensor needs no name.
 NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const SampleInput> wanted,
                                const std::string& where) {
@@ -346,8 +373,7 @@ NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const Samp
 Samples read_unlabelled(const fs::path& path, const DatasetOptions& options) {
   NamedTensors tensors;
   if (path.extension() == ".npy") {
-    check_takes_one(options.inputs, path.string());
-    tensors.emplace_back("inputs", read_npy(path));
+    tensors.emplace_back(lone_name(options.inputs, path.string()), read_npy(path));
   } else if (path.extension() == ".npz") {
     tensors = read_npz(path);
   } else if (path.extension() == ".safetensors") {
@@ -390,7 +416,8 @@ DatasetInfo unlabelled_info() {
   info.help =
       "Your own inputs without labels, to calibrate with: one file (--data-dir, or `detent quantize "
       "--calibration`) that holds "
-      "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs, or those that "
+      "them as [n, ...]: .npy (of a language model the tokens), or .npz or .safetensors with one tensor, or "
+      "one called inputs, or those that "
       "the network takes by their names. Or a folder of such files, whose samples may differ in the sizes "
       "that the network leaves open.";
   info.task = "classification";

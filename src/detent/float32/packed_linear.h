@@ -8,7 +8,8 @@
 namespace detent {
 
 /// linear_sums by weights that are packed once: the same bits. Each output is one chain of additions, so a
-/// row is computed in as many chains as registers hold.
+/// row is computed in as many chains as registers hold. Weights that bfloat16 holds, all of them, are kept in
+/// it: a few rows take the time in which weights are read.
 class PackedLinear {
  public:
   /// weight [out, in], bias [out].
@@ -26,12 +27,15 @@ class PackedLinear {
 
  private:
   int64_t panels() const;
+  int64_t panel_width(int64_t panel) const;
+  template <class Word>
+  void pack(const Tensor& weight);
   void panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const;
 
   int64_t depth_;
   int64_t stride_;
   bool is_finite_ = true;
-  Tensor weights_;  // panels of outputs, of each [in, outputs]
+  Tensor weights_;  // panels of outputs, of each [in, outputs]; float32 or bfloat16
   Tensor bias_;     // -0 where there is none: that changes no sum
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "detent/core/convert.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/sums.h"
 #include "detent/formats/every_target_test.h"
@@ -47,6 +48,26 @@ TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
     }
   }
   set_thread_count(threads);
+}
+
+TEST_P(PackedLinearTest, KeepsWeightsThatBfloat16HoldsInIt) {
+  constexpr int64_t kDepth = 67;
+  for (const int64_t out : {1, 16, 49, 150, 208}) {
+    const Tensor weight = to_float32(to_dtype(random_tensor({out, kDepth}), DType::kBFloat16));
+    const PackedLinear packed(weight, std::nullopt);
+    EXPECT_EQ(packed.byte_size(), packed.stride() * (2 * kDepth + 4));
+    for (const int64_t rows : {1, 2, 3, 15, 16, 75}) {
+      const Tensor inputs = random_tensor({rows, kDepth});
+      const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+      Tensor results(DType::kFloat32, {rows, packed.stride()});
+      packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+      for (int64_t i = 0; i < rows * out; ++i) {
+        const auto at = static_cast<size_t>(i / out * packed.stride() + i % out);
+        ASSERT_EQ(results.values<float>()[at], expected.values<float>()[static_cast<size_t>(i)])
+            << out << " " << rows;
+      }
+    }
+  }
 }
 
 TEST_P(PackedLinearTest, GivesTheSumsOfZerosWithoutProducts) {

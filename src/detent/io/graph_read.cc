@@ -259,7 +259,7 @@ class GraphReader {
     const auto found = parameters_.find(name);
     if (found == parameters_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
     used_.insert(name);
-    std::variant<Tensor, Encoded>& content = found->second.content;
+    auto& content = found->second.content;
     if (const auto* codes = std::get_if<Encoded>(&content)) {
       naming(fmt::format("{}: tensor \"{}\"", where, name), [&] {
         Tensor values = decode(*codes);

@@ -132,8 +132,14 @@ struct Source {
 Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch) {
   for (const StoredTensor::Part& part : tensor.unchecked)
     check_tensor(part.tensor, part.checksum, part.file, part.name);
-  const auto* encoded = std::get_if<Encoded>(&tensor.content);
-  if (encoded == nullptr) return std::get<Tensor>(tensor.content);
+  if (const auto* plain = std::get_if<Tensor>(&tensor.content)) return *plain;
+  if (const auto* stored = std::get_if<GgufTensor>(&tensor.content)) {
+    if (holds_plain_numbers(*stored->format)) return gguf_elements(*stored);
+    Tensor values = scratch.tensor(DType::kFloat32, stored->shape);
+    decode_gguf(*stored, values.values<float>());
+    return values;
+  }
+  const auto* encoded = &std::get<Encoded>(tensor.content);
   try {
     Tensor values = scratch.tensor(DType::kFloat32, encoded->shape);
     decode(*encoded, values);

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "detent/formats/packing/encode.h"
+#include "detent/io/gguf/gguf_file.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/scratch.h"
 
 namespace detent {
 
-/// A tensor as a file holds it: its elements, or codes.
+/// A tensor as a file holds it: its elements, codes, or blocks of a GGUF file.
 struct StoredTensor {
   /// A tensor of the file that belongs to this one, to be compared with its checksum when it is used: of a
   /// large file perhaps a few tensors are.
@@ -25,12 +26,12 @@ struct StoredTensor {
   };
 
   std::string name;
-  std::variant<Tensor, Encoded> content;
+  std::variant<Tensor, Encoded, GgufTensor> content;
   std::vector<Part> unchecked = {};
 };
 
-/// The elements; codes are decoded, into `scratch`. Throws Error naming the tensor, and the file where a
-/// checksum differs.
+/// The elements; codes and blocks are decoded, into `scratch`. Throws Error naming the tensor, and the file
+/// where a checksum differs.
 Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch);
 
 /// Packed tensors in a safetensors file: the streams of `w` are the tensors "w.codes" (U8) and, where the

@@ -57,8 +57,7 @@ void append_passes(const std::string& flag, const std::string& names, PassKind k
 /// The network has its quantizers: they stay.
 bool is_to_be_finished(const RunOptions& options) {
   const std::filesystem::path file = graph_file(*options.load);
-  return file_kind(file).holds_graph() && file_kind(file) != onnx_kind() &&
-         brings_quantizers(read_graph(file));
+  return file_kind(file) == graph_kind() && brings_quantizers(read_graph(file));
 }
 
 /// Passes that look at samples take as many as calibration does, where that was given.

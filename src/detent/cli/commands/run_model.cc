@@ -24,7 +24,8 @@ Engine parse_engine(const std::string& text) {
 int run_run(const std::vector<std::string>& args) {
   CLI::App app(
       "Run a network once and show its outputs, and any value inside of it. Inputs that are not given are "
-      "zeros. Exits with 1 where a comparison finds more than rtol and atol allow.",
+      "zeros, but for attention_mask: ones. Exits with 1 where a comparison finds more than rtol and atol "
+      "allow.",
       "detent run");
   TorchCommand command{.name = "run", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
   ModelRun& run = command.model_run;

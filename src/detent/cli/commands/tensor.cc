@@ -63,11 +63,11 @@ bool is_float8(const StoredTensor& tensor) {
 }  // namespace
 
 int run_tensor(const std::vector<std::string>& args) {
-  return run_group(
-      {.name = "tensor",
-       .help = "Quantize, unpack and compare files of tensors (.safetensors, .mz, .pt, .ckpt, .npy, .npz).",
-       .commands = tensor_commands()},
-      args);
+  return run_group({.name = "tensor",
+                    .help = "Quantize, unpack and compare files of tensors (.safetensors, .mz, .pt, .ckpt, "
+                            ".gguf, .npy, .npz).",
+                    .commands = tensor_commands()},
+                   args);
 }
 
 int run_tensor_unpack(const std::vector<std::string>& args) {
@@ -77,8 +77,8 @@ int run_tensor_unpack(const std::vector<std::string>& args) {
   std::string input;
   std::string output;
   app.add_option("file", input,
-                 "what `detent tensor quantize --packed` wrote, a graph (.mz), or a checkpoint of PyTorch to "
-                 "convert")
+                 "what `detent tensor quantize --packed` wrote, a graph (.mz), or a checkpoint of PyTorch or "
+                 "a GGUF file to convert")
       ->required()
       ->option_text(" ");
   app.add_option("-o,--output", output, "file to write: .safetensors or .npy")
@@ -113,7 +113,7 @@ int run_tensor_compare(const std::vector<std::string>& args) {
   std::string changed_path;
   std::string expression;
   app.add_option("original", original_path,
-                 "safetensors (packed or not), a graph (.mz), a checkpoint of PyTorch, .npy or .npz")
+                 "safetensors (packed or not), a graph (.mz), a checkpoint of PyTorch, .gguf, .npy or .npz")
       ->required()
       ->option_text(" ");
   app.add_option("changed", changed_path, "the same tensors, quantized")->required()->option_text(" ");

@@ -23,6 +23,7 @@
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
 #include "detent/io/output_path.h"
+#include "detent/language/language_graph.h"
 #include "detent/onnx/model_file.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -73,6 +74,7 @@ Tensor read_array(const std::filesystem::path& file) {
   return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
 }
 
+/// What is given; else zeros, but of the mask of a language model ones: every token may be seen.
 Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
   const std::string name = source_name(graph, NodeInput::of(node));
   const TensorType& type = graph.input_types().find(node)->second;
@@ -85,7 +87,9 @@ Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string
     }
     return tensor;
   }
-  return Tensor(type.dtype, zeros);
+  Tensor otherwise(type.dtype, zeros);
+  if (name == kMaskInput && type.dtype == DType::kInt64) std::ranges::fill(otherwise.values<int64_t>(), 1);
+  return otherwise;
 }
 
 /// The sizes that a given input has for the open dimensions hold for zeros too.

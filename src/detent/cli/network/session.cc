@@ -270,8 +270,7 @@ Graph load_teacher(const TorchCommand& command, const Dataset& dataset) {
 }
 
 void say_weights_are_rounded(const RunOptions& options) {
-  if (!options.load || !kind_to_load(options).holds_graph()) return;
-  if (kind_to_load(options) == onnx_kind()) return;
+  if (!options.load || kind_to_load(options) != graph_kind()) return;
   const std::filesystem::path file = graph_file(*options.load);
   const int64_t packed = packed_parameter_count(file);
   if (packed == 0) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -63,6 +64,36 @@ bool computes(CodeRole role) {
   return role == CodeRole::kSums || role == CodeRole::kComputes || role == CodeRole::kJoins;
 }
 
+/// Values of positions, as angles of rotary embeddings are: they follow from shapes and constants, and a few
+/// hundred codes do not tell the places of a long sequence apart.
+class PositionValues {
+ public:
+  PositionValues(const Graph& graph, const ValueTypes& types) {
+    for (const Node& node : graph.nodes()) {
+      if (role_of(node) == OperatorRole::kConstant) constants_.insert(node.name);
+      if (follow_in(node, types)) names_.insert(node.name);
+    }
+  }
+  bool contains(const std::string& node) const { return names_.contains(node); }
+
+ private:
+  bool follow_in(const Node& node, const ValueTypes& types) const {
+    if (role_of(node) != OperatorRole::kComputes || !node.parameters.empty()) return false;
+    const Operand& result = types.at(value_name(node.name));
+    if (result.elements && result.dtype != DType::kFloat32) return true;
+    bool any = false;
+    for (const NodeInput& input : node.inputs) {
+      if (input.is_constant()) continue;
+      if (!names_.contains(input.node) && !constants_.contains(input.node)) return false;
+      any = any || names_.contains(input.node);
+    }
+    return any;
+  }
+
+  std::set<std::string, std::less<>> names_;
+  std::set<std::string, std::less<>> constants_;
+};
+
 }  // namespace
 
 CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float) {
@@ -71,12 +102,13 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   std::map<std::string, CodeGroup, std::less<>> groups;
   std::vector<std::string> order;
   const ValueTypes types = infer_shapes(graph);
+  const PositionValues positions(graph, types);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node, types);
     // What computes shapes and positions has nothing to quantize.
     const bool is_of_integers = role != CodeRole::kStructure && types.at(node.name).dtype != DType::kFloat32;
-    if (is_of_integers) role = CodeRole::kStructure;
+    if (is_of_integers || positions.contains(node.name)) role = CodeRole::kStructure;
     const bool passes = role == CodeRole::kPasses || role == CodeRole::kClamps;
     root_of[node.name] = passes ? root_of.at(node.inputs[0].node) : node.name;
     if (role == CodeRole::kClamps) {

@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/cli/program_for_test.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/json.h"
+#include "detent/io/npy.h"
+#include "detent/io/temporary_file_test.h"
+#include "detent/language/decoder_logits.h"
+#include "detent/language/networks_for_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+class PerplexityCommand : public testing::Test {
+ protected:
+  PerplexityCommand() {
+    std::filesystem::create_directories(folder_.get());
+    write_graph(path("network.mz"), network());
+    write_npy(path("ids.npy"), Tensor::from<int64_t>({kTokens}, tokens()));
+  }
+
+  static Graph network() {
+    WeightsForTest weights;
+    return build_language_graph(small_config(), weights);
+  }
+  static std::vector<int64_t> tokens() { return tokens_for_test(kTokens, small_config().vocabulary); }
+  std::string path(const std::string& name) const { return folder_.get() / name; }
+
+  /// With the network and the tokens.
+  ProgramResult run(std::vector<std::string> args) const {
+    args.insert(args.begin(), {"perplexity", path("network.mz"), "--ids", path("ids.npy")});
+    return run_program(args);
+  }
+  Table results(const std::vector<std::string>& args) const {
+    std::vector<std::string> with_json = args;
+    with_json.emplace_back("--json");
+    const ProgramResult result = run(with_json);
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const Value value = parse_json(result.output, "perplexity");
+    return *value.get_if<Table>();
+  }
+
+  static constexpr int64_t kTokens = 70;
+  TemporaryPath folder_{"perplexity_command"};
+};
+
+TEST_F(PerplexityCommand, GivesWhatTheScoresAre) {
+  const PerplexityOptions options{.window = 20, .stride = 7, .windows = 5};
+  const Decoder decoder(network());
+  const auto windows = token_windows(options, kTokens);
+  const TokenScores expected = score_tokens(logits_of(decoder, 3), {}, tokens(), windows, options);
+  for (const char* threads : {"1", "2"}) {
+    const Table found =
+        results({"--window", "20", "--stride", "7", "--windows", "5", "--num-threads", threads});
+    EXPECT_EQ(*found.find("perplexity"), Value(expected.perplexity()));
+    EXPECT_EQ(*found.find("mean_loss"), Value(expected.mean_loss()));
+    EXPECT_EQ(*found.find("scored_tokens"), Value(std::ssize(expected.losses)));
+    EXPECT_EQ(found.find("reference"), nullptr);
+  }
+}
+
+TEST_F(PerplexityCommand, ComparesWithLogitsThatItKept) {
+  const std::vector<std::string> halves = {"--window", "20", "--protocol", "halves"};
+  std::vector<std::string> keeping = halves;
+  keeping.insert(keeping.end(), {"--save-logits", path("logits.npy"), "--losses", path("losses.npy")});
+  const Table first = results(keeping);
+  EXPECT_EQ(read_npy(path("logits.npy")).shape(), (Shape{27, 61}));
+  EXPECT_EQ(read_npy(path("losses.npy")).shape(), (Shape{27}));
+  std::vector<std::string> comparing = halves;
+  comparing.insert(comparing.end(), {"--reference-logits", path("logits.npy")});
+  Table second = results(comparing);
+  EXPECT_EQ(*second.find("perplexity"), *first.find("perplexity"));
+  EXPECT_EQ(*second.table("reference").find("perplexity"), *first.find("perplexity"));
+  EXPECT_EQ(*second.table("reference").find("kl_largest"), Value(0.0));
+  EXPECT_EQ(*second.table("reference").find("top_agreement"), Value(1.0));
+  comparing = {"--window", "10", "--reference-logits", path("logits.npy")};
+  EXPECT_THAT(run(comparing).errors, HasSubstr("has logits of 27 tokens, expected 63"));
+  EXPECT_THAT(run(keeping).errors, HasSubstr("logits.npy")) << "exists";
+}
+
+TEST_F(PerplexityCommand, ComparesWithANetwork) {
+  const ProgramResult result = run({"--window", "35", "--reference", path("network.mz")});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("KL divergence: mean 0,"));
+  EXPECT_THAT(result.output, HasSubstr("100.0000 % agree; 0.0000 % of the answers changed"));
+}
+
+TEST_F(PerplexityCommand, RefusesWhatCannotBe) {
+  const auto refused = [&](const std::vector<std::string>& args, int status, const std::string& message) {
+    const ProgramResult result = run(args);
+    EXPECT_EQ(result.status, status) << message;
+    EXPECT_THAT(result.errors, HasSubstr(message));
+  };
+  refused({"--text", path("ids.npy")}, 2, "needs either --text FILE or --ids FILE.npy");
+  refused({"--window", "1"}, 2, "--window: got 1, expected at least 2");
+  refused({"--window", "8", "--stride", "9"}, 2, "--stride: got 9, expected at most the window, 8");
+  refused({"--protocol", "halves", "--stride", "9"}, 2, "--stride: windows of the protocol halves");
+  refused({"--protocol", "half"}, 2, "did you mean \"halves\"?");
+  refused({"--window", "71"}, 1, "the text has 70 tokens");
+  const ProgramResult no_tokenizer =
+      run_program({"perplexity", path("network.mz"), "--text", path("ids.npy")});
+  EXPECT_THAT(no_tokenizer.errors, HasSubstr("no tokenizer comes with it"));
+  write_npy(path("floats.npy"), Tensor(DType::kFloat32, {20}));
+  const ProgramResult floats = run_program({"perplexity", path("network.mz"), "--ids", path("floats.npy")});
+  EXPECT_THAT(floats.errors, HasSubstr("expected integers"));
+}
+
+}  // namespace
+}  // namespace detent

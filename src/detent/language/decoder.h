@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Keys and values of the tokens of one sequence so far. It grows by doubling; it may be moved, not copied.
+class SequenceCache {
+ public:
+  ~SequenceCache();
+  SequenceCache(SequenceCache&&) noexcept;
+  SequenceCache& operator=(SequenceCache&&) noexcept;
+
+  /// How many tokens it holds.
+  int64_t size() const;
+  /// Bytes that it takes.
+  int64_t byte_size() const;
+  /// Forgets all but the first tokens.
+  void truncate(int64_t size);
+
+ private:
+  friend class Decoder;
+  struct Contents;
+  explicit SequenceCache(std::unique_ptr<Contents> contents);
+  std::unique_ptr<Contents> contents_;
+};
+
+/// Tokens that are going to be put behind those of a sequence.
+struct DecoderInput {
+  SequenceCache* cache;
+  std::span<const int64_t> tokens;  // at least one
+};
+
+enum class WantedLogits { kOfLastToken, kOfAllTokens };
+
+/// Runs the graph of a causal language model (build_language_graph, or such a graph quantized by passes)
+/// token by token. The logits of a token are the same bits however its sequence is cut into calls, whatever
+/// sequences run beside it, and with any number of threads.
+class Decoder {
+ public:
+  /// Throws Error where the graph is none that build_language_graph gives: an encoder, another network.
+  explicit Decoder(Graph graph);
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
+
+  /// A sequence without tokens.
+  SequenceCache start() const;
+  /// Appends the tokens of each sequence; a cache may be there once. For each: logits [1, vocabulary] behind
+  /// its last token, or [tokens, vocabulary]. Throws Error on a token that the vocabulary does not have; the
+  /// caches then stay as they were.
+  std::vector<Tensor> run(std::span<const DecoderInput> inputs,
+                          WantedLogits wanted = WantedLogits::kOfLastToken) const;
+  /// The same of one sequence.
+  Tensor run(SequenceCache& cache, std::span<const int64_t> tokens,
+             WantedLogits wanted = WantedLogits::kOfLastToken) const;
+
+  int64_t vocabulary() const;
+  /// Bytes of the weights as they are packed.
+  int64_t weight_bytes() const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<const Compiled> compiled_;
+};
+
+}  // namespace detent

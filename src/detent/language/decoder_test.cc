@@ -1,0 +1,176 @@
+#include "detent/language/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/language/networks_for_test.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+/// Bits of rows [begin, end).
+bool are_rows(const Tensor& part, const Tensor& whole, int64_t begin, int64_t end) {
+  return part.dim(0) == end - begin && part.equals(whole.rows(begin, end));
+}
+
+LanguageConfig windowed_config() {
+  LanguageConfig config = small_config();
+  config.window = 9;
+  config.has_window = {true, false};
+  config.qk_norm = true;
+  config.tied_head = true;
+  return config;
+}
+
+Graph network(const LanguageConfig& config) {
+  WeightsForTest weights;
+  return build_language_graph(config, weights);
+}
+
+/// The logits of all tokens, without a cache.
+Tensor at_once(const Graph& graph, const std::vector<int64_t>& tokens) {
+  const auto count = std::ssize(tokens);
+  const std::vector<Tensor> inputs = {
+      Tensor::from<int64_t>({1, count}, tokens),
+      Tensor::from<int64_t>({1, count}, std::vector<int64_t>(tokens.size(), 1))};
+  const Tensor logits = IntegerProgram(graph).run(inputs).front();
+  return logits.reshaped({logits.dim(1), logits.dim(2)});
+}
+
+std::span<const int64_t> part(const std::vector<int64_t>& tokens, int64_t begin, int64_t end) {
+  return std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
+TEST(Decoder, GivesTheSameBitsTokenByTokenForEveryLength) {
+  constexpr int64_t kMost = 200;
+  for (const LanguageConfig& config : {small_config(), windowed_config()}) {
+    const Graph graph = network(config);
+    const Decoder decoder(graph);
+    const std::vector<int64_t> tokens = tokens_for_test(kMost, config.vocabulary);
+    const Tensor expected = at_once(graph, tokens);
+    SequenceCache cache = decoder.start();
+    for (int64_t i = 0; i < kMost; ++i)
+      ASSERT_TRUE(are_rows(decoder.run(cache, part(tokens, i, i + 1)), expected, i, i + 1)) << i;
+    EXPECT_EQ(cache.size(), kMost);
+    for (const int64_t length : {1, 2, 15, 16, 17, 63, 64, 65, 128, 129}) {
+      SequenceCache of_length = decoder.start();
+      EXPECT_TRUE(are_rows(decoder.run(of_length, part(tokens, 0, length)), expected, length - 1, length))
+          << length;
+    }
+  }
+}
+
+TEST(Decoder, GivesTheSameBitsHoweverASequenceIsCut) {
+  const LanguageConfig config = windowed_config();
+  const Graph graph = network(config);
+  const Decoder decoder(graph);
+  const std::vector<int64_t> tokens = tokens_for_test(150, config.vocabulary);
+  const Tensor expected = at_once(graph, tokens);
+  for (const int64_t chunk : {1, 2, 7, 16, 31, 64, 100, 150}) {
+    SequenceCache cache = decoder.start();
+    for (int64_t begin = 0; begin < 150; begin += chunk) {
+      const int64_t end = std::min<int64_t>(begin + chunk, 150);
+      const Tensor logits = decoder.run(cache, part(tokens, begin, end), WantedLogits::kOfAllTokens);
+      ASSERT_TRUE(are_rows(logits, expected, begin, end)) << chunk << " " << begin;
+    }
+  }
+}
+
+TEST(Decoder, RunsSequencesOfDifferentLengthsBesideEachOther) {
+  const LanguageConfig config = small_config();
+  const Decoder decoder(network(config));
+  constexpr int64_t kSequences = 16;
+  std::vector<std::vector<int64_t>> tokens;
+  std::vector<SequenceCache> alone;
+  std::vector<SequenceCache> together;
+  std::vector<DecoderInput> inputs;
+  for (int64_t i = 0; i < kSequences; ++i) {
+    tokens.push_back(tokens_for_test(3 * i + 1, config.vocabulary - i));
+    alone.push_back(decoder.start());
+    together.push_back(decoder.start());
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) inputs.push_back({&together[i], tokens[i]});
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<Tensor> logits = decoder.run(inputs);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_TRUE(decoder.run(alone[i], inputs[i].tokens).equals(logits[i])) << i;
+      inputs[i].tokens = std::span(tokens[i]).first(1);
+    }
+  }
+}
+
+TEST(Decoder, GivesTheSameBitsWithAnyNumberOfThreads) {
+  const LanguageConfig config = windowed_config();
+  const std::vector<int64_t> tokens = tokens_for_test(70, config.vocabulary);
+  const int before = thread_count();
+  std::vector<Tensor> results;
+  for (const int threads : {1, 2, 5}) {
+    set_thread_count(threads);
+    const Decoder decoder(network(config));
+    SequenceCache cache = decoder.start();
+    results.push_back(decoder.run(cache, tokens, WantedLogits::kOfAllTokens));
+  }
+  set_thread_count(before);
+  EXPECT_TRUE(results[0].equals(results[1]));
+  EXPECT_TRUE(results[0].equals(results[2]));
+}
+
+TEST(Decoder, GoesOnFromAnEarlierTokenAndGrowsByDoubling) {
+  const LanguageConfig config = small_config();
+  const Decoder decoder(network(config));
+  const std::vector<int64_t> tokens = tokens_for_test(130, config.vocabulary);
+  SequenceCache cache = decoder.start();
+  decoder.run(cache, part(tokens, 0, 64));
+  const int64_t bytes = cache.byte_size();
+  const Tensor expected = decoder.run(cache, part(tokens, 64, 65));
+  EXPECT_EQ(cache.byte_size(), 2 * bytes);
+  decoder.run(cache, part(tokens, 65, 128));
+  EXPECT_EQ(cache.byte_size(), 2 * bytes);
+  cache.truncate(64);
+  EXPECT_TRUE(decoder.run(cache, part(tokens, 64, 65)).equals(expected));
+}
+
+TEST(Decoder, RefusesTokensAndNetworksThatItDoesNotHave) {
+  const LanguageConfig config = small_config();
+  const Decoder decoder(network(config));
+  EXPECT_EQ(decoder.vocabulary(), config.vocabulary);
+  SequenceCache cache = decoder.start();
+  const std::vector<int64_t> wrong = {1, config.vocabulary};
+  const auto message = [&](const auto& run) -> std::string {
+    try {
+      run();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message([&] { decoder.run(cache, wrong); }), "token 61: the vocabulary has 0 to 60");
+  EXPECT_EQ(cache.size(), 0);
+  LanguageConfig encoder = config;
+  encoder.is_causal = false;
+  const std::string refused = message([&] { Decoder{network(encoder)}; });
+  EXPECT_NE(refused.find("no causal language model"), std::string::npos) << refused;
+}
+
+TEST(Decoder, LeavesCachesAsTheyWereWhereARunFails) {
+  LanguageConfig config = small_config();
+  config.rotary = config.window_rotary = {};
+  config.positions = 10;
+  const Graph graph = network(config);
+  const Decoder decoder(graph);
+  const std::vector<int64_t> tokens = tokens_for_test(11, config.vocabulary);
+  SequenceCache cache = decoder.start();
+  decoder.run(cache, part(tokens, 0, 8));
+  EXPECT_THROW(decoder.run(cache, part(tokens, 8, 11)), Error);
+  EXPECT_EQ(cache.size(), 8);
+  const Tensor expected = at_once(graph, {tokens.begin(), tokens.begin() + 10});
+  EXPECT_TRUE(are_rows(decoder.run(cache, part(tokens, 8, 10)), expected, 9, 10));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,301 @@
+#include "detent/language/gguf/gguf_families.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+std::vector<double> factors_of(const GgufFile& file, std::string_view name) {
+  const GgufTensor* tensor = file.find(name);
+  if (tensor == nullptr) return {};
+  const Tensor values = to_float32(gguf_elements(*tensor));
+  const auto span = values.values<float>();
+  return {span.begin(), span.end()};
+}
+
+/// The words of llama.cpp's metadata in those of config.json.
+Rotary read_gguf_rotary(const GgufConfigReader& reader, const LanguageConfig& config) {
+  RotaryScaling scaling;
+  scaling.theta = reader.number("rope.freq_base", scaling.theta);
+  const GgufMetadata& metadata = reader.file().metadata;
+  const std::string type(metadata.text(reader.key("rope.scaling.type"), "none"));
+  scaling.type = type == "none" ? "default" : type;
+  scaling.factor = reader.number("rope.scaling.factor", reader.number("rope.scale_linear", 1));
+  if (!reader.has("rope.scaling.type") && scaling.factor != 1) scaling.type = "linear";
+  scaling.original_context = reader.integer("rope.scaling.original_context_length", 0);
+  const double attention_factor = reader.number("rope.scaling.attn_factor", 1);
+  if (scaling.type == "yarn") {
+    constexpr double kSlope = 0.1;
+    scaling.attention_factor = attention_factor * (1 + kSlope * std::log(scaling.factor));
+    scaling.beta_fast = reader.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
+    scaling.beta_slow = reader.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+  }
+  scaling.short_factors = factors_of(reader.file(), "rope_factors_short.weight");
+  scaling.long_factors = factors_of(reader.file(), "rope_factors_long.weight");
+  if (!scaling.short_factors.empty()) {
+    scaling.type = "longrope";
+    scaling.attention_factor = attention_factor;
+  }
+  const int64_t size = reader.integer("rope.dimension_count", config.head_size);
+  Rotary rotary;
+  try {
+    rotary = rotary_of(scaling, size, config.context);
+  } catch (const Error& error) {
+    fail("{}: {}", metadata.file(), error.what());
+  }
+  const std::vector<double> divisors = factors_of(reader.file(), "rope_freqs.weight");
+  if (divisors.empty()) return rotary;
+  if (divisors.size() != rotary.frequencies.size()) {
+    fail("{}: rope_freqs.weight has {} numbers, expected {}", metadata.file(), divisors.size(),
+         rotary.frequencies.size());
+  }
+  for (size_t i = 0; i < divisors.size(); ++i) rotary.frequencies[i] /= static_cast<float>(divisors[i]);
+  return rotary;
+}
+
+void read_gguf_tokens(const GgufMetadata& metadata, LanguageConfig& config) {
+  const auto id = [&](const char* key) {
+    return metadata.contains(key) ? std::optional(metadata.integer(key)) : std::nullopt;
+  };
+  config.bos = id("tokenizer.ggml.bos_token_id");
+  config.pad = id("tokenizer.ggml.padding_token_id");
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    const auto token = id(key);
+    if (token && std::ranges::find(config.eos, *token) == config.eos.end()) config.eos.push_back(*token);
+  }
+}
+
+int64_t rows_of(const GgufConfigReader& reader, const char* name) {
+  const GgufTensor* tensor = reader.file().find(name);
+  if (tensor == nullptr) fail("{}: there is no tensor {}", reader.file().metadata.file(), name);
+  return tensor->shape.empty() ? 0 : tensor->shape.front();
+}
+
+/// Sizes, biases by the tensors that are there, and whether the head is tied.
+LanguageConfig common_gguf_config(const GgufConfigReader& reader, const char* family, const char* eps) {
+  LanguageConfig config;
+  config.family = family;
+  config.layers = reader.integer("block_count");
+  config.hidden = reader.integer("embedding_length");
+  config.heads = reader.integer("attention.head_count");
+  if (config.heads < 1) {
+    fail("{}: {} is {}, expected at least 1", reader.file().metadata.file(),
+         reader.key("attention.head_count"), config.heads);
+  }
+  config.kv_heads = reader.integer("attention.head_count_kv", config.heads);
+  config.head_size = reader.integer("attention.key_length", config.hidden / config.heads);
+  if (reader.integer("attention.value_length", config.head_size) != config.head_size) {
+    fail("{}: keys of {} elements a head and values of {}, expected as many", reader.file().metadata.file(),
+         config.head_size, reader.integer("attention.value_length"));
+  }
+  config.intermediate = reader.integer("feed_forward_length");
+  config.context = reader.integer("context_length");
+  config.vocabulary = rows_of(reader, "token_embd.weight");
+  config.norm_eps = reader.number(eps);
+  config.qkv_bias = reader.has_tensor("blk.0.attn_q.bias") || reader.has_tensor("blk.0.attn_qkv.bias");
+  config.output_bias = reader.has_tensor("blk.0.attn_output.bias");
+  config.perceptron_bias = reader.has_tensor("blk.0.ffn_up.bias");
+  config.head_bias = reader.has_tensor("output.bias");
+  config.tied_head = !reader.has_tensor("output.weight");
+  read_gguf_tokens(reader.file().metadata, config);
+  check_language_config(config, reader.file().metadata.file());  // before anything is as large as it says
+  return config;
+}
+
+constexpr const char* kRmsEps = "attention.layer_norm_rms_epsilon";
+constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";
+
+/// Norms before, heads that turn, a gated perceptron.
+LanguageConfig read_llama_like(const GgufConfigReader& reader, const char* family) {
+  LanguageConfig config = common_gguf_config(reader, family, kRmsEps);
+  config.window = reader.integer("attention.sliding_window", 0);
+  config.rotary = config.window_rotary = read_gguf_rotary(reader, config);
+  return config;
+}
+
+LanguageConfig read_gguf_qwen3(const GgufConfigReader& reader) {
+  LanguageConfig config = read_llama_like(reader, "qwen3");
+  config.qk_norm = true;
+  return config;
+}
+
+/// Which layers have a window: an array of booleans, or every so many layers one has none.
+std::vector<bool> gemma3_windows(const GgufConfigReader& reader, int64_t layers) {
+  constexpr int64_t kEvery = 6;
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  const GgufEntry* entry = reader.file().metadata.find(reader.key(kPattern));
+  if (entry != nullptr && entry->type == GgufType::kArray) {
+    const std::vector<int64_t> flags = reader.file().metadata.integers(entry->key);
+    return {flags.begin(), flags.end()};
+  }
+  const int64_t every = reader.integer(kPattern, kEvery);
+  if (every < 1)
+    fail("{}: {} is {}, expected at least 1", reader.file().metadata.file(), reader.key(kPattern), every);
+  std::vector<bool> windows;
+  for (int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % every != 0);
+  return windows;
+}
+
+/// The 1 that norms add stands in the weights of such files. Scores are scaled by the size of a head, but for
+/// the largest model, whose scale llama.cpp tells by the number of its layers too.
+LanguageConfig read_gguf_gemma3(const GgufConfigReader& reader) {
+  constexpr int64_t kLayersOfLargest = 62;
+  constexpr double kWindowTheta = 1e4;
+  LanguageConfig config = common_gguf_config(reader, "gemma3", kRmsEps);
+  config.norm_place = NormPlace::kAround;
+  config.activation = Activation::kGeluTanh;
+  config.qk_norm = true;
+  const int64_t scaled = config.layers == kLayersOfLargest ? config.hidden / config.heads : config.head_size;
+  config.attention_scale = 1 / std::sqrt(static_cast<double>(scaled));
+  if (reader.has("attn_logit_softcapping")) config.score_cap = reader.number("attn_logit_softcapping");
+  if (reader.has("final_logit_softcapping")) config.logit_cap = reader.number("final_logit_softcapping");
+  config.embedding_scale = static_cast<double>(std::sqrt(static_cast<float>(config.hidden)));
+  config.window = reader.integer("attention.sliding_window", 0);
+  if (config.window > 0) config.has_window = gemma3_windows(reader, std::min(config.layers, int64_t{4096}));
+  config.rotary = read_gguf_rotary(reader, config);
+  RotaryScaling of_windows;
+  of_windows.theta = reader.number("rope.freq_base_swa", kWindowTheta);
+  config.window_rotary = rotary_of(of_windows, config.head_size, config.context);
+  return config;
+}
+
+LanguageConfig read_gguf_gpt2(const GgufConfigReader& reader) {
+  LanguageConfig config = common_gguf_config(reader, "gpt2", kLayerNormEps);
+  config.norm = NormKind::kLayerNorm;
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kGeluTanh;
+  config.positions = config.context;
+  return config;
+}
+
+LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
+  LanguageConfig config = common_gguf_config(reader, "bert", kLayerNormEps);
+  if (reader.flag("attention.causal", false)) {
+    fail("{}: {} is true, expected an encoder", reader.file().metadata.file(),
+         reader.key("attention.causal"));
+  }
+  config.is_causal = false;
+  config.norm = NormKind::kLayerNorm;
+  config.norm_place = NormPlace::kBehind;
+  config.final_norm = false;
+  config.embedding_norm = true;
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kGelu;
+  config.tied_head = true;
+  config.positions = rows_of(reader, "position_embd.weight");
+  if (reader.has_tensor("token_types.weight")) config.token_types = rows_of(reader, "token_types.weight");
+  return config;
+}
+
+std::vector<StoredName> llama_names() {
+  return {{"embed_tokens", "token_embd"},
+          {"layers.{}.attention_norm", "blk.{}.attn_norm"},
+          {"layers.{}.attention.query", "blk.{}.attn_q"},
+          {"layers.{}.attention.key", "blk.{}.attn_k"},
+          {"layers.{}.attention.value", "blk.{}.attn_v"},
+          {"layers.{}.attention.output", "blk.{}.attn_output"},
+          {"layers.{}.perceptron_norm", "blk.{}.ffn_norm"},
+          {"layers.{}.perceptron.gate", "blk.{}.ffn_gate"},
+          {"layers.{}.perceptron.up", "blk.{}.ffn_up"},
+          {"layers.{}.perceptron.down", "blk.{}.ffn_down"},
+          {"norm", "output_norm"},
+          {"head", "output"}};
+}
+
+std::vector<StoredName> qwen3_names() {
+  std::vector<StoredName> names = llama_names();
+  names.push_back({"layers.{}.attention.query_norm", "blk.{}.attn_q_norm"});
+  names.push_back({"layers.{}.attention.key_norm", "blk.{}.attn_k_norm"});
+  return names;
+}
+
+std::vector<StoredName> gemma3_names() {
+  std::vector<StoredName> names = qwen3_names();
+  names.push_back({"layers.{}.attention_post_norm", "blk.{}.post_attention_norm"});
+  names.push_back({"layers.{}.perceptron_post_norm", "blk.{}.post_ffw_norm"});
+  return names;
+}
+
+/// Queries, keys and values in one tensor.
+std::vector<StoredName> joined_names(std::vector<StoredName> names) {
+  for (StoredName& name : names) {
+    if (name.name == "layers.{}.attention.query") name.part = WeightPart::kQuery;
+    if (name.name == "layers.{}.attention.key") name.part = WeightPart::kKey;
+    if (name.name == "layers.{}.attention.value") name.part = WeightPart::kValue;
+    if (name.part != WeightPart::kWhole) name.stored = "blk.{}.attn_qkv";
+  }
+  return names;
+}
+
+std::vector<StoredName> phi3_names() {
+  std::vector<StoredName> names = joined_names(llama_names());
+  for (StoredName& name : names) {
+    if (name.name == "layers.{}.perceptron.gate") name = {name.name, "blk.{}.ffn_up", WeightPart::kGate};
+    if (name.name == "layers.{}.perceptron.up") name = {name.name, "blk.{}.ffn_up", WeightPart::kUp};
+  }
+  return names;
+}
+
+std::vector<StoredName> gpt2_names() {
+  std::vector<StoredName> names = joined_names(llama_names());
+  names.push_back({"embed_positions", "position_embd"});
+  return names;
+}
+
+std::vector<StoredName> bert_names() {
+  std::vector<StoredName> names = llama_names();
+  for (StoredName& name : names) {
+    if (name.name == "layers.{}.attention_norm") name.stored = "blk.{}.attn_output_norm";
+    if (name.name == "layers.{}.perceptron_norm") name.stored = "blk.{}.layer_output_norm";
+  }
+  names.push_back({"embed_positions", "position_embd"});
+  names.push_back({"embed_types", "token_types"});
+  names.push_back({"embed_norm", "token_embd_norm"});
+  return names;
+}
+
+const std::array<GgufFamily, 7> kGgufFamilies = {{
+    {"llama", "llama", [](const GgufConfigReader& r) { return read_llama_like(r, "llama"); }, llama_names,
+     true},
+    {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); }, llama_names},
+    {"qwen3", "qwen3", read_gguf_qwen3, qwen3_names},
+    {"gemma3", "gemma3", read_gguf_gemma3, gemma3_names},
+    {"phi3", "phi3", [](const GgufConfigReader& r) { return read_llama_like(r, "phi3"); }, phi3_names},
+    {"gpt2", "gpt2", read_gguf_gpt2, gpt2_names},
+    {"bert", "bert", read_gguf_bert, bert_names},
+}};
+
+}  // namespace
+
+GgufConfigReader::GgufConfigReader(const GgufFile& file)
+    : file_(file), architecture_(file.metadata.text("general.architecture")) {}
+
+int64_t GgufConfigReader::integer(std::string_view end) const {
+  const std::string name = key(end);
+  const GgufEntry* entry = file_.metadata.find(name);
+  if (entry == nullptr || entry->type != GgufType::kArray) return file_.metadata.integer(name);
+  const std::vector<int64_t> values = file_.metadata.integers(name);
+  if (values.empty() || std::ranges::count(values, values.front()) != std::ssize(values)) {
+    fail("{}: {} differs from layer to layer, expected one number", file_.metadata.file(), name);
+  }
+  return values.front();
+}
+
+std::span<const GgufFamily> gguf_families() { return kGgufFamilies; }
+
+const GgufFamily& find_gguf_family(const GgufFile& file) {
+  const std::string architecture(file.metadata.text("general.architecture"));
+  const auto found = std::ranges::find_if(
+      kGgufFamilies, [&](const GgufFamily& family) { return architecture == family.architecture; });
+  if (found != kGgufFamilies.end()) return *found;
+  std::vector<std::string> known;
+  for (const GgufFamily& family : kGgufFamilies) known.emplace_back(family.architecture);
+  fail("{}: {}", file.metadata.file(), unknown_name_message("architecture", architecture, known));
+}
+
+}  // namespace detent

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/io/gguf/gguf_file.h"
+#include "detent/language/language_config.h"
+#include "detent/language/language_weights.h"
+
+namespace detent {
+
+/// The metadata of one architecture, whose keys begin with its name.
+class GgufConfigReader {
+ public:
+  explicit GgufConfigReader(const GgufFile& file);
+
+  const GgufFile& file() const { return file_; }
+  const std::string& architecture() const { return architecture_; }
+  std::string key(std::string_view end) const { return architecture_ + "." + std::string(end); }
+  bool has(std::string_view end) const { return file_.metadata.contains(key(end)); }
+  /// Where the value is an array, one a layer, all have to be the same.
+  int64_t integer(std::string_view end) const;
+  int64_t integer(std::string_view end, int64_t absent) const { return has(end) ? integer(end) : absent; }
+  double number(std::string_view end, double absent) const { return file_.metadata.number(key(end), absent); }
+  double number(std::string_view end) const { return file_.metadata.number(key(end)); }
+  bool flag(std::string_view end, bool absent) const { return file_.metadata.flag(key(end), absent); }
+  bool has_tensor(std::string_view name) const { return file_.find(name) != nullptr; }
+
+ private:
+  const GgufFile& file_;
+  std::string architecture_;
+};
+
+/// An architecture of GGUF files.
+struct GgufFamily {
+  const char* architecture;  // general.architecture
+  const char* family;        // of families/families.h
+  LanguageConfig (*config)(const GgufConfigReader& reader);
+  std::vector<StoredName> (*weights)();
+  /// Rows of queries and keys stand in pairs of elements that turn together: 0, h/2, 1, h/2 + 1, ...
+  bool pairs_rows = false;
+};
+
+std::span<const GgufFamily> gguf_families();
+/// Throws Error naming the file.
+const GgufFamily& find_gguf_family(const GgufFile& file);
+
+}  // namespace detent

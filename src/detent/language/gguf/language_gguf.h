@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+
+#include "detent/graph/graph.h"
+#include "detent/io/gguf/gguf_file.h"
+#include "detent/language/language_config.h"
+
+namespace detent {
+
+/// What the metadata of a GGUF file and the names of its tensors say of the network. Throws Error naming file
+/// and key: an architecture that is unknown with the nearest one, a missing key, a file that is a part of
+/// several.
+LanguageConfig read_gguf_config(const GgufFile& file);
+
+/// The network. Tensors are decoded to float32; those of blocks are copies, float32 ones views of the file.
+/// Queries and keys, whose rows llama.cpp reorders for some architectures, are in the order of Hugging Face's
+/// files again.
+Graph read_language_gguf(const std::filesystem::path& path);
+
+}  // namespace detent

@@ -1,0 +1,278 @@
+#include "detent/language/gguf/language_gguf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "detent/core/error_of_for_test.h"
+#include "detent/io/gguf/gguf_for_test.h"
+#include "detent/io/temporary_file_test.h"
+#include "detent/language/networks_for_test.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+using Names = std::map<std::string, std::string>;
+
+/// llama.cpp's names, as its converters write them.
+const Names kNames = {{"embed_tokens", "token_embd"},
+                      {"embed_positions", "position_embd"},
+                      {"embed_types", "token_types"},
+                      {"embed_norm", "token_embd_norm"},
+                      {"attention.query", "attn_q"},
+                      {"attention.key", "attn_k"},
+                      {"attention.value", "attn_v"},
+                      {"attention.output", "attn_output"},
+                      {"attention.query_norm", "attn_q_norm"},
+                      {"attention.key_norm", "attn_k_norm"},
+                      {"attention_norm", "attn_norm"},
+                      {"attention_post_norm", "post_attention_norm"},
+                      {"perceptron.gate", "ffn_gate"},
+                      {"perceptron.up", "ffn_up"},
+                      {"perceptron.down", "ffn_down"},
+                      {"perceptron_norm", "ffn_norm"},
+                      {"perceptron_post_norm", "post_ffw_norm"},
+                      {"norm", "output_norm"},
+                      {"head", "output"}};
+
+/// A file of one architecture and what it says.
+struct Case {
+  std::string architecture;
+  LanguageConfig config;
+  Names other_names = {};
+  bool pairs_rows = false;
+};
+
+std::string stored_name(const Case& of, const std::string& name) {
+  const size_t point = name.rfind('.');
+  std::string layer;
+  std::string role = name.substr(0, point);
+  if (role.starts_with("layers.")) {
+    const size_t behind = role.find('.', 7);
+    layer = "blk." + role.substr(7, behind - 7) + ".";
+    role = role.substr(behind + 1);
+  }
+  const auto other = of.other_names.find(role);
+  return layer + (other != of.other_names.end() ? other->second : kNames.at(role)) + name.substr(point);
+}
+
+/// Rows i and i + half of each head one behind the other.
+Tensor paired_rows(const Tensor& rows, int64_t head_size) {
+  Tensor result(DType::kFloat32, rows.shape());
+  const int64_t width = rows.numel() / rows.dim(0);
+  const int64_t half = head_size / 2;
+  for (int64_t head = 0; head < rows.dim(0) / head_size; ++head) {
+    for (int64_t i = 0; i < half; ++i) {
+      for (int64_t side = 0; side < 2; ++side) {
+        const float* from = rows.values<float>().data() + (head * head_size + side * half + i) * width;
+        std::copy_n(from, width, result.values<float>().data() + (head * head_size + 2 * i + side) * width);
+      }
+    }
+  }
+  return result;
+}
+
+GgufBytes file_of(const Case& of) {
+  const LanguageConfig& config = of.config;
+  const std::string& a = of.architecture;
+  const auto size = [](int64_t value) { return static_cast<uint32_t>(value); };
+  GgufBytes bytes;
+  bytes.text("general.architecture", a).integer(a + ".block_count", size(config.layers));
+  bytes.integer(a + ".embedding_length", size(config.hidden))
+      .integer(a + ".context_length", size(config.context));
+  bytes.integer(a + ".feed_forward_length", size(config.intermediate));
+  bytes.integer(a + ".attention.head_count", size(config.heads));
+  bytes.integer(a + ".attention.head_count_kv", size(config.kv_heads));
+  bytes.integer(a + ".attention.key_length", size(config.head_size));
+  const bool is_layer_norm = config.norm == NormKind::kLayerNorm;
+  bytes.real(a + (is_layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon"),
+             1e-5F);
+  if (config.window > 0) bytes.integer(a + ".attention.sliding_window", size(config.window));
+  bytes.integer("tokenizer.ggml.bos_token_id", 1).integer("tokenizer.ggml.eos_token_id", 2);
+  WeightsForTest weights;
+  std::map<std::string, std::vector<float>> tensors;
+  std::map<std::string, Shape> shapes;
+  for (const NamedShape& weight : expected_weights(config)) {
+    const std::string name = stored_name(of, weight.name);
+    Tensor tensor = weights.tensor(weight.name, weight.shape);
+    const bool turns = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
+    if (of.pairs_rows && turns) tensor = paired_rows(tensor, config.head_size);
+    std::vector<float>& values = tensors[name];
+    const auto more = std::as_const(tensor).values<float>();
+    values.insert(values.end(), more.begin(), more.end());
+    Shape& shape = shapes.try_emplace(name, Shape{0}).first->second;
+    const int64_t rows = shape[0] + weight.shape[0];
+    shape = weight.shape;
+    shape[0] = rows;
+  }
+  for (const auto& [name, values] : tensors) bytes.floats(name, shapes[name], values);
+  return bytes;
+}
+
+std::vector<Tensor> results_of(const Graph& graph) {
+  const Tensor tokens = Tensor::from<int64_t>({1, 7}, std::vector<int64_t>{5, 7, 1, 60, 3, 9, 4});
+  std::vector<Tensor> inputs = {tokens, Tensor::from<int64_t>({1, 7}, std::vector<int64_t>(7, 1))};
+  if (graph.input_names().size() == 3) inputs.emplace_back(DType::kInt64, Shape{1, 7});
+  return IntegerProgram(graph).run(inputs);
+}
+
+GgufFile written(const GgufBytes& bytes, const TemporaryPath& path) {
+  path.overwrite(bytes.bytes());
+  return read_gguf(path.get());
+}
+
+LanguageConfig llama_config(const std::string& family) {
+  LanguageConfig config = small_config();
+  config.family = family;
+  config.norm_eps = static_cast<double>(1e-5F);
+  return config;
+}
+
+LanguageConfig gemma3_config() {
+  LanguageConfig config = llama_config("gemma3");
+  config.layers = 7;
+  config.norm_place = NormPlace::kAround;
+  config.activation = Activation::kGeluTanh;
+  config.qk_norm = true;
+  config.tied_head = true;
+  config.attention_scale = 1 / std::sqrt(8.0);
+  config.embedding_scale = static_cast<double>(std::sqrt(24.0F));
+  config.window = 3;
+  config.has_window = {true, true, true, true, true, false, true};
+  return config;
+}
+
+LanguageConfig gpt2_config() {
+  LanguageConfig config = llama_config("gpt2");
+  config.kv_heads = config.heads = 3;
+  config.norm = NormKind::kLayerNorm;
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kGeluTanh;
+  config.qkv_bias = config.output_bias = config.perceptron_bias = true;
+  config.positions = config.context;
+  config.rotary = config.window_rotary = {};
+  config.tied_head = true;
+  return config;
+}
+
+LanguageConfig bert_config() {
+  LanguageConfig config = gpt2_config();
+  config.family = "bert";
+  config.is_causal = false;
+  config.norm_place = NormPlace::kBehind;
+  config.final_norm = false;
+  config.embedding_norm = true;
+  config.activation = Activation::kGelu;
+  config.token_types = 2;
+  return config;
+}
+
+std::vector<Case> all_cases() {
+  Case qwen2{"qwen2", llama_config("qwen2")};
+  qwen2.config.qkv_bias = true;
+  qwen2.config.tied_head = true;
+  Case qwen3{"qwen3", llama_config("qwen3")};
+  qwen3.config.qk_norm = true;
+  const Names joined = {
+      {"attention.query", "attn_qkv"}, {"attention.key", "attn_qkv"}, {"attention.value", "attn_qkv"}};
+  Case phi3{"phi3", llama_config("phi3"), joined};
+  phi3.other_names["perceptron.gate"] = "ffn_up";
+  Case bert{"bert", bert_config()};
+  bert.other_names = {{"attention_norm", "attn_output_norm"}, {"perceptron_norm", "layer_output_norm"}};
+  return {{"llama", llama_config("llama"), {}, true},
+          qwen2,
+          qwen3,
+          {"gemma3", gemma3_config()},
+          phi3,
+          {"gpt2", gpt2_config(), joined},
+          bert};
+}
+
+/// Each architecture gives the network of its configuration and weights, to the last bit.
+TEST(LanguageGguf, HasTheNetworksOfAllArchitectures) {
+  for (const Case& of : all_cases()) {
+    const TemporaryPath path(of.architecture + ".gguf");
+    const GgufFile file = written(file_of(of), path);
+    const LanguageConfig config = read_gguf_config(file);
+    EXPECT_EQ(config.family, of.config.family);
+    EXPECT_EQ(config.bos, 1);
+    EXPECT_EQ(config.eos, std::vector<int64_t>{2});
+    EXPECT_EQ(config.has_window, of.config.has_window) << of.architecture;
+    WeightsForTest weights;
+    const std::vector<Tensor> wanted = results_of(build_language_graph(of.config, weights));
+    const std::vector<Tensor> got = results_of(read_language_gguf(path.get()));
+    ASSERT_EQ(got.size(), wanted.size());
+    EXPECT_TRUE(got.front().equals(wanted.front())) << of.architecture;
+  }
+}
+
+Case llama() { return all_cases().front(); }
+
+TEST(LanguageGguf, StretchesFrequencies) {
+  const auto frequencies = [](const GgufBytes& bytes) {
+    const TemporaryPath path("rotary.gguf");
+    return read_gguf_config(written(bytes, path)).rotary.frequencies;
+  };
+  const std::vector<float> plain = frequencies(file_of(llama()));
+  ASSERT_EQ(plain.size(), 4U);
+  const std::vector<float> divided =
+      frequencies(file_of(llama()).floats("rope_freqs.weight", {4}, {1, 2, 4, 8}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(divided[i], plain[i] / static_cast<float>(1 << i));
+  const std::vector<float> linear = frequencies(
+      file_of(llama()).text("llama.rope.scaling.type", "linear").real("llama.rope.scaling.factor", 4));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(linear[i], plain[i] / 4);
+  EXPECT_EQ(frequencies(file_of(llama()).real("llama.rope.freq_base", 500))[1],
+            rotary_of({.theta = 500}, 8, 512).frequencies[1]);
+}
+
+TEST(LanguageGguf, RefusesWhatIsNoNetworkOfItsOwn) {
+  const auto refusal = [](const GgufBytes& bytes) {
+    const TemporaryPath path("refused.gguf");
+    path.overwrite(bytes.bytes());
+    return error_of([&] { read_language_gguf(path.get()); });
+  };
+  EXPECT_THAT(refusal(GgufBytes()), HasSubstr("the metadata lack general.architecture"));
+  EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "lama")),
+              HasSubstr("did you mean \"llama\"?"));
+  EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "llama")),
+              HasSubstr("the metadata lack llama.block_count"));
+  EXPECT_THAT(refusal(file_of(llama()).integer("split.count", 2)),
+              HasSubstr("is one of 2 files of a network"));
+  EXPECT_THAT(refusal(file_of(llama()).floats("blk.0.attn_sinks.weight", {1}, {0})),
+              HasSubstr("no place for blk.0.attn_sinks.weight"));
+  EXPECT_THAT(refusal(file_of(llama()).floats("rope_freqs.weight", {3}, {1, 1, 1})),
+              HasSubstr("has 3 numbers, expected 4"));
+  EXPECT_THAT(refusal(file_of(llama()).integer("llama.rope.dimension_count", 4)),
+              HasSubstr("4 of 8 elements of a head turn"));
+  EXPECT_THAT(refusal(file_of(llama()).integer("llama.attention.value_length", 4)), HasSubstr("values of 4"));
+  Case wrong = llama();
+  wrong.other_names["head"] = "token_embd_norm";
+  EXPECT_THAT(refusal(file_of(wrong)), HasSubstr("no place for token_embd_norm.weight"));
+}
+
+/// 2^40 of anything is refused before memory is asked for.
+TEST(LanguageGguf, RefusesSizesThatNobodyHas) {
+  for (const char* key : {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+                          "attention.head_count_kv", "attention.key_length", "context_length"}) {
+    GgufBytes bytes;
+    for (const char* other :
+         {"block_count", "embedding_length", "feed_forward_length", "attention.head_count",
+          "attention.head_count_kv", "attention.key_length", "context_length"}) {
+      const uint64_t value = std::string(other) == key ? uint64_t{1} << 40 : 2;
+      bytes.entry(std::string("gemma3.") + other, GgufType::kUInt64, GgufBytes::number_bytes(value));
+    }
+    bytes.text("general.architecture", "gemma3").real("gemma3.attention.layer_norm_rms_epsilon", 1e-6F);
+    bytes.integer("gemma3.attention.sliding_window", 4).floats("token_embd.weight", {2, 2}, {1, 2, 3, 4});
+    const TemporaryPath path("sizes.gguf");
+    path.overwrite(bytes.bytes());
+    EXPECT_NE(error_of([&] { read_language_gguf(path.get()); }), "") << key;
+  }
+}
+
+}  // namespace
+}  // namespace detent

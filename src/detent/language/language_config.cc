@@ -1,0 +1,91 @@
+#include "detent/language/language_config.h"
+
+#include <cmath>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
+
+namespace detent {
+namespace {
+
+struct Size {
+  const char* name;
+  int64_t value;
+  int64_t least;
+  int64_t most;
+};
+
+[[noreturn]] void refuse_type(const std::string& type, const std::string& where) {
+  std::vector<std::string> types;
+  for (const LanguageFamily& family : all_language_families())
+    types.insert(types.end(), family.model_types.begin(), family.model_types.end());
+  fail("{}: {}", where, unknown_name_message("model_type", type, types));
+}
+
+void check_rotary(const Rotary& rotary, const LanguageConfig& config, const std::string& where) {
+  const auto size = std::ssize(rotary.frequencies);
+  if (2 * size > config.head_size)
+    fail("{}: {} elements of a head of {} turn", where, 2 * size, config.head_size);
+  const bool has_long = !rotary.long_frequencies.empty();
+  if (has_long && rotary.long_frequencies.size() != rotary.frequencies.size())
+    fail("{}: {} frequencies of long sequences beside {}", where, rotary.long_frequencies.size(), size);
+}
+
+}  // namespace
+
+void check_language_config(const LanguageConfig& config, const std::string& where) {
+  constexpr int64_t kMostRows = int64_t{1} << 24;
+  constexpr int64_t kMostWidth = int64_t{1} << 20;
+  constexpr int64_t kMostLayers = 4096;
+  constexpr int64_t kMostContext = int64_t{1} << 31;
+  const Size sizes[] = {{"the number of layers", config.layers, 1, kMostLayers},
+                        {"the hidden size", config.hidden, 1, kMostWidth},
+                        {"the number of heads", config.heads, 1, kMostWidth},
+                        {"the number of heads of keys", config.kv_heads, 1, kMostWidth},
+                        {"the size of a head", config.head_size, 1, kMostWidth},
+                        {"the size of perceptrons", config.intermediate, 1, kMostWidth},
+                        {"the vocabulary", config.vocabulary, 1, kMostRows},
+                        {"the context", config.context, 1, kMostContext},
+                        {"the window", config.window, 0, std::numeric_limits<int64_t>::max()},
+                        {"the number of positions", config.positions, 0, kMostRows},
+                        {"the first position", config.position_offset, 0, kMostRows},
+                        {"the number of token types", config.token_types, 0, kMostRows}};
+  for (const Size& size : sizes) {
+    if (size.value < size.least || size.value > size.most)
+      fail("{}: {} is {}, expected {} to {}", where, size.name, size.value, size.least, size.most);
+  }
+  if (config.heads % config.kv_heads != 0)
+    fail("{}: {} heads of queries for {} of keys, expected a multiple", where, config.heads, config.kv_heads);
+  if (config.heads * config.head_size > kMostWidth)
+    fail("{}: {} heads of {}, expected at most {} elements", where, config.heads, config.head_size,
+         kMostWidth);
+  if (!(config.norm_eps >= 0) || !(config.norm_eps < 1))
+    fail("{}: the epsilon of norms is {}, expected 0 to 1", where, config.norm_eps);
+  if (!config.has_window.empty() && std::ssize(config.has_window) != config.layers)
+    fail("{}: {} windows for {} layers", where, config.has_window.size(), config.layers);
+  if (config.position_count == PositionCount::kUnpadded && !config.pad)
+    fail("{}: positions that leave the padding out, and no padding", where);
+  for (const auto& cap : {config.score_cap, config.logit_cap}) {
+    if (cap && !(*cap > 0)) fail("{}: a soft cap is {}, expected a number above 0", where, *cap);
+  }
+  check_rotary(config.rotary, config, where);
+  check_rotary(config.window_rotary, config, where);
+}
+
+LanguageConfig read_language_config(const Value& json, const std::string& where) {
+  const auto* table = json.get_if<Table>();
+  if (table == nullptr) fail("{}: got {}, expected a table", where, json.kind_name());
+  const ConfigReader reader(*table, where);
+  if (!reader.has("model_type")) fail("{}: there is no key \"model_type\"", where);
+  const std::string type = reader.text("model_type", "");
+  const LanguageFamily* family = family_of_model_type(type);
+  if (family == nullptr) refuse_type(type, where);
+  reader.expect("quantization_config", Value());
+  LanguageConfig config = family->config(reader);
+  check_language_config(config, where);
+  return config;
+}
+
+}  // namespace detent

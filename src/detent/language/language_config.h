@@ -1,0 +1,132 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/value.h"
+
+namespace detent {
+
+enum class NormKind { kLayerNorm, kRmsNorm };
+
+/// Where a block has its norms: before attention and perceptron; behind them, when what they took is added
+/// again (BERT); or before them and behind them, before that is added (Gemma 3).
+enum class NormPlace { kBefore, kBehind, kAround };
+
+/// down(act(up x)), or down(act(gate x) * up x).
+enum class PerceptronKind { kPlain, kGated };
+
+enum class Activation { kRelu, kGelu, kGeluTanh, kSilu };
+
+/// From where positions are counted: all tokens from 0 on; tokens that the attention mask has (OPT), from
+/// `position_offset` on; or tokens other than the padding, from behind it on (RoBERTa).
+enum class PositionCount { kAll, kAttended, kUnpadded };
+
+/// By what angle pairs of elements of queries and keys turn at each position (Su et al. 2021,
+/// arXiv:2104.09864): position * frequencies[i] for elements i and
+/// i + size of each head, of which 2 * size turn; those behind them stay.
+struct Rotary {
+  /// One for each pair, as float32 has them. Empty: heads do not turn.
+  std::vector<float> frequencies = {};
+  /// Instead of those, where a sequence has more than `long_from` tokens; empty: no others.
+  std::vector<float> long_frequencies = {};
+  int64_t long_from = 0;
+  /// What cosines and sines are multiplied by.
+  double factor = 1;
+
+  bool operator==(const Rotary&) const = default;
+};
+
+/// How frequencies are stretched for longer sequences than those that a network was trained with, in the
+/// words of Hugging Face's `rope_parameters`.
+struct RotaryScaling {
+  std::string type = "default";  // default, linear, llama3, yarn, longrope
+  double theta = 10000;
+  double factor = 1;
+  double low_frequency_factor = 1;              // llama3
+  double high_frequency_factor = 4;             // llama3
+  int64_t original_context = 0;                 // llama3, yarn, longrope; 0: that of the network
+  std::optional<double> attention_factor = {};  // yarn, longrope
+  double beta_fast = 32;                        // yarn
+  double beta_slow = 1;                         // yarn
+  std::optional<double> mscale = {};            // yarn
+  std::optional<double> mscale_all_dim = {};
+  bool truncate = true;                    // yarn
+  std::vector<double> short_factors = {};  // longrope, one for each pair
+  std::vector<double> long_factors = {};
+};
+
+/// The frequencies of `size` elements of each head of a network of `context` tokens. Throws Error on an
+/// unknown type and on factors that are too few or not positive.
+Rotary rotary_of(const RotaryScaling& scaling, int64_t size, int64_t context);
+
+/// What a language model is made of, whatever file says so: config.json (read_language_config), or the
+/// metadata of a GGUF file.
+struct LanguageConfig {
+  std::string family;  // a name of families/families.h, as "llama"
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+  int64_t intermediate = 0;
+  int64_t vocabulary = 0;
+  int64_t context = 0;
+
+  bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
+  NormKind norm = NormKind::kRmsNorm;
+  NormPlace norm_place = NormPlace::kBefore;
+  double norm_eps = 1e-6;
+  bool norm_adds_one = false;  // rms norms multiply by 1 + weight
+  bool final_norm = true;
+  bool embedding_norm = false;
+
+  PerceptronKind perceptron = PerceptronKind::kGated;
+  Activation activation = Activation::kSilu;
+
+  bool qkv_bias = false;
+  bool output_bias = false;  // of the projection behind attention
+  bool perceptron_bias = false;
+  bool head_bias = false;
+  bool tied_head = false;  // logits by the rows of the embedding
+
+  bool qk_norm = false;                  // of each head's query and key
+  double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
+  std::optional<double> score_cap = {};  // cap tanh(score / cap)
+  std::optional<double> logit_cap = {};
+  double embedding_scale = 1;
+
+  Rotary rotary = {};
+  Rotary window_rotary = {};          // of layers with a window; equal to `rotary` in most families
+  int64_t window = 0;                 // 0: none; a query sees this many tokens up to its own
+  std::vector<bool> has_window = {};  // of each layer; empty: all, if there is a window
+
+  int64_t positions = 0;        // rows of the table of learned positions; 0: none
+  int64_t position_offset = 0;  // row of the first position
+  PositionCount position_count = PositionCount::kAll;
+  int64_t token_types = 0;  // rows of the table of token types; 0: none
+
+  std::optional<int64_t> bos = {};
+  std::vector<int64_t> eos = {};
+  std::optional<int64_t> pad = {};
+
+  bool layer_has_window(int64_t layer) const {
+    return window > 0 && (has_window.empty() || has_window[static_cast<size_t>(layer)]);
+  }
+  const Rotary& rotary_of_layer(int64_t layer) const {
+    return layer_has_window(layer) ? window_rotary : rotary;
+  }
+};
+
+/// Throws Error naming `where` on sizes that are not positive or do not fit one another, and on such as no
+/// memory holds: it can be relied on that no product of them overflows.
+void check_language_config(const LanguageConfig& config, const std::string& where);
+
+/// Reads a config.json of transformers 4 or 5, of a family that is known. Throws Error naming `where` and the
+/// key: an unknown model_type with the nearest family, a missing key, what no family has.
+LanguageConfig read_language_config(const Value& json, const std::string& where);
+
+}  // namespace detent

@@ -1,0 +1,154 @@
+#include "detent/language/language_folder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/io/json.h"
+#include "detent/io/safetensors.h"
+#include "detent/language/families/families.h"
+#include "detent/language/language_graph.h"
+#include "detent/language/language_weights.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+const Table& expect_table(const Value& value, const std::string& where) {
+  const auto* table = value.get_if<Table>();
+  if (table == nullptr) fail("{}: got {}, expected a table", where, value.kind_name());
+  return *table;
+}
+
+/// Where the index says that a tensor is. A shard is a file of the folder itself.
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  const Value json = read_json(path);
+  const Value* map = expect_table(json, path.string()).find("weight_map");
+  if (map == nullptr) fail("{}: there is no key \"weight_map\"", path.string());
+  std::map<std::string, std::string> shards;
+  for (const auto& [tensor, value] : expect_table(*map, path.string() + ": weight_map")) {
+    const auto* shard = value.get_if<std::string>();
+    const bool is_name = shard != nullptr && !shard->empty() && fs::path(*shard).filename() == *shard &&
+                         shard->find('\\') == std::string::npos && *shard != "." && *shard != "..";
+    if (!is_name)
+      fail("{}: the shard of {} is {}, expected a name of a file in the same folder", path.string(), tensor,
+           value_text(value));
+    shards.emplace(tensor, *shard);
+  }
+  return shards;
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  const fs::path index = folder / kIndex;
+  if (!fs::exists(index)) {
+    if (!fs::exists(folder / kWeights))
+      fail("{}: there is neither {} nor {}", folder.string(), kWeights, kIndex);
+    return {folder / kWeights};
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, shard] : read_index(index)) names.insert(shard);
+  std::vector<fs::path> files;
+  for (const std::string& name : names) {
+    files.push_back(folder / name);
+    if (!fs::exists(files.back())) fail("{}: the shard {} is missing", index.string(), name);
+  }
+  return files;
+}
+
+/// Tensors of one file or of several, mapped.
+class FolderTensors final : public StoredTensors {
+ public:
+  explicit FolderTensors(const fs::path& folder) : folder_(folder) {
+    for (const fs::path& file : files_of(folder)) {
+      for (auto& [name, tensor] : read_safetensors(file, TensorCheck::kNow).tensors) {
+        if (!tensors_.emplace(name, tensor).second)
+          fail("{}: the tensor {} is in several shards", folder.string(), name);
+        shards_.emplace(name, file.filename().string());
+      }
+    }
+    if (fs::exists(folder / kIndex)) check_index();
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    return names;
+  }
+  std::optional<Shape> shape(const std::string& name) const override {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? std::nullopt : std::optional(found->second.shape());
+  }
+  Tensor values(const std::string& name) override {
+    const Tensor& tensor = tensors_.at(name);
+    return is_floating_point(tensor.dtype()) ? to_float32(tensor) : tensor;
+  }
+  std::string where() const override { return folder_.string(); }
+
+ private:
+  void check_index() const {
+    for (const auto& [name, shard] : read_index(folder_ / kIndex)) {
+      const auto found = shards_.find(name);
+      if (found == shards_.end() || found->second != shard)
+        fail("{}: {} is not in the shard {}", (folder_ / kIndex).string(), name, shard);
+    }
+  }
+
+  fs::path folder_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string, std::string, std::less<>> shards_;
+};
+
+}  // namespace
+
+bool is_language_folder(const fs::path& path) { return fs::is_directory(path) && fs::exists(path / kConfig); }
+
+LanguageConfig read_folder_config(const fs::path& folder) {
+  const fs::path path = folder / kConfig;
+  LanguageConfig config = read_language_config(read_json(path), path.string());
+  const fs::path generation = folder / kGeneration;
+  if (!fs::exists(generation)) return config;
+  const Value json = read_json(generation);
+  const Value* eos = expect_table(json, generation.string()).find("eos_token_id");
+  if (eos == nullptr || eos->is_na()) return config;
+  config.eos.clear();
+  const auto add = [&](const Value& value) {
+    const auto* id = value.get_if<int64_t>();
+    if (id == nullptr)
+      fail("{}: \"eos_token_id\" is {}, expected an integer or a list of them", generation.string(),
+           value_text(*eos));
+    config.eos.push_back(*id);
+  };
+  if (const auto* ids = eos->get_if<List>()) {
+    std::ranges::for_each(*ids, add);
+  } else {
+    add(*eos);
+  }
+  return config;
+}
+
+Graph read_language_folder(const fs::path& folder) {
+  const LanguageConfig config = read_folder_config(folder);
+  const LanguageFamily& family = find_language_family(config.family);
+  FolderTensors tensors(folder);
+  RuledWeights weights(config, family.weights(), family.ignored, tensors);
+  return build_language_graph(config, weights);
+}
+
+std::vector<TensorSummary> summarize_language_folder(const fs::path& folder) {
+  std::vector<TensorSummary> summaries;
+  for (const fs::path& file : files_of(folder)) {
+    std::vector<TensorSummary> some = summarize_safetensors(file).tensors;
+    summaries.insert(summaries.end(), some.begin(), some.end());
+  }
+  return summaries;
+}
+
+}  // namespace detent

@@ -1,0 +1,385 @@
+#include "detent/language/language_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "detent/core/error.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kSequenceName = "sequence";
+constexpr int64_t kUsualTokens = 16;
+constexpr double kUnseen = -std::numeric_limits<float>::max();
+
+NodeInput number(double value) { return NodeInput::of_constant(Value(value)); }
+NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
+
+/// Cosines and sines [sequence, 1, 2 * size] by which elements of heads are multiplied; those of sines have
+/// the sign of the part.
+struct Turn {
+  int64_t size = 0;  // elements that turn
+  NodeInput cosine;
+  NodeInput sine;
+};
+
+class LanguageGraphBuilder {
+ public:
+  LanguageGraphBuilder(const LanguageConfig& config, WeightSource& weights)
+      : config_(config), weights_(weights), built_(config.family) {}
+
+  Graph build() {
+    add_inputs();
+    add_positions();
+    NodeInput x = embedded();
+    full_visible_ = visible(false);
+    if (config_.window > 0) window_visible_ = visible(true);
+    turn_ = turn_of(config_.rotary);
+    window_turn_ = config_.window_rotary == config_.rotary ? turn_ : turn_of(config_.window_rotary);
+    for (int64_t i = 0; i < config_.layers; ++i) x = layer(i, x);
+    if (config_.final_norm) x = norm("norm", x, config_.hidden);
+    if (config_.is_causal) x = logits(x);
+    return finished(x);
+  }
+
+ private:
+  // Nodes with a place in the order and a name of their own, since parameters are given.
+
+  NodeInput add(Node node) {
+    node.mase_type = find_operator(node.op).mase_type;
+    NodeInput result = NodeInput::of(node.name);
+    built_.add(std::move(node));
+    return result;
+  }
+
+  NodeInput call(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) {
+    const int uses = uses_[op]++;
+    return add({.name = uses == 0 ? op : fmt::format("{}_{}", op, uses),
+                .op = op,
+                .inputs = std::move(inputs),
+                .attributes = std::move(attributes)});
+  }
+
+  static std::string node_name(std::string target) {
+    std::ranges::replace(target, '.', '_');
+    return target;
+  }
+
+  NodeInput named(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                  std::vector<std::pair<std::string, ParameterRef>> parameters = {}, Table attributes = {}) {
+    return add({.name = node_name(target),
+                .target = target,
+                .op = op,
+                .inputs = std::move(inputs),
+                .attributes = std::move(attributes),
+                .parameters = std::move(parameters)});
+  }
+
+  ParameterRef weight(const std::string& name, const Shape& shape) {
+    return ParameterRef(Parameter{weights_.tensor(name, shape), true});
+  }
+
+  NodeInput constant_tensor(const std::string& target, Tensor tensor) {
+    return named("get_attr", target, {}, {{"value", ParameterRef(Parameter{std::move(tensor), false})}});
+  }
+
+  NodeInput linear(const std::string& target, NodeInput x, int64_t in, int64_t out, bool bias) {
+    std::vector<std::pair<std::string, ParameterRef>> parameters = {
+        {"weight", weight(target + ".weight", {out, in})}};
+    if (bias) parameters.emplace_back("bias", weight(target + ".bias", {out}));
+    return named("linear", target, {std::move(x)}, std::move(parameters));
+  }
+
+  NodeInput table(const std::string& target, NodeInput indices, int64_t rows) {
+    return named("embedding", target, {std::move(indices)},
+                 {{"weight", weight(target + ".weight", {rows, config_.hidden})}});
+  }
+
+  NodeInput norm(const std::string& target, NodeInput x, int64_t size) {
+    const bool has_bias = config_.norm == NormKind::kLayerNorm;
+    std::vector<std::pair<std::string, ParameterRef>> parameters = {
+        {"weight", weight(target + ".weight", {size})}};
+    if (has_bias) parameters.emplace_back("bias", weight(target + ".bias", {size}));
+    return named(has_bias ? "layer_norm" : "rms_norm", target, {std::move(x)}, std::move(parameters),
+                 {{"normalized_shape", size}, {"eps", config_.norm_eps}});
+  }
+
+  NodeInput size_of(const NodeInput& x, int64_t dim) {
+    return call("shape_of", {x}, {{"start", dim}, {"end", dim + 1}});
+  }
+
+  // Inputs and positions.
+
+  void add_inputs() {
+    const auto usual = std::min<int64_t>(config_.context, kUsualTokens);
+    const Dimension batch(kBatchName);
+    const auto type = [&](const char* name) {
+      return TensorType{DType::kInt64, {batch, Dimension(name, usual)}};
+    };
+    built_.add_input(kTokensInput, type(kSequenceName));
+    tokens_ = NodeInput::of(kTokensInput);
+    built_.add_input(kMaskInput, type(kSequenceName));
+    mask_ = NodeInput::of(kMaskInput);
+    if (config_.token_types == 0) return;
+    built_.add_input(kTypesInput, type(kSequenceName));
+    types_ = NodeInput::of(kTypesInput);
+  }
+
+  /// Places of queries and of keys in the whole sequence.
+  void add_positions() {
+    const NodeInput total = size_of(mask_, 1);
+    past_ = call("sub", {total, size_of(tokens_, 1)});
+    const NodeInput end = call("squeeze", {total, list({0})});
+    total_ = end;
+    queries_ = call("range", {call("squeeze", {past_, list({0})}), end, constant(1)});
+    keys_ = call("range", {constant(0), end, constant(1)});
+  }
+
+  /// Rows of the table of learned positions, [N, sequence] or [sequence].
+  NodeInput position_rows() {
+    const NodeInput offset = constant(config_.position_offset);
+    if (config_.position_count == PositionCount::kAll) {
+      return config_.position_offset == 0 ? queries_ : call("add", {queries_, offset});
+    }
+    if (config_.position_count == PositionCount::kUnpadded) {
+      const NodeInput is_pad = call("eq", {tokens_, constant(*config_.pad)});
+      const NodeInput counts = call("cast", {call("logical_not", {is_pad})}, {{"dtype", "int64"}});
+      const NodeInput places = call("mul", {call("cumsum", {counts, constant(1)}), counts});
+      return call("add", {places, constant(config_.position_offset - 1)});
+    }
+    const NodeInput places = call("mul", {call("cumsum", {mask_, constant(1)}), mask_});
+    const NodeInput of_queries = call("gather", {places, queries_}, {{"dim", 1}});
+    return call("add", {of_queries, constant(config_.position_offset - 1)});
+  }
+
+  NodeInput embedded() {
+    NodeInput x = table("embed_tokens", tokens_, config_.vocabulary);
+    if (config_.embedding_scale != 1) x = call("mul", {x, number(config_.embedding_scale)});
+    if (config_.token_types > 0) x = call("add", {x, table("embed_types", types_, config_.token_types)});
+    if (config_.positions > 0)
+      x = call("add", {x, table("embed_positions", position_rows(), config_.positions)});
+    return config_.embedding_norm ? norm("embed_norm", x, config_.hidden) : x;
+  }
+
+  /// Whether each query may see each key, [N, 1, 1 or sequence, total].
+  NodeInput visible(bool in_window) {
+    NodeInput seen = call("unsqueeze", {call("cast", {mask_}, {{"dtype", "bool"}}), list({1, 2})});
+    if (config_.is_causal) {
+      const NodeInput rows = call("unsqueeze", {queries_, list({1})});
+      seen = call("logical_and", {seen, call("le", {keys_, rows})});
+      if (in_window) {
+        const NodeInput first = call("sub", {rows, constant(config_.window)});
+        seen = call("logical_and", {seen, call("gt", {keys_, first})});
+      }
+    }
+    return seen;
+  }
+
+  /// The frequencies, twice, first with the other sign.
+  NodeInput signed_frequencies(const std::vector<float>& frequencies, const std::string& name) {
+    std::vector<float> both;
+    for (const float f : frequencies) both.push_back(-f);
+    both.insert(both.end(), frequencies.begin(), frequencies.end());
+    const auto size = std::ssize(both);
+    return constant_tensor(name, Tensor::from<float>({size}, both));
+  }
+
+  Turn turn_of(const Rotary& rotary) {
+    if (rotary.frequencies.empty()) return {};
+    const int uses = uses_["frequencies"]++;
+    const std::string name = uses == 0 ? "frequencies" : "window_frequencies";
+    NodeInput frequencies = signed_frequencies(rotary.frequencies, name);
+    if (!rotary.long_frequencies.empty()) {
+      const NodeInput is_long = call("gt", {total_, constant(rotary.long_from)});
+      frequencies =
+          call("where", {is_long, signed_frequencies(rotary.long_frequencies, name + ".long"), frequencies});
+    }
+    const NodeInput places =
+        call("cast", {call("unsqueeze", {queries_, list({1, 2})})}, {{"dtype", "float32"}});
+    const NodeInput angles = call("mul", {places, frequencies});
+    Turn turn{2 * std::ssize(rotary.frequencies), call("cos", {angles}), call("sin", {angles})};
+    if (rotary.factor != 1) {
+      turn.cosine = call("mul", {turn.cosine, number(rotary.factor)});
+      turn.sine = call("mul", {turn.sine, number(rotary.factor)});
+    }
+    return turn;
+  }
+
+  // Layers. Heads are [N, sequence, heads, head_size] up to where they are attended to.
+
+  NodeInput heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
+    const NodeInput y = linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias);
+    return call("dynamic_reshape", {y, list({0, 0, heads, config_.head_size})});
+  }
+
+  /// The first of two parts.
+  NodeInput split_at(const NodeInput& x, int64_t first, int64_t size) {
+    return call("split", {x}, {{"sizes", std::vector<int64_t>{first, size - first}}, {"dim", -1}});
+  }
+
+  /// x cos + (-x2, x1) sin of the elements that turn.
+  NodeInput turned(const NodeInput& x, const Turn& turn) {
+    if (turn.size == 0) return x;
+    NodeInput part = x;
+    NodeInput rest;
+    if (turn.size < config_.head_size) {
+      part = split_at(x, turn.size, config_.head_size);
+      rest = NodeInput::of(part.node, 1);
+    }
+    const NodeInput first = split_at(part, turn.size / 2, turn.size);
+    const NodeInput exchanged = call("cat", {NodeInput::of(first.node, 1), first}, {{"dim", -1}});
+    const NodeInput sum =
+        call("add", {call("mul", {part, turn.cosine}), call("mul", {exchanged, turn.sine})});
+    return turn.size == config_.head_size ? sum : call("cat", {sum, rest}, {{"dim", -1}});
+  }
+
+  /// Keys as [N, kv_heads, head_size, total], values as [N, kv_heads, total, head_size].
+  NodeInput cached(const std::string& target, const NodeInput& x, const std::vector<int64_t>& order) {
+    const NodeInput y = call("permute", {x}, {{"dims", order}});
+    return config_.is_causal ? named("identity", target, {y}) : y;
+  }
+
+  /// Heads that share keys lie behind one another, so that they are rows of one product.
+  NodeInput attended(const std::string& target, const NodeInput& query, const NodeInput& keys,
+                     const NodeInput& values, const NodeInput& seen) {
+    const double size = static_cast<double>(config_.head_size);
+    const double scale = config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(size);
+    NodeInput rows =
+        call("permute", {call("mul", {query, number(scale)})}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
+    rows = call("dynamic_reshape", {rows, list({0, config_.kv_heads, -1, config_.head_size})});
+    NodeInput scores = named("matmul", target + ".scores", {rows, keys});
+    if (config_.score_cap) scores = capped(scores, *config_.score_cap);
+    scores = call("dynamic_reshape", {scores, list({0, config_.heads, -1, 0})});
+    scores = call("where", {seen, scores, number(kUnseen)});
+    NodeInput shares = named("softmax", target + ".shares", {scores}, {}, {{"dim", -1}});
+    shares = call("dynamic_reshape", {shares, list({0, config_.kv_heads, -1, 0})});
+    NodeInput result = named("matmul", target + ".sums", {shares, values});
+    result = call("dynamic_reshape", {result, list({0, config_.heads, -1, config_.head_size})});
+    result = call("permute", {result}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
+    return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.head_size})});
+  }
+
+  NodeInput capped(const NodeInput& x, double cap) {
+    return call("mul", {call("tanh", {call("div", {x, number(cap)})}), number(cap)});
+  }
+
+  NodeInput attention(int64_t index, const NodeInput& x) {
+    const std::string target = fmt::format("layers.{}.attention", index);
+    const bool in_window = config_.layer_has_window(index);
+    const Turn& turn = in_window ? window_turn_ : turn_;
+    NodeInput query = heads_of(target + ".query", x, config_.heads);
+    NodeInput key = heads_of(target + ".key", x, config_.kv_heads);
+    const NodeInput value = heads_of(target + ".value", x, config_.kv_heads);
+    if (config_.qk_norm) {
+      query = norm(target + ".query_norm", query, config_.head_size);
+      key = norm(target + ".key_norm", key, config_.head_size);
+    }
+    const NodeInput keys = cached(target + ".key_cache", turned(key, turn), {0, 2, 3, 1});
+    const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
+    const NodeInput y =
+        attended(target, turned(query, turn), keys, values, in_window ? window_visible_ : full_visible_);
+    return linear(target + ".output", y, config_.heads * config_.head_size, config_.hidden,
+                  config_.output_bias);
+  }
+
+  NodeInput activated(const NodeInput& x) {
+    switch (config_.activation) {
+      case Activation::kRelu:
+        return call("relu", {x});
+      case Activation::kGelu:
+        return call("gelu", {x});
+      case Activation::kGeluTanh:
+        return call("gelu", {x}, {{"approximate", "tanh"}});
+      case Activation::kSilu:
+        break;
+    }
+    return call("silu", {x});
+  }
+
+  NodeInput perceptron(int64_t index, const NodeInput& x) {
+    const std::string target = fmt::format("layers.{}.perceptron", index);
+    const auto wide = [&](const char* name) {
+      return linear(target + name, x, config_.hidden, config_.intermediate, config_.perceptron_bias);
+    };
+    NodeInput y;
+    if (config_.perceptron == PerceptronKind::kGated) {
+      const NodeInput gate = activated(wide(".gate"));
+      y = call("mul", {gate, wide(".up")});
+    } else {
+      y = activated(wide(".up"));
+    }
+    return linear(target + ".down", y, config_.intermediate, config_.hidden, config_.perceptron_bias);
+  }
+
+  template <class Part>
+  NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
+    const int64_t size = config_.hidden;
+    if (config_.norm_place == NormPlace::kBehind) return norm(name, call("add", {x, part(x)}), size);
+    NodeInput y = part(norm(name, x, size));
+    if (config_.norm_place == NormPlace::kAround) {
+      const std::string behind = name.substr(0, name.rfind("_norm")) + "_post_norm";
+      y = norm(behind, y, size);
+    }
+    return call("add", {x, y});
+  }
+
+  NodeInput layer(int64_t index, const NodeInput& x) {
+    const std::string target = fmt::format("layers.{}.", index);
+    const NodeInput y =
+        with_norms(target + "attention_norm", x, [&](const NodeInput& z) { return attention(index, z); });
+    return with_norms(target + "perceptron_norm", y,
+                      [&](const NodeInput& z) { return perceptron(index, z); });
+  }
+
+  NodeInput logits(const NodeInput& x) {
+    NodeInput y;
+    if (config_.tied_head) {
+      std::vector<std::pair<std::string, ParameterRef>> parameters = {
+          {"weight", built_.node("embed_tokens").parameters.front().second}};
+      if (config_.head_bias) parameters.emplace_back("bias", weight("head.bias", {config_.vocabulary}));
+      y = named("linear", "head", {x}, std::move(parameters));
+    } else {
+      y = linear("head", x, config_.hidden, config_.vocabulary, config_.head_bias);
+    }
+    return config_.logit_cap ? capped(y, *config_.logit_cap) : y;
+  }
+
+  Graph finished(const NodeInput& x) {
+    built_.add({.name = "output",
+                .op = "output",
+                .mase_type = MaseType::kOutput,
+                .inputs = {x},
+                .source_names = {config_.is_causal ? "logits" : "last_hidden_state"}});
+    verify(built_);
+    return std::move(built_);
+  }
+
+  const LanguageConfig& config_;
+  WeightSource& weights_;
+  Graph built_;
+  std::map<std::string, int> uses_;
+  NodeInput tokens_;
+  NodeInput mask_;
+  NodeInput types_;
+  NodeInput past_;   // how many tokens come before the queries, as a list of one
+  NodeInput total_;  // how many there are
+  NodeInput queries_;
+  NodeInput keys_;
+  NodeInput full_visible_;
+  NodeInput window_visible_;
+  Turn turn_;
+  Turn window_turn_;
+};
+
+}  // namespace
+
+Graph build_language_graph(const LanguageConfig& config, WeightSource& weights) {
+  check_language_config(config, fmt::format("a network of the family \"{}\"", config.family));
+  return LanguageGraphBuilder(config, weights).build();
+}
+
+}  // namespace detent

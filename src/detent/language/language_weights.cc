@@ -1,0 +1,245 @@
+#include "detent/language/language_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/language/families/families.h"
+#include "detent/language/language_graph.h"
+
+namespace detent {
+namespace {
+
+constexpr size_t kMostListed = 8;
+
+std::string listed(const std::vector<std::string>& names) {
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kMostListed));
+  const std::string rest =
+      names.size() > kMostListed ? fmt::format(" and {} more", names.size() - kMostListed) : "";
+  return fmt::format("{}{}", fmt::join(first, ", "), rest);
+}
+
+/// "layers.3.attention.query.weight" as "layers.{}.attention.query", "3" and ".weight".
+struct NameParts {
+  std::string pattern;
+  std::string layer;
+  std::string end;
+
+  explicit NameParts(const std::string& name) {
+    const size_t point = name.rfind('.');
+    end = name.substr(point);
+    pattern = name.substr(0, point);
+    constexpr std::string_view kLayers = "layers.";
+    if (!pattern.starts_with(kLayers)) return;
+    const size_t behind = pattern.find('.', kLayers.size());
+    layer = pattern.substr(kLayers.size(), behind - kLayers.size());
+    pattern = fmt::format("{}{{}}{}", kLayers, pattern.substr(behind));
+  }
+
+  std::string stored(const StoredName& rule) const {
+    std::string name = rule.stored;
+    const size_t place = name.find("{}");
+    if (place != std::string::npos) name.replace(place, 2, layer);
+    return name + end;
+  }
+};
+
+/// Where rows [begin, begin + count) of a stored tensor are a part.
+struct Rows {
+  int64_t begin;
+  int64_t count;
+};
+
+Rows rows_of(const LanguageConfig& config, WeightPart part) {
+  const int64_t queries = config.heads * config.head_size;
+  const int64_t keys = config.kv_heads * config.head_size;
+  switch (part) {
+    case WeightPart::kQuery:
+      return {0, queries};
+    case WeightPart::kKey:
+      return {queries, keys};
+    case WeightPart::kValue:
+      return {queries + keys, keys};
+    case WeightPart::kGate:
+      return {0, config.intermediate};
+    case WeightPart::kUp:
+      return {config.intermediate, config.intermediate};
+    case WeightPart::kWhole:
+      break;
+  }
+  return {0, -1};
+}
+
+int64_t rows_of_all_parts(const LanguageConfig& config, WeightPart part) {
+  const bool is_of_perceptron = part == WeightPart::kGate || part == WeightPart::kUp;
+  return is_of_perceptron ? 2 * config.intermediate : (config.heads + 2 * config.kv_heads) * config.head_size;
+}
+
+/// The shape that a stored tensor has to have, so that its part has `shape`.
+Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
+  if (rule.part != WeightPart::kWhole) shape[0] = rows_of_all_parts(config, rule.part);
+  if (rule.transposed && shape.size() == 2) std::swap(shape[0], shape[1]);
+  return shape;
+}
+
+Tensor transposed(const Tensor& matrix) {
+  const int64_t rows = matrix.dim(0);
+  const int64_t columns = matrix.dim(1);
+  Tensor result(DType::kFloat32, {columns, rows});
+  const float* from = matrix.values<float>().data();
+  float* to = result.values<float>().data();
+  parallel_for(columns, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = begin; column < end; ++column)
+        to[column * rows + row] = from[row * columns + column];
+    }
+  });
+  return result;
+}
+
+bool is_finite(const Tensor& tensor) {
+  constexpr int64_t kGrain = 1 << 16;
+  std::atomic<bool> finite = true;
+  const auto values = tensor.values<float>();
+  parallel_for(tensor.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    float sum = 0;  // x - x is NaN where x is not finite
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) sum += values[i] - values[i];
+    if (!(sum == 0)) finite = false;
+  });
+  return finite;
+}
+
+Tensor with_one_added(const Tensor& tensor) {
+  Tensor result = tensor.clone();
+  for (float& x : result.values<float>()) x += 1;
+  return result;
+}
+
+/// Remembers names and shapes; the tensors have no elements in memory.
+class ShapeSource final : public WeightSource {
+ public:
+  Tensor tensor(const std::string& name, const Shape& shape) override {
+    seen.push_back({name, shape});
+    return Tensor::borrow(DType::kFloat32, shape, nullptr, nullptr);
+  }
+  std::vector<NamedShape> seen;
+};
+
+std::string without_prefix(const std::string& name) { return name.substr(name.find('.') + 1); }
+
+/// The family of which most names are there and fewest are not.
+std::string nearest_family(const std::vector<std::string>& stored) {
+  int64_t most = 0;
+  std::string nearest;
+  const std::set<std::string> names(stored.begin(), stored.end());
+  for (const LanguageFamily& family : all_language_families()) {
+    int64_t score = 0;
+    for (const StoredName& rule : family.weights()) {
+      const std::string name = NameParts("layers.0.x.weight").stored(rule);
+      score += names.contains(name) || names.contains(without_prefix(name)) ? 1 : -1;
+    }
+    if (score > most) {
+      most = score;
+      nearest = family.name;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace
+
+std::vector<NamedShape> expected_weights(const LanguageConfig& config) {
+  ShapeSource shapes;
+  static_cast<void>(build_language_graph(config, shapes));
+  return shapes.seen;
+}
+
+RuledWeights::RuledWeights(const LanguageConfig& config, std::vector<StoredName> rules,
+                           std::vector<std::string> ignored, StoredTensors& stored)
+    : config_(config), rules_(std::move(rules)), ignored_(std::move(ignored)), stored_(stored) {
+  check();
+}
+
+RuledWeights::Found RuledWeights::find(const std::string& name) const {
+  const NameParts parts(name);
+  const auto rule = std::ranges::find(rules_, parts.pattern, &StoredName::name);
+  if (rule == rules_.end())
+    fail("{}: networks of the family \"{}\" have no tensor for {}", stored_.where(), config_.family, name);
+  const std::string whole = parts.stored(*rule);
+  if (stored_.shape(whole)) return {&*rule, whole, true};
+  const std::string rest = without_prefix(whole);
+  if (stored_.shape(rest)) return {&*rule, rest, true};
+  return {&*rule, whole, false};
+}
+
+void RuledWeights::check() const {
+  const auto stored = std::ssize(stored_.names());
+  if (stored < config_.layers)
+    fail("{}: {} tensors, for a network of {} layers", stored_.where(), stored, config_.layers);
+  std::vector<std::string> missing;
+  std::vector<std::string> wrong;
+  std::set<std::string> used;
+  for (const NamedShape& weight : expected_weights(config_)) {
+    const Found found = find(weight.name);
+    used.insert(found.stored);
+    if (!found.is_there) {
+      if (std::ranges::find(missing, found.stored) == missing.end()) missing.push_back(found.stored);
+      continue;
+    }
+    const Shape expected = stored_shape(config_, *found.rule, weight.shape);
+    const Shape given = *stored_.shape(found.stored);
+    if (given != expected)
+      wrong.push_back(
+          fmt::format("{} has shape {}, expected {}", found.stored, shape_text(given), shape_text(expected)));
+  }
+  std::vector<std::string> unused;
+  for (const std::string& name : stored_.names()) {
+    const auto is_part = [&](const std::string& part) { return name.find(part) != std::string::npos; };
+    const bool is_tied_head = config_.tied_head && name.starts_with("lm_head.");
+    if (!used.contains(name) && !is_tied_head && std::ranges::none_of(ignored_, is_part))
+      unused.push_back(name);
+  }
+  std::vector<std::string> faults;
+  if (!missing.empty()) faults.push_back("tensors are missing: " + listed(missing));
+  if (!wrong.empty()) faults.push_back(listed(wrong));
+  if (!unused.empty()) faults.push_back("the network has no place for " + listed(unused));
+  if (faults.empty()) return;
+  const std::string nearest = nearest_family(stored_.names());
+  const bool is_other = !nearest.empty() && nearest != config_.family;
+  fail("{}: {}{}", stored_.where(), fmt::join(faults, "; "),
+       is_other ? fmt::format(" (its names are those of the family \"{}\", its config says \"{}\")", nearest,
+                              config_.family)
+                : "");
+}
+
+Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
+  if (part == WeightPart::kWhole) return whole;
+  const Rows rows = rows_of(config_, part);
+  return whole.rows(rows.begin, rows.begin + rows.count);
+}
+
+Tensor RuledWeights::tensor(const std::string& name, const Shape& shape) {
+  const Found found = find(name);
+  if (!found.is_there) fail("{}: there is no tensor {}", stored_.where(), found.stored);
+  if (last_name_ != found.stored) {
+    Tensor values = stored_.values(found.stored);
+    if (values.dtype() != DType::kFloat32)
+      fail("{}: {} is {}, expected floats", stored_.where(), found.stored, dtype_name(values.dtype()));
+    if (!is_finite(values)) fail("{}: {} has infinities or NaN", stored_.where(), found.stored);
+    last_ = found.rule->transposed && values.rank() == 2 ? transposed(values) : values;
+    last_name_ = found.stored;
+  }
+  Tensor part = part_of(last_, found.rule->part);
+  if (part.shape() != shape)
+    fail("{}: {} has shape {}, expected {}", stored_.where(), found.stored, shape_text(part.shape()),
+         shape_text(shape));
+  const bool is_norm = NameParts(name).pattern.ends_with("norm");
+  return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
+}
+
+}  // namespace detent

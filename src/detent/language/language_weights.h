@@ -1,0 +1,96 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/language/language_config.h"
+
+namespace detent {
+
+// Tensors of a language model have the same names here whatever file they come from, {} being a layer's
+// number, and .weight or .bias behind each:
+//
+//   embed_tokens embed_positions embed_types embed_norm             tables [rows, hidden]
+//   layers.{}.attention.query .key .value .output                   [out, in]
+//   layers.{}.attention.query_norm .key_norm                        [head_size]
+//   layers.{}.attention_norm .attention_post_norm                   before and behind attention
+//   layers.{}.perceptron.gate .up .down                             [out, in]
+//   layers.{}.perceptron_norm .perceptron_post_norm
+//   norm  head
+
+/// Where the weights of a network come from.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  /// The tensor of that name, in float32 and of that shape; it may view the file. Throws Error naming file
+  /// and tensor where it is missing or has another shape.
+  virtual Tensor tensor(const std::string& name, const Shape& shape) = 0;
+};
+
+/// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one.
+enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp };
+
+/// How a file calls a tensor: {} is the layer in both names.
+struct StoredName {
+  std::string name;    // as above, without .weight and .bias: "layers.{}.attention.query"
+  std::string stored;  // "model.layers.{}.self_attn.q_proj"
+  WeightPart part = WeightPart::kWhole;
+  bool transposed = false;  // stored as [in, out]
+};
+
+/// What a file has.
+class StoredTensors {
+ public:
+  virtual ~StoredTensors() = default;
+  virtual std::vector<std::string> names() const = 0;
+  /// nullopt where there is none.
+  virtual std::optional<Shape> shape(const std::string& name) const = 0;
+  /// In float32. Throws Error naming file and tensor.
+  virtual Tensor values(const std::string& name) = 0;
+  /// The file or folder, for messages.
+  virtual std::string where() const = 0;
+};
+
+/// What a network asks for.
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+/// The weights of such a network, in the order of the graph.
+std::vector<NamedShape> expected_weights(const LanguageConfig& config);
+
+/// Weights by the rules of a family out of what a file has; names there may lack the part of a stored name up
+/// to its first point ("model.", "transformer.").
+class RuledWeights final : public WeightSource {
+ public:
+  /// Keeps references. `ignored`: stored names that hold one of these need not be asked for. Throws Error
+  /// listing tensors that are missing, have another shape, or that nothing asks for.
+  RuledWeights(const LanguageConfig& config, std::vector<StoredName> rules, std::vector<std::string> ignored,
+               StoredTensors& stored);
+
+  /// Throws Error on infinities and NaN.
+  Tensor tensor(const std::string& name, const Shape& shape) override;
+
+ private:
+  struct Found {
+    const StoredName* rule = nullptr;
+    std::string stored;
+    bool is_there = false;
+  };
+  Found find(const std::string& name) const;
+  void check() const;
+  Tensor part_of(const Tensor& whole, WeightPart part) const;
+
+  const LanguageConfig& config_;
+  std::vector<StoredName> rules_;
+  std::vector<std::string> ignored_;
+  StoredTensors& stored_;
+  std::string last_name_;  // the tensor that was asked for last, since others may be parts of it
+  Tensor last_;
+};
+
+}  // namespace detent

@@ -1,0 +1,215 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "detent/language/networks_for_test.h"
+
+namespace detent {
+
+/// What a language model computes of one sequence, in loops over doubles, with the weights that a
+/// WeightsForTest has given.
+class PlainNetwork {
+ public:
+  using Rows = std::vector<std::vector<double>>;
+
+  PlainNetwork(const LanguageConfig& config, const WeightsForTest& weights)
+      : config_(config), weights_(weights) {}
+
+  /// Logits, or the last hidden state, of each token. `mask` is 0 where a token is not seen.
+  Rows run(const std::vector<int64_t>& tokens, const std::vector<int64_t>& mask) const {
+    Rows x = embedded(tokens, mask);
+    for (int64_t i = 0; i < config_.layers; ++i) {
+      const std::string name = "layers." + std::to_string(i) + ".";
+      x = block(x, name + "attention", [&](const Rows& y) { return attention(i, y, mask); });
+      x = block(x, name + "perceptron", [&](const Rows& y) { return perceptron(name + "perceptron", y); });
+    }
+    if (config_.final_norm) x = norm("norm", x);
+    if (!config_.is_causal) return x;
+    Rows y = linear(config_.tied_head ? "embed_tokens" : "head", x);
+    if (config_.logit_cap)
+      each(y, [&](double v) { return *config_.logit_cap * std::tanh(v / *config_.logit_cap); });
+    return y;
+  }
+
+ private:
+  template <class Function>
+  static void each(Rows& rows, Function function) {
+    for (auto& row : rows) std::ranges::transform(row, row.begin(), function);
+  }
+  static Rows sum(Rows a, const Rows& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < a[i].size(); ++j) a[i][j] += b[i][j];
+    }
+    return a;
+  }
+  std::span<const float> values(const std::string& name) const { return weights_.at(name).values<float>(); }
+
+  Rows linear(const std::string& name, const Rows& x) const {
+    const Tensor& weight = weights_.at(name + ".weight");
+    const auto in = static_cast<size_t>(weight.dim(1));
+    Rows result;
+    for (const auto& row : x) {
+      std::vector<double> y(static_cast<size_t>(weight.dim(0)));
+      for (size_t o = 0; o < y.size(); ++o) {
+        for (size_t k = 0; k < in; ++k)
+          y[o] += static_cast<double>(weight.values<float>()[o * in + k]) * row[k];
+        if (weights_.has(name + ".bias")) y[o] += static_cast<double>(values(name + ".bias")[o]);
+      }
+      result.push_back(std::move(y));
+    }
+    return result;
+  }
+
+  void norm_row(const std::string& name, std::span<double> row) const {
+    const bool centres = config_.norm == NormKind::kLayerNorm;
+    const auto size = static_cast<double>(row.size());
+    double mean = 0;
+    double square = 0;
+    if (centres) {
+      for (const double v : row) mean += v / size;
+    }
+    for (const double v : row) square += (v - mean) * (v - mean) / size;
+    for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = (row[i] - mean) / std::sqrt(square + config_.norm_eps) *
+               static_cast<double>(values(name + ".weight")[i]);
+      if (centres) row[i] += static_cast<double>(values(name + ".bias")[i]);
+    }
+  }
+  Rows norm(const std::string& name, Rows x) const {
+    for (auto& row : x) norm_row(name, row);
+    return x;
+  }
+
+  int64_t position(const std::vector<int64_t>& tokens, const std::vector<int64_t>& mask, size_t at) const {
+    if (config_.position_count == PositionCount::kAll)
+      return static_cast<int64_t>(at) + config_.position_offset;
+    int64_t count = 0;
+    const auto counts = [&](size_t i) {
+      return config_.position_count == PositionCount::kAttended ? mask[i] != 0 : tokens[i] != *config_.pad;
+    };
+    for (size_t i = 0; i <= at; ++i) count += counts(i) ? 1 : 0;
+    return (counts(at) ? count : 0) + config_.position_offset - 1;
+  }
+
+  Rows embedded(const std::vector<int64_t>& tokens, const std::vector<int64_t>& mask) const {
+    Rows x;
+    const auto hidden = static_cast<size_t>(config_.hidden);
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      std::vector<double> row(hidden);
+      for (size_t i = 0; i < hidden; ++i) {
+        const auto element = [&](const char* table, int64_t at) {
+          return static_cast<double>(values(table)[static_cast<size_t>(at) * hidden + i]);
+        };
+        row[i] = config_.embedding_scale * element("embed_tokens.weight", tokens[t]);
+        if (config_.positions > 0) row[i] += element("embed_positions.weight", position(tokens, mask, t));
+        if (config_.token_types > 0) row[i] += element("embed_types.weight", 0);
+      }
+      x.push_back(std::move(row));
+    }
+    return config_.embedding_norm ? norm("embed_norm", x) : x;
+  }
+
+  template <class Part>
+  Rows block(const Rows& x, const std::string& name, Part part) const {
+    if (config_.norm_place == NormPlace::kBehind) return norm(name + "_norm", sum(x, part(x)));
+    Rows y = part(norm(name + "_norm", x));
+    if (config_.norm_place == NormPlace::kAround) y = norm(name + "_post_norm", y);
+    return sum(x, y);
+  }
+
+  void turn(const Rotary& rotary, std::span<double> head, size_t position, size_t total) const {
+    const bool is_long = !rotary.long_frequencies.empty() && static_cast<int64_t>(total) > rotary.long_from;
+    const auto& frequencies = is_long ? rotary.long_frequencies : rotary.frequencies;
+    for (size_t i = 0; i < frequencies.size(); ++i) {
+      const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
+      const double a = head[i];
+      const double b = head[i + frequencies.size()];
+      head[i] = (a * std::cos(angle) - b * std::sin(angle)) * rotary.factor;
+      head[i + frequencies.size()] = (b * std::cos(angle) + a * std::sin(angle)) * rotary.factor;
+    }
+  }
+
+  /// Queries or keys, normed and turned.
+  Rows placed(const std::string& name, const Rows& x, const Rotary& rotary) const {
+    Rows y = linear(name, x);
+    const auto size = static_cast<size_t>(config_.head_size);
+    for (size_t t = 0; t < y.size(); ++t) {
+      for (size_t begin = 0; begin < y[t].size(); begin += size) {
+        const std::span<double> head(y[t].data() + begin, size);
+        if (config_.qk_norm) norm_row(name + "_norm", head);
+        turn(rotary, head, t, y.size());
+      }
+    }
+    return y;
+  }
+
+  Rows attention(int64_t layer, const Rows& x, const std::vector<int64_t>& mask) const {
+    const std::string name = "layers." + std::to_string(layer) + ".attention.";
+    const Rotary& rotary = config_.rotary_of_layer(layer);
+    const Rows q = placed(name + "query", x, rotary);
+    const Rows k = placed(name + "key", x, rotary);
+    const Rows v = linear(name + "value", x);
+    const auto size = static_cast<size_t>(config_.head_size);
+    const auto group = static_cast<size_t>(config_.heads / config_.kv_heads);
+    const double scale =
+        config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(static_cast<double>(size));
+    Rows y(x.size(), std::vector<double>(q[0].size()));
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (size_t h = 0; h < static_cast<size_t>(config_.heads); ++h) {
+        std::vector<double> shares(x.size());
+        double total = 0;
+        for (size_t s = 0; s < x.size(); ++s) {
+          const bool is_past =
+              s <= t && (!config_.layer_has_window(layer) || s + static_cast<size_t>(config_.window) > t);
+          if (mask[s] == 0 || (config_.is_causal && !is_past)) continue;
+          double score = 0;
+          for (size_t i = 0; i < size; ++i) score += scale * q[t][h * size + i] * k[s][h / group * size + i];
+          if (config_.score_cap) score = *config_.score_cap * std::tanh(score / *config_.score_cap);
+          shares[s] = std::exp(score);
+          total += shares[s];
+        }
+        for (size_t s = 0; s < x.size() && total > 0; ++s) {
+          for (size_t i = 0; i < size; ++i)
+            y[t][h * size + i] += shares[s] / total * v[s][h / group * size + i];
+        }
+      }
+    }
+    return linear(name + "output", y);
+  }
+
+  double activated(double x) const {
+    constexpr double kCubic = 0.044715;
+    switch (config_.activation) {
+      case Activation::kRelu:
+        return std::max(x, 0.0);
+      case Activation::kGelu:
+        return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+      case Activation::kGeluTanh:
+        return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + kCubic * x * x * x)));
+      case Activation::kSilu:
+        break;
+    }
+    return x / (1 + std::exp(-x));
+  }
+
+  Rows perceptron(const std::string& name, const Rows& x) const {
+    Rows up = linear(name + ".up", x);
+    if (config_.perceptron == PerceptronKind::kPlain) {
+      each(up, [&](double v) { return activated(v); });
+    } else {
+      const Rows gate = linear(name + ".gate", x);
+      for (size_t t = 0; t < up.size(); ++t) {
+        for (size_t i = 0; i < up[t].size(); ++i) up[t][i] *= activated(gate[t][i]);
+      }
+    }
+    return linear(name + ".down", up);
+  }
+
+  const LanguageConfig& config_;
+  const WeightsForTest& weights_;
+};
+
+}  // namespace detent
