@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kSequenceName = "sequence";
 constexpr int64_t kUsualTokens = 16;
-constexpr double kUnseen = -std::numeric_limits<float>::max();
+constexpr double kUnseen = -static_cast<double>(std::numeric_limits<float>::max());
 
 NodeInput number(double value) { return NodeInput::of_constant(Value(value)); }
 NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
