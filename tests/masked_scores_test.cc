@@ -134,5 +134,23 @@ TEST(MaskedScores, MasksThatInputsGiveCostNoAccuracy) {
   }
 }
 
+/// Rows turned by angles that grow with their places, as in rotary embeddings.
+TEST(PositionValues, AreNotQuantizedButWhatIsMultipliedByThem) {
+  GraphBuilder b("turned");
+  const auto list = [](const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); };
+  const NodeInput x = b.input("x", {kTokens, kWidth});
+  const NodeInput count = b.call("shape_of", {x}, {{"start", 1}, {"end", 2}});
+  const NodeInput places = b.call("range", {constant(0), b.call("squeeze", {count, list({0})}), constant(1)});
+  const NodeInput column = b.call("cast", {b.call("unsqueeze", {places, list({1})})}, {{"dtype", "float32"}});
+  const NodeInput angles = b.call("mul", {column, b.parameter("frequencies", {kWidth})});
+  const NodeInput turned = b.call("mul", {x, b.call("cos", {angles})});
+  PassBench bench(b.finish(b.linear("o", turned, kWidth, kWidth, false)));
+  bench.run_passes("[passes.static_quantize]\nreport = false\nnum_samples = 8\n");
+  for (const char* name : {"mul", "cos"})
+    EXPECT_EQ(bench.graph.node(name).find_quantizer("data_in_0"), nullptr) << name;
+  EXPECT_NE(bench.graph.node("mul_1").find_quantizer("data_in_0"), nullptr);
+  EXPECT_NE(bench.graph.node("mul_1").find_quantizer("data_in_1"), nullptr);
+}
+
 }  // namespace
 }  // namespace detent

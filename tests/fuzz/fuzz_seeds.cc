@@ -78,6 +78,21 @@ void add_texts(Seeds& seeds) {
   seeds.add("toml", configuration);
   seeds.add("statistics", std::string(1, '\0') + statistics);
   seeds.add("statistics", std::string(1, '\1') + statistics);
+  seeds.add("language_config",
+            R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 40,
+                "max_position_embeddings": 512, "rope_theta": 10000.0, "eos_token_id": [2, 3],
+                "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                                 "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})");
+  seeds.add(
+      "language_config",
+      R"({"model_type": "gemma3_text", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2, "head_dim": 8,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 40,
+                "max_position_embeddings": 512, "layer_types": ["sliding_attention", "full_attention"],
+                "rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0},
+                                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  seeds.add("language_config",
+            R"({"model_type": "gpt2", "vocab_size": 61, "n_embd": 24, "n_layer": 2, "n_head": 6})");
   seeds.add("json", R"({"a": [1, -2.5e3, null, true, "x\u00e9\n"], "b": {"c": "inf", "d": []}})");
   seeds.add("csv", "height,width\n1,2.5\n-3e2,0\n");
   seeds.add("gzip", gzip_for_test("some text"));

@@ -15,6 +15,7 @@
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
+#include "detent/language/language_folder.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
@@ -184,6 +185,12 @@ bool is_built_in(const std::string& model) {
   }
 }
 
+/// Refuses folders without a network, and language models that nothing is known of, before anything is done.
+void check_folder(const std::filesystem::path& path) {
+  const std::filesystem::path file = graph_file(path);
+  if (std::filesystem::is_directory(path) && file.filename() == "config.json") read_folder_config(path);
+}
+
 /// A network and samples may be named by their files.
 void take_files(RunOptions& options) {
   namespace fs = std::filesystem;
@@ -197,7 +204,7 @@ void take_files(RunOptions& options) {
     if (!fs::exists(*options.model)) throw UsageError(fmt::format("{}: no such file", *options.model));
     options.load = std::exchange(options.model, std::nullopt);
   }
-  if (options.load) graph_file(*options.load);  // refuses folders without one
+  if (options.load) check_folder(*options.load);
   if (!options.calibration) return;
   if (options.dataset || options.data_dir)
     throw UsageError("--calibration stands for a data set: got it beside --dataset or --data-dir");

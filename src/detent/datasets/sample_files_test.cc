@@ -127,6 +127,21 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
   EXPECT_THAT(error_of("x.npy"), HasSubstr("expected [n, ...]"));
 }
 
+TEST_F(SampleFiles, TokensOfALanguageModelNeedNothingBesideThem) {
+  const Tensor tokens = Tensor::from<int64_t>({2, 3}, std::vector<int64_t>{5, 6, 7, 8, 9, 4});
+  write_npy(directory_ / "ids.npy", tokens);
+  DatasetOptions options{.data_dir = directory_ / "ids.npy"};
+  for (const char* name : {"input_ids", "attention_mask", "token_type_ids"})
+    options.inputs.push_back({name, DType::kInt64, {3}});
+  const Batch batch = make_dataset("unlabelled", Split::kTrain, options)->batch(std::vector<int64_t>{1});
+  EXPECT_THAT(batch.inputs[0].values<int64_t>(), ElementsAre(8, 9, 4));
+  EXPECT_THAT(batch.inputs[1].values<int64_t>(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(batch.inputs[2].values<int64_t>(), ElementsAre(0, 0, 0));
+  options.inputs.push_back({"pixels", DType::kFloat32, {3}});
+  EXPECT_THAT(detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); }),
+              HasSubstr("it holds one input, the network takes 4"));
+}
+
 TEST_F(SampleFiles, FilesOfAFolderMayHaveSamplesOfOtherSizes) {
   const auto put = [&](const char* name, const Shape& shape, float value) {
     Tensor tensor(DType::kFloat32, shape);

@@ -186,6 +186,11 @@ TEST_F(LanguageFolder, RefusesIndicesThatLie) {
 TEST_F(LanguageFolder, RefusesDamagedWeights) {
   write_config(llama_json());
   expect_refused("there is neither model.safetensors nor model.safetensors.index.json");
+  Table deep = llama_json();
+  deep["num_hidden_layers"] = 4000;
+  write(deep, llama_tensors());
+  expect_refused("21 tensors, for a network of 4000 layers");
+  write_config(llama_json());
   Tensors tensors = llama_tensors();
   tensors[3].second = tensors[3].second.clone();
   tensors[3].second.values<float>()[5] = std::numeric_limits<float>::quiet_NaN();

@@ -178,6 +178,9 @@ RuledWeights::Found RuledWeights::find(const std::string& name) const {
 }
 
 void RuledWeights::check() const {
+  const auto stored = std::ssize(stored_.names());
+  if (stored < config_.layers)
+    fail("{}: {} tensors, for a network of {} layers", stored_.where(), stored, config_.layers);
   std::vector<std::string> missing;
   std::vector<std::string> wrong;
   std::set<std::string> used;
