@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "detent/core/error.h"
 #include "detent/io/json.h"
@@ -76,6 +80,34 @@ std::unique_ptr<SubwordModel> read_bpe(const JsonObject& model, const std::strin
   return make_bpe(std::move(tokens), merges, std::move(options));
 }
 
+/// The score as Hugging Face's library reads it: the digits as one integer, divided or multiplied by one
+/// power of ten. That may be the neighbour of the nearest float, and so decide between ways that are as
+/// likely.
+double score_of_digits(double score) {
+  constexpr int kMostPower = 22;  // 10^22 is the last that a double holds
+  std::array<char, 32> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), score, std::chars_format::scientific).ptr;
+  const std::string_view whole(text.data(), static_cast<size_t>(end - text.data()));
+  const size_t mark = whole.find('e');
+  if (mark == std::string_view::npos) return score;
+  int places = 0;
+  uint64_t digits = 0;
+  bool behind_point = false;
+  for (const char character : whole.substr(0, mark)) {
+    if (character == '.') behind_point = true;
+    if (character < '0' || character > '9') continue;
+    digits = digits * 10 + static_cast<uint64_t>(character - '0');
+    if (behind_point) ++places;
+  }
+  const auto significand = static_cast<double>(digits);
+  const int power = std::atoi(std::string(whole.substr(mark + 1)).c_str()) - places;
+  if (power > kMostPower || power < -kMostPower) return score;
+  const double scaled =
+      power < 0 ? significand / std::pow(10.0, -power) : significand * std::pow(10.0, power);
+  return std::copysign(scaled, score);
+}
+
 std::unique_ptr<SubwordModel> read_unigram(const JsonObject& model, const std::string& name) {
   std::vector<std::pair<std::string, double>> pieces;
   for (const Value& value : model.list("vocab")) {
@@ -85,7 +117,7 @@ std::unique_ptr<SubwordModel> read_unigram(const JsonObject& model, const std::s
     const double* score = piece ? (*pair)[1].number(scratch) : nullptr;
     if (score == nullptr)
       fail("{}: a piece and its score expected, not {}", model.at("vocab"), value_text(value));
-    pieces.emplace_back(*piece, *score);
+    pieces.emplace_back(*piece, score_of_digits(*score));
   }
   UnigramOptions options;
   if (model.find("unk_id") != nullptr) options.unknown = model.integer("unk_id");
