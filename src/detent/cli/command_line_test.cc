@@ -270,6 +270,9 @@ TEST_F(CommandLine, FoldersAndFilesOfOtherProgramsAreNamed) {
   std::filesystem::current_path(folder);
   expect_failure({"quantize", ".", "toy_tiny"}, 1, "there is no key \"vocab_size\"");
   std::filesystem::current_path(old_folder);
+  const std::string file = folder_ / "llama.gguf";
+  write_file(file, "GGUF\x03 and so on");
+  expect_failure({"export", file, "x.onnx"}, 1, "llama.gguf: is of version ");
 }
 
 TEST_F(CommandLine, ThreadsHaveOneNameAndOneRange) {

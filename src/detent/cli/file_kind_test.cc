@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"
+#include "detent/io/gguf/gguf_for_test.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
@@ -39,13 +40,15 @@ TEST(FileKinds, AreToldByContent) {
       << "a damaged pickle";
   file.overwrite(std::string("\x08\x08\x12\x00", 4));
   EXPECT_EQ(file_kind(file.get()), onnx_kind());
+  file.overwrite(GgufBytes().bytes());
+  EXPECT_STREQ(file_kind(file.get()).load_type, "gguf");
   file.overwrite("text");
   EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("nothing that is known")));
 }
 
 /// What the option load_type says follows from the table of kinds.
 TEST(FileKinds, NameTheLoadTypes) {
-  EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors, hf");
+  EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors, hf, gguf");
   EXPECT_TRUE(LoadType::from_value(Value("mz"), "here").kind().holds_graph());
   EXPECT_EQ(LoadType::from_value(Value("pl"), "here").to_value(), Value("pl"));
   EXPECT_THAT([] { LoadType::from_value(Value("tflite"), "here"); },
@@ -53,7 +56,7 @@ TEST(FileKinds, NameTheLoadTypes) {
   EXPECT_EQ(file_kinds_text(),
             "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, the "
             "folder of a "
-            "language model (config.json), .npy or .npz");
+            "language model (config.json), a GGUF file, .npy or .npz");
 }
 
 /// Whatever byte the length of its header begins with: 0x80 begins pickles, "PK" zip archives.

@@ -98,7 +98,7 @@ TEST_F(PerplexityCommand, RefusesWhatCannotBe) {
   refused({"--window", "1"}, 2, "--window: got 1, expected at least 2");
   refused({"--window", "8", "--stride", "9"}, 2, "--stride: got 9, expected at most the window, 8");
   refused({"--protocol", "halves", "--stride", "9"}, 2, "--stride: windows of the protocol halves");
-  refused({"--protocol", "half"}, 2, "did you mean \"halves\"?");
+  refused({"--protocol", "halfs"}, 2, "did you mean \"halves\"?");
   refused({"--window", "71"}, 1, "the text has 70 tokens");
   const ProgramResult no_tokenizer =
       run_program({"perplexity", path("network.mz"), "--text", path("ids.npy")});

@@ -64,7 +64,7 @@ class GgufTensors final : public StoredTensors {
 LanguageConfig read_gguf_config(const GgufFile& file) {
   const int64_t parts = file.metadata.integer("split.count", 1);
   if (parts > 1) {
-    fail("{}: is one of {} files of a network, expected the whole: llama-gguf-split --merge joins them",
+    fail("{}: is one of {} files of a network, expected the whole: llama-gguf-split joins them",
          file.metadata.file(), parts);
   }
   const GgufFamily& family = find_gguf_family(file);
