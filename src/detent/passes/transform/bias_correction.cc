@@ -140,7 +140,7 @@ void check_layers_were_there(const Graph& network, const Graph& quantized, const
   }
 }
 
-/// Of the layers that are corrected, but for those behind which there is a clamp.
+/// For the layers that are corrected, but for those behind which there is a clamp.
 MeansByNode float_means(const Graph& network, const Graph& quantized, const Clamps& clamps,
                         const BiasCorrectionOptions& options, PassContext& context) {
   MeansByNode means;
