@@ -28,7 +28,8 @@ hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report
+workflows:  core formats graph integer onnx datasets evaluation passes runtime engine
+cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report workflows
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'
