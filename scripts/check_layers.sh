@@ -30,6 +30,7 @@ report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
 workflows:  core formats graph integer onnx datasets evaluation passes runtime engine
 cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report workflows
+python:     core formats graph io onnx datasets evaluation passes training engine report workflows cli
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

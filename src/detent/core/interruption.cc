@@ -45,9 +45,7 @@ ShareInterruption::ShareInterruption(Interruptible::State* state)
 
 ShareInterruption::~ShareInterruption() { current_interruption = before_; }
 
-void check_interruption() {
-  Interruptible::State* const state = current_interruption;
-  if (state == nullptr) return;
+bool is_interrupted(Interruptible::State* state) {
   if (!state->is_stopped && state->owner == std::this_thread::get_id()) {
     const auto now = InterruptionClock::now();
     if (now >= state->next) {
@@ -55,7 +53,12 @@ void check_interruption() {
       if (state->asked()) state->is_stopped = true;
     }
   }
-  if (state->is_stopped) throw Interrupted(SIGINT, "interrupted");
+  return state->is_stopped;
+}
+
+void check_interruption() {
+  Interruptible::State* const state = current_interruption;
+  if (state != nullptr && is_interrupted(state)) throw Interrupted(SIGINT, "interrupted");
 }
 
 }  // namespace detent

@@ -37,6 +37,10 @@ class ShareInterruption {
   Interruptible::State* before_;
 };
 
+/// Whether the work of `state`, which is not nullptr, is to end. For what may not throw: it leaves out the
+/// rest of its work, and check_interruption() throws behind it.
+bool is_interrupted(Interruptible::State* state);
+
 /// Throws Interrupted where the work is to end.
 void check_interruption();
 

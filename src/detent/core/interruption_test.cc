@@ -42,6 +42,13 @@ TEST(Interruption, AsksTheThreadThatCanBeAskedAlone) {
   EXPECT_EQ(others, 0);
 }
 
+TEST(Interruption, IsToldToWhatMayNotThrow) {
+  const Interruptible stop([] { return true; });
+  Interruptible::State* const state = interruption_of_this_thread();
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_TRUE(is_interrupted(state));
+}
+
 TEST(Interruption, EndsWithItsObject) {
   {
     const Interruptible stop([] { return true; });

@@ -210,6 +210,7 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
     if (!seconds.empty())
       seconds[i] = std::min(seconds[i], std::chrono::duration<double>(Clock::now() - start).count());
   }
+  check_interruption();  // of the last step
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     outputs.push_back(as_values(converted(*output.node, state.flows[plan.outputs[i]], output.inputs[i])));
