@@ -6,13 +6,13 @@
 #include <string>
 
 #include "detent/cli/model_run.h"
-#include "detent/cli/random_source.h"
 #include "detent/cli/run_options.h"
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
 #include "detent/io/file_roles.h"
 #include "detent/workers/rendezvous.h"
+#include "detent/workflows/random_source.h"
 
 namespace detent {
 

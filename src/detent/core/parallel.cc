@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/processors.h"
+#include "detent/core/thread_limit.h"
 
 namespace detent {
 namespace {
@@ -21,16 +24,23 @@ std::atomic<int>& configured_count() {
 }
 
 thread_local bool inside_parallel_for = false;
+thread_local int thread_limit = std::numeric_limits<int>::max();
 thread_local const TaskRunner* task_runner = nullptr;
 
 }  // namespace
 
-int thread_count() { return configured_count().load(); }
+int thread_count() { return std::min(configured_count().load(), thread_limit); }
 
 void set_thread_count(int count) {
   DETENT_CHECK(count >= 1, "thread count {}", count);
   configured_count() = count;
 }
+
+LimitThreads::LimitThreads(int count) : before_(thread_limit) {
+  DETENT_CHECK(count >= 1, "thread limit {}", count);
+  thread_limit = count;
+}
+LimitThreads::~LimitThreads() { thread_limit = before_; }
 
 UseTaskRunner::UseTaskRunner(const TaskRunner& runner) : before_(std::exchange(task_runner, &runner)) {}
 UseTaskRunner::~UseTaskRunner() { task_runner = before_; }
@@ -48,10 +58,13 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   std::atomic<int64_t> next_chunk = 0;
   std::mutex error_mutex;
   std::exception_ptr first_error;
+  Interruptible::State* const interruption = interruption_of_this_thread();
   const auto work = [&] {
+    const ShareInterruption share(interruption);
     const bool was_inside = std::exchange(inside_parallel_for, true);
     try {
       for (int64_t chunk = next_chunk++; chunk < chunks; chunk = next_chunk++) {
+        check_interruption();
         body(chunk * grain, std::min(count, (chunk + 1) * grain));
       }
     } catch (...) {

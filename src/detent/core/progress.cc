@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/core/interruption.h"
 #include "detent/core/terminal.h"
 #include "detent/core/text_wrap.h"
 
@@ -51,6 +52,7 @@ bool Progress::is_due(int64_t done, Clock::time_point now) const {
 }
 
 void Progress::update(int64_t done, const std::string& note) {
+  check_interruption();
   const auto now = Clock::now();
   if (!is_due(done, now)) return;
   const auto rarer = std::min<Clock::duration>(now - start_, kMostBetweenLines);

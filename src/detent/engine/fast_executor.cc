@@ -8,6 +8,7 @@
 
 #include "detent/core/block_cache.h"
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
@@ -202,12 +203,14 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
   for (size_t i = 0; i < inputs.size(); ++i) state.flows[plan.inputs[i]] = {inputs[i]};
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const EngineStep& step = *plan.steps[i];
+    check_interruption();
     const Clock::time_point start = seconds.empty() ? Clock::time_point() : Clock::now();
     step.run(state);
     for (const size_t flow : step.dropped_flows) state.flows[flow] = {};
     if (!seconds.empty())
       seconds[i] = std::min(seconds[i], std::chrono::duration<double>(Clock::now() - start).count());
   }
+  check_interruption();  // of the last step
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     outputs.push_back(as_values(converted(*output.node, state.flows[plan.outputs[i]], output.inputs[i])));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "detent/core/interruption.h"
+
 namespace detent {
 namespace {
 
@@ -65,7 +67,13 @@ void ThreadPool::work(size_t index) {
   }
 }
 
-void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
+// Where the caller is interrupted, tasks that have not begun are left out; the caller throws behind them.
+void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& given) {
+  Interruptible::State* const interruption = interruption_of_this_thread();
+  const std::function<void(int64_t)> unless_interrupted = [&given, interruption](int64_t task) {
+    if (!is_interrupted(interruption)) given(task);
+  };
+  const std::function<void(int64_t)>& body = interruption == nullptr ? given : unless_interrupted;
   const auto wanted = static_cast<size_t>(std::max<int64_t>(std::min<int64_t>(threads, tasks), 1));
   if (wanted == 1 || in_parallel_for() || busy_.exchange(true)) {
     for (int64_t task = 0; task < tasks; ++task) body(task);

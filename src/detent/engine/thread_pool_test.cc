@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 
 namespace detent {
@@ -28,6 +29,19 @@ TEST(ThreadPool, WakesThreadsThatFellAsleep) {
     pool.run(64, 3, [&](int64_t /*task*/) { ++done; });
     EXPECT_EQ(done, 64);
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+}
+
+TEST(ThreadPool, LeavesOutTasksOfWhoIsInterrupted) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool;
+    std::atomic<int> done = 0;
+    const Interruptible stop([] { return true; });
+    pool.run(1000, threads, [&](int64_t /*task*/) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ++done;
+    });
+    EXPECT_LT(done, 1000);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/element_movement.h"
@@ -372,6 +373,7 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
   Flows flows;
   size_t next_input = 0;
   for (const Step& step : steps) {
+    check_interruption();
     const Node& node = *step.node;
     if (step.role == OperatorRole::kOutput) break;
     std::vector<Flow> taken;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "detent/cli/random_source.h"
+#include "detent/workflows/random_source.h"
 #include "detent/datasets/dataset.h"
 #include "detent/passes/pass.h"
 

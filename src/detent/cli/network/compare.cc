@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/network/batch_mixing.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/judged_samples.h"
@@ -24,6 +23,7 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/search/comparison.h"
+#include "detent/workflows/batch_mixing.h"
 
 namespace detent {
 namespace {

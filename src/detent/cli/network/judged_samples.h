@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "detent/cli/random_source.h"
 #include "detent/datasets/dataset.h"
 #include "detent/search/judge.h"
+#include "detent/workflows/random_source.h"
 
 namespace detent {
 

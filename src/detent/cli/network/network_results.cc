@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/evaluation/batches.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"
+#include "detent/workflows/checked_integers.h"
 
 namespace detent {
 
@@ -24,12 +24,6 @@ void add_configuration(CommandResults& results, const TorchCommand& command) {
   }
   results.add("configuration", std::move(given));
   results.add("passes", command.passes);
-}
-
-std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count) {
-  std::vector<int64_t> indices = sequential_order(std::min(count, dataset.size()));
-  indices.resize(static_cast<size_t>(dataset.same_size_end(indices, 0, std::ssize(indices))));
-  return dataset.batch(indices).inputs;
 }
 
 void add_network(CommandResults& results, const Graph& graph, const Graph* floats, const Dataset& dataset) {

@@ -19,9 +19,6 @@ ResultOptions result_options(const TorchCommand& command, ProcessGroup& group);
 /// Adds the options that differ from their defaults, and the passes.
 void add_configuration(CommandResults& results, const TorchCommand& command);
 
-/// The inputs of the first samples, at most `count`.
-std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count);
-
 /// Adds the network, with histograms of what its quantized operands hold while it computes some of the
 /// samples: in float, where `floats`, the network before it was quantized, is given. Nothing where the
 /// results are not kept.

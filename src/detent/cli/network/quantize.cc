@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
 
 #include <fmt/core.h>
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/network/accuracy_drop.h"
-#include "detent/cli/network/batch_mixing.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
@@ -16,138 +14,24 @@
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/activation_memory.h"
 #include "detent/onnx/export_onnx.h"
-#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/analysis/quantization_advice.h"
 #include "detent/passes/average_bits.h"
-#include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/table_value.h"
-#include "detent/runtime/integer_executor.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/workflows/batch_mixing.h"
+#include "detent/workflows/checked_integers.h"
+#include "detent/workflows/quantize_network.h"
 
 namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kPass = "static_quantize";
-constexpr const char* kFinish = "finish_qat";
-constexpr int64_t kErrorAnalysisSamples = 64;
-constexpr int64_t kCheckedSamples = 16;
-
-bool have_equal_elements(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != DType::kFloat32) return a.equals(b);
-  return a.shape() == b.shape() && std::ranges::equal(a.values<float>(), b.values<float>());
-}
-
-struct CheckedIntegers {
-  std::string text;
-  std::string slow_steps = {};
-};
-
-/// The promise that simulation is execution, kept on some samples of the user's own; and what of it is slow.
-CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
-  constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
-  const std::vector<Tensor> inputs =
-      first_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
-                                               multiply_adds(graph), kMostProducts));
-  std::optional<IntegerProgram> integers;
-  try {
-    check_integer_execution(graph);
-    integers.emplace(graph);
-  } catch (const Error& error) {
-    return {fmt::format("not possible: {}", error.what())};
-  }
-  using Values = std::map<std::pair<std::string, std::string>, Tensor>;
-  Progress progress("comparing with integer execution, nodes", 2 * std::ssize(graph.nodes()),
-                    {.shown = shows_progress});
-  std::set<std::pair<const Program*, std::string>> seen;
-  const auto values_of = [&](const Program& program) {
-    Values values;
-    const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-      seen.emplace(&program, node.name);
-      progress.update(std::ssize(seen), node.name);
-      const bool quantized = node.find_quantization(operand) != nullptr;
-      if (quantized) values[{node.name, std::string(operand)}] = value.clone();
-    };
-    const std::vector<Tensor> outputs = program.run(inputs, {observe});
-    for (size_t i = 0; i < outputs.size(); ++i)
-      values[{graph.nodes().back().name, fmt::format("data_in_{}", i)}] = outputs[i];
-    return values;
-  };
-  const Values actual = values_of(*integers);
-  integers.reset();  // as large as the other
-  const Values expected = values_of(*FastExecutor().compile(graph));
-  for (const auto& [operand, value] : expected) {
-    const auto found = actual.find(operand);
-    if (found != actual.end() && have_equal_elements(value, found->second)) continue;
-    DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
-                 operand.second);
-  }
-  const FastProgram program(graph);
-  const std::vector<Tensor> fast = program.run(inputs);
-  for (size_t i = 0; i < fast.size(); ++i) {
-    const Tensor& value = expected.at({graph.nodes().back().name, fmt::format("data_in_{}", i)});
-    DETENT_CHECK(have_equal_elements(value, fast[i]), "output {}: simulation and the fast engine differ", i);
-  }
-  return {fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
-                      expected.size()),
-          slow_steps_text(program.profile(inputs, 1))};
-}
-
-/// The passes for a network that brings its quantizers: they stay, and kFinish takes the place of kPass.
-Table finishing_passes(const Table& passes) {
-  constexpr const char* kStays = "the network brings its quantizers, which stay as they were trained";
-  Table finishing;
-  for (const auto& [name, options] : passes) {
-    if (finishing.contains(kFinish)) fail("--improve {}: {}", name, kStays);
-    if (name != kPass) {
-      finishing[name] = options;
-      continue;
-    }
-    Table taken;
-    for (const auto& [key, value] : *options.get_if<Table>()) {
-      std::string flag = key;
-      std::ranges::replace(flag, '_', '-');
-      if (key == "requantization") taken[key] = value;
-      if (key != "requantization" && key != "report") fail("--{}: {}", flag, kStays);
-    }
-    finishing[kFinish] = std::move(taken);
-  }
-  return finishing;
-}
-
-/// The passes before that which quantizes, and it with those behind.
-std::pair<Table, Table> split_passes(const Table& passes) {
-  Table before;
-  Table rest;
-  for (const auto& [name, options] : passes) {
-    Table& part = rest.empty() && name != kPass && name != kFinish ? before : rest;
-    part[name] = options;
-  }
-  return {std::move(before), std::move(rest)};
-}
-
-/// The most samples that one of the passes reads.
-int64_t most_calibration_samples(const Table& passes) {
-  int64_t most = 0;
-  for (const auto& [name, given] : passes) {
-    const auto& fields = find_pass(name).options;
-    const auto field = std::ranges::find(fields, "num_samples", &FieldDescription::name);
-    if (field == fields.end()) continue;
-    const Value* number = given.get_if<Table>()->find("num_samples");
-    most = std::max<int64_t>(
-        most, number == nullptr ? std::stoll(field->default_value) : *number->get_if<int64_t>());
-  }
-  return most;
-}
 
 /// Which samples are used for what.
 std::string samples_text(const Dataset& calibration, const Dataset& test, bool is_divided, int64_t most) {
@@ -230,11 +114,9 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
 }
 
 /// Says what each layer loses, and what would help.
-QuantizationAdvice analyze_quantization(const QuantizedNetwork& network, const fs::path& output_dir,
-                                        PassContext& context, CommandResults& results) {
-  const LayerwiseErrors errors =
-      analyze_layerwise_error(network.reference, network.quantized, kErrorAnalysisSamples, context);
-  const QuantizationAdvice advice = advise_quantization(network, errors, context);
+QuantizationAdvice report_analysis(const QuantizationAnalysis& analysis, const fs::path& output_dir,
+                                   const PassContext& context, CommandResults& results) {
+  const auto& [errors, advice] = analysis;
   const std::string sqnr = output_sqnr_text(errors);
   report_layerwise_errors(errors, output_dir, context,
                           advice.tried.empty() ? sqnr + "\n" : fmt::format("{}; {}", sqnr, advice.text()));
@@ -285,46 +167,43 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
   const Graph loaded = load_network(command, training_set.has_labels() ? training_set : test_set);
-  Graph graph = without_batches_that_mix(loaded, training_set);
-  check_workers_agree_on_inputs(graph, {{"training samples", &training_set}, {"test samples", &test_set}},
+  const Graph network = without_batches_that_mix(loaded, training_set);
+  check_workers_agree_on_inputs(network, {{"training samples", &training_set}, {"test samples", &test_set}},
                                 group);
-  const bool is_trained = brings_quantizers(graph);
+  const bool is_trained = brings_quantizers(network);
   if (is_trained) command.passes = finishing_passes(command.passes);
   const Pipeline pipeline(command.passes, "the command line");
-  pipeline.check(graph);
+  pipeline.check(network);
   const fs::path output_dir = command.software_dir / "quantize";
-  ResultFolder result(command, {.results = output_dir, .network = output_dir}, graph, pipeline,
+  ResultFolder result(command, {.results = output_dir, .network = output_dir}, network, pipeline,
                       training_set.size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();
   results.say(samples_text(training_set, test_set, splits.is_divided, most));
-  const auto measure = [&]() -> std::optional<Metrics> {
+  const auto measure = [&](const Graph& graph) -> std::optional<Metrics> {
     if (!test_set.has_labels()) return std::nullopt;
     return evaluate(*FastExecutor().compile(graph), graph, test_set, batch_size, group,
                     command.options.num_workers);
   };
   Outcome outcome{.name_before = is_trained ? "trained" : "float",
-                  .bits_before = storage_bits(graph),
+                  .bits_before = storage_bits(network),
                   .bits_after = {},
-                  .before = measure(),
+                  .before = measure(network),
                   .after = {}};
 
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   use_options(command.options, group, result, results, context);
-  find_pass("init_metadata").run(graph, {}, context);
-  const auto [prepare, quantize] = split_passes(command.passes);
-  run_pipeline(graph, prepare, "the command line", context);
-  const Graph reference = graph;
-  run_pipeline(graph, quantize, "the command line", context);
+  const QuantizedGraphs graphs = quantize_network(network, command.passes, context);
+  const Graph& graph = graphs.quantized;
   QuantizationAdvice advice;
   if (is_trained) {
     results.say("the network's quantizers were trained, and stay\n");
   } else {
-    advice = analyze_quantization({reference, graph, quantize}, output_dir, context, results);
+    advice = report_analysis(analyze_quantization(graphs.network(), context), output_dir, context, results);
   }
 
   outcome.bits_after = storage_bits(graph);
-  outcome.after = measure();
+  outcome.after = measure(graph);
   say_accuracy(outcome, test_set, results);
   if (group.is_first() && outcome.before && outcome.after)
     warn_of_drop(*outcome.before, *outcome.after, advice);
@@ -343,7 +222,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   results.add("integer_execution", checked.text);
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
-  add_network(results, graph, &reference, test_set);
+  add_network(results, graph, &graphs.reference, test_set);
   results.finish();
 }
 

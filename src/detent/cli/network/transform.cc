@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "detent/cli/results.h"
-#include "detent/cli/network/batch_mixing.h"
+#include "detent/workflows/batch_mixing.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"

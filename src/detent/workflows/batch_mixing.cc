@@ -1,4 +1,4 @@
-#include "detent/cli/network/batch_mixing.h"
+#include "detent/workflows/batch_mixing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,85 @@
+"""Samples of a user as the libraries take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Union
+
+from detent import _detent
+
+Batch = Any
+"""An array, batch first; a dict of arrays by input; or a pair of that and labels."""
+SampleSource = Union[Iterable[Batch], Callable[[], Iterable[Batch]]]
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _plain(value: Any) -> Any:
+    return value.detach() if hasattr(value, "detach") else value
+
+
+def _labels(labels: Any) -> Any:
+    labels = _plain(labels)
+    if _is_array(labels) and len(labels.shape) == 0:
+        return labels.reshape(1)
+    if isinstance(labels, (int, list, tuple)):
+        import numpy
+
+        return numpy.asarray([labels] if isinstance(labels, int) else labels, dtype=numpy.int64)
+    return labels
+
+
+def _rank(shape: list[str]) -> int:
+    return len(shape)
+
+
+def _batched(name: str, array: Any, rank: int, source: str) -> Any:
+    """With the dimension of the batch, where the array is one sample."""
+    array = _plain(array)
+    if not _is_array(array):
+        raise TypeError(f"{source}, input {name}: got {type(array).__name__}, expected an array")
+    if len(array.shape) == rank - 1:
+        return array[None]
+    if len(array.shape) != rank:
+        raise TypeError(
+            f"{source}, input {name}: got an array of {len(array.shape)} dimensions, expected {rank}, or {rank - 1} of "
+            "one sample"
+        )
+    return array
+
+
+def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, labelled: bool = False) -> _detent.Samples:
+    """Takes all that `given` yields, once."""
+    inputs = graph.inputs()
+    samples = _detent.Samples(graph, source)
+    if _is_array(given):
+        given = [given]
+    if callable(given) and not hasattr(given, "__iter__"):
+        given = given()
+    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
+    for item in given:
+        labels = None
+        if isinstance(item, (tuple, list)):
+            if len(item) != 2:
+                raise TypeError(f"{source}: got {len(item)} parts, expected inputs, or a pair of inputs and labels")
+            item, labels = item
+        elif labelled:
+            raise TypeError(f"{source}: got {type(item).__name__}, expected a pair of inputs and labels")
+        if isinstance(item, Mapping):
+            unknown = [name for name in item if name not in {name for name, _, _ in inputs}]
+            missing = [name for name, _, _ in inputs if name not in item]
+            if unknown or missing:
+                known = ", ".join(name for name, _, _ in inputs)
+                got = ", ".join(map(str, item)) or "nothing"
+                raise TypeError(f"{source}: got the inputs {got}, expected {known}")
+            arrays = [_batched(name, item[name], _rank(shape), source) for name, _, shape in inputs]
+        elif len(inputs) == 1:
+            arrays = [_batched(inputs[0][0], item, _rank(inputs[0][2]), source)]
+        else:
+            known = ", ".join(name for name, _, _ in inputs)
+            raise TypeError(f"{source}: got {type(item).__name__}, expected a dict of the inputs {known}")
+        samples.add(arrays, _labels(labels) if labelled else None)
+    return samples

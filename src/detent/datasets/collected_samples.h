@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/datasets/dataset.h"
+#include "detent/io/scratch.h"
+
+namespace detent {
+
+/// Takes samples that come one batch after the other, from whatever makes them, and gives a data set of them:
+/// the same one however they were cut into batches. The first 32 MiB stay in memory; what comes then lies in
+/// nameless files of a folder, so that memory does not grow with the number of samples.
+class CollectedSamples {
+ public:
+  /// `inputs`: what a network takes, shapes apart. `source` is what messages call the samples.
+  CollectedSamples(std::vector<SampleInput> inputs, std::filesystem::path folder, std::string source);
+
+  /// A tensor an input, batch first, and a label for each sample, or none. Throws Error where the dtypes are
+  /// others, where there are not as many samples of each, where a float32 value is NaN, where labels are
+  /// negative, and where some samples have labels and others none.
+  void add(std::span<const Tensor> batch, std::span<const int64_t> labels = {});
+
+  int64_t size() const { return static_cast<int64_t>(places_.size()); }
+
+  /// All of them, with labels in [0, class_count). Throws Error where there are none, and on larger labels.
+  std::unique_ptr<Dataset> finish(int64_t class_count);
+
+ private:
+  struct Place {
+    size_t size;   // of Dataset's sizes
+    size_t block;  // that holds the sample's inputs one behind the other
+    int64_t offset;
+  };
+  class Samples;
+
+  /// Room for so many bytes.
+  std::span<std::byte> room(size_t bytes, Place& place);
+  size_t size_of(std::span<const Tensor> batch);
+  void check(std::span<const Tensor> batch, std::span<const int64_t> labels) const;
+
+  std::vector<SampleInput> inputs_;
+  Scratch scratch_;
+  std::string source_;
+  std::vector<std::vector<Shape>> sizes_;
+  std::vector<Place> places_;
+  std::vector<int64_t> labels_;
+  std::vector<Tensor> blocks_;  // bytes
+  int64_t used_ = 0;            // of the last block
+};
+
+}  // namespace detent

@@ -1,0 +1,160 @@
+#include "detent/python/arrays.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+
+namespace nb = nanobind;
+
+namespace detent::python {
+namespace {
+
+using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
+
+struct ElementType {
+  DType dtype;
+  nb::dlpack::dtype_code code;
+  uint8_t bits;
+};
+
+constexpr ElementType kElementTypes[] = {
+    {DType::kFloat32, nb::dlpack::dtype_code::Float, 32},
+    {DType::kInt64, nb::dlpack::dtype_code::Int, 64},
+    {DType::kFloat64, nb::dlpack::dtype_code::Float, 64},
+    {DType::kFloat16, nb::dlpack::dtype_code::Float, 16},
+    {DType::kBFloat16, nb::dlpack::dtype_code::Bfloat, 16},
+    {DType::kInt32, nb::dlpack::dtype_code::Int, 32},
+    {DType::kInt16, nb::dlpack::dtype_code::Int, 16},
+    {DType::kInt8, nb::dlpack::dtype_code::Int, 8},
+    {DType::kUInt8, nb::dlpack::dtype_code::UInt, 8},
+    {DType::kBool, nb::dlpack::dtype_code::Bool, 8},
+};
+
+[[noreturn]] void type_error(const std::string& text) { throw nb::type_error(text.c_str()); }
+
+std::optional<DType> dtype_of(const nb::dlpack::dtype& type) {
+  for (const ElementType& known : kElementTypes) {
+    if (static_cast<uint8_t>(known.code) == type.code && known.bits == type.bits && type.lanes == 1)
+      return known.dtype;
+  }
+  return std::nullopt;
+}
+
+template <class Array>
+bool is_contiguous(const Array& array) {
+  if (array.size() == 0 || array.stride_ptr() == nullptr) return true;
+  int64_t step = 1;
+  for (size_t d = array.ndim(); d-- > 0;) {
+    if (array.shape(d) != 1 && array.stride(d) != step) return false;
+    step *= static_cast<int64_t>(array.shape(d));
+  }
+  return true;
+}
+
+/// The elements of `array` from `source` on, of the dimensions from `d`, in row-major order.
+void copy_elements(const AnyArray& array, size_t d, const std::byte* source, size_t size,
+                   std::byte*& target) {
+  if (d == array.ndim()) {
+    std::memcpy(target, source, size);
+    target += size;
+    return;
+  }
+  const auto step = static_cast<ptrdiff_t>(array.stride(d)) * static_cast<ptrdiff_t>(size);
+  for (size_t i = 0; i < array.shape(d); ++i)
+    copy_elements(array, d + 1, source + static_cast<ptrdiff_t>(i) * step, size, target);
+}
+
+Shape shape_of(const auto& array) {
+  Shape shape;
+  for (size_t d = 0; d < array.ndim(); ++d) shape.push_back(static_cast<int64_t>(array.shape(d)));
+  return shape;
+}
+
+/// Whether every number of the one is one of the other, or nearly so for floats.
+bool may_become(DType from, DType to) {
+  if (is_floating_point(from)) return is_floating_point(to);
+  if (is_floating_point(to) || to == DType::kBool) return false;
+  return from == DType::kBool || dtype_size(from) < dtype_size(to) ||
+         (dtype_size(from) == dtype_size(to) && from == to);
+}
+
+}  // namespace
+
+std::string type_text(nb::handle object) {
+  return nb::cast<std::string>(nb::object(object.type().attr("__name__")));
+}
+
+Tensor tensor_of(nb::handle array, const std::string& what) {
+  AnyArray found;
+  if (!nb::ndarray_check(array) || !nb::try_cast(array, found, false))
+    type_error(fmt::format("{}: got {}, expected an array in memory of the processor (numpy, DLPack, buffer)",
+                           what, type_text(array)));
+  const std::optional<DType> dtype = dtype_of(found.dtype());
+  if (!dtype) type_error(fmt::format("{}: got an array of a dtype that Detent has not", what));
+  Shape shape = shape_of(found);
+  const auto* data = static_cast<const std::byte*>(found.data());
+  if (is_contiguous(found)) {
+    auto owner = std::make_shared<const AnyArray>(std::move(found));
+    // Tensors have one kind of pointer; nothing writes to what is borrowed.
+    return Tensor::borrow(*dtype, std::move(shape), const_cast<std::byte*>(data), std::move(owner));
+  }
+  Tensor copy(*dtype, std::move(shape));
+  std::byte* target = copy.bytes().data();
+  copy_elements(found, 0, data, dtype_size(*dtype), target);
+  return copy;
+}
+
+Tensor tensor_of(nb::handle array, DType dtype, const std::string& what) {
+  Tensor tensor = tensor_of(array, what);
+  if (tensor.dtype() == dtype) return tensor;
+  if (!may_become(tensor.dtype(), dtype)) {
+    type_error(fmt::format("{}: got an array of {}, expected {}: convert it where that is meant", what,
+                           dtype_name(tensor.dtype()), dtype_name(dtype)));
+  }
+  return dtype == DType::kFloat32 ? to_float32(tensor) : to_dtype(tensor, dtype);
+}
+
+nb::object array_of(const Tensor& given) {
+  // Two references: the argument's, and the caller's own where it still has one.
+  const Tensor tensor = given.owner().use_count() > 1 ? given.clone() : given;
+  const auto known = std::ranges::find(kElementTypes, tensor.dtype(), &ElementType::dtype);
+  DETENT_CHECK(known != std::end(kElementTypes), "dtype {}", dtype_name(tensor.dtype()));
+  std::vector<size_t> shape(tensor.shape().begin(), tensor.shape().end());
+  auto owner = std::make_unique<Tensor>(tensor);
+  std::byte* data = owner->bytes().data();
+  const nb::capsule capsule(owner.get(), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
+  owner.release();
+  nb::dlpack::dtype type{};
+  type.code = static_cast<uint8_t>(known->code);
+  type.bits = known->bits;
+  type.lanes = 1;
+  const nb::ndarray<nb::numpy> array(data, shape.size(), shape.data(), capsule, nullptr, type);
+  return nb::cast(array, nb::rv_policy::reference);
+}
+
+void copy_into(nb::handle array, const Tensor& tensor, const std::string& what) {
+  nb::ndarray<nb::device::cpu> target;
+  if (!nb::ndarray_check(array) || !nb::try_cast(array, target, false))
+    type_error(fmt::format("{}: got {}, expected a writable array in memory of the processor", what,
+                           type_text(array)));
+  const std::optional<DType> dtype = dtype_of(target.dtype());
+  if (!dtype || *dtype != tensor.dtype() || shape_of(target) != tensor.shape() || !is_contiguous(target)) {
+    type_error(fmt::format("{}: got {} {}, expected a contiguous array of {} {}", what,
+                           dtype ? dtype_name(*dtype) : "an array of another dtype,",
+                           shape_text(shape_of(target)), dtype_name(tensor.dtype()),
+                           shape_text(tensor.shape())));
+  }
+  std::ranges::copy(tensor.bytes(), static_cast<std::byte*>(target.data()));
+}
+
+}  // namespace detent::python

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // everywhere: what is cast with it must be so in all files
+
+#include "detent/core/tensor.h"
+
+namespace detent::python {
+
+/// What Python calls the object's type, for messages.
+std::string type_text(nanobind::handle object);
+
+/// The elements of an array: numpy's, or of anything with DLPack or the buffer protocol, in memory of the
+/// processor. Contiguous ones are not copied, and are kept alive as long as the tensor. Throws TypeError,
+/// beginning with `what`, on anything else.
+Tensor tensor_of(nanobind::handle array, const std::string& what);
+
+/// The same as `dtype`: floats of another width are copied, integers as wider ones. Throws TypeError where
+/// that would change the kind of numbers.
+Tensor tensor_of(nanobind::handle array, DType dtype, const std::string& what);
+
+/// As a numpy array that shares the tensor's memory, or a copy where others use that too.
+nanobind::object array_of(const Tensor& tensor);
+
+/// Copies into an array that is there: of the same dtype and shape, contiguous and writable. Throws
+/// TypeError, beginning with `what`.
+void copy_into(nanobind::handle array, const Tensor& tensor, const std::string& what);
+
+}  // namespace detent::python

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace detent::python {
+
+// Parts of the module, a file each.
+void bind_formats(nanobind::module_& module);
+void bind_networks(nanobind::module_& module);
+void bind_sessions(nanobind::module_& module);
+
+}  // namespace detent::python

@@ -1,0 +1,48 @@
+#include "detent/python/network.h"
+
+#include "detent/graph/operators.h"
+#include "detent/graph/source_names.h"
+
+namespace detent::python {
+
+std::vector<SampleInput> Network::sample_inputs() const {
+  std::vector<SampleInput> inputs;
+  for (const std::string& node : graph_.input_names())
+    inputs.push_back(
+        {source_name(graph_, NodeInput::of(node)), graph_.input_types().find(node)->second.dtype});
+  return inputs;
+}
+
+std::vector<NamedType> Network::inputs() const {
+  std::vector<NamedType> inputs;
+  for (const std::string& node : graph_.input_names()) {
+    const TensorType& type = graph_.input_types().find(node)->second;
+    NamedType input{source_name(graph_, NodeInput::of(node)), std::string(dtype_name(type.dtype)), {}};
+    for (const Dimension& size : type.shape)
+      input.shape.push_back(size.is_named() ? size.symbol : std::to_string(size.size));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+std::vector<std::string> Network::output_names() const {
+  std::vector<std::string> names;
+  const Node& last = graph_.nodes().back();
+  for (const NodeInput& input : last.inputs)
+    names.push_back(source_name_or(last, names.size(), source_name(graph_, input)));
+  return names;
+}
+
+int64_t Network::class_count() const {
+  const ValueTypes values = infer_shapes(graph_);
+  const Shape shape = values.at(value_name(graph_.nodes().back().inputs.at(0))).shape;
+  return shape.size() == 2 ? shape[1] : 0;
+}
+
+std::shared_ptr<const FastProgram> Network::program() const {
+  const std::lock_guard lock(mutex_);
+  if (program_ == nullptr) program_ = std::make_shared<const FastProgram>(graph_);
+  return program_;
+}
+
+}  // namespace detent::python

@@ -1,0 +1,278 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "detent/cli/read_network.h"
+#include "detent/core/error.h"
+#include "detent/core/fields.h"
+#include "detent/datasets/collected_samples.h"
+#include "detent/graph/operators.h"
+#include "detent/io/graph_file.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/python/arrays.h"
+#include "detent/python/bindings.h"
+#include "detent/python/network.h"
+#include "detent/python/quantizing.h"
+#include "detent/python/values.h"
+#include "detent/python/work.h"
+#include "detent/training/options.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace detent::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Samples that Python gives one batch after the other, and then a data set of them.
+class Samples {
+ public:
+  Samples(const Network& network, const std::string& source)
+      : inputs_(network.sample_inputs()),
+        class_count_(network.class_count()),
+        source_(source),
+        collected_(inputs_, fs::temp_directory_path(), source) {}
+
+  void add(const nb::list& arrays, nb::handle labels) {
+    const std::string where = fmt::format("{}: sample {}", source_, collected_.size());
+    if (arrays.size() != inputs_.size())
+      throw nb::type_error(
+          fmt::format("{}: got {} inputs, expected {}", where, arrays.size(), inputs_.size()).c_str());
+    std::vector<Tensor> batch;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const nb::object array = arrays[i];
+      batch.push_back(
+          tensor_of(array, inputs_[i].dtype, fmt::format("{}, input {}", where, inputs_[i].name)));
+    }
+    Tensor numbers;
+    if (!labels.is_none()) numbers = tensor_of(labels, DType::kInt64, where + ", labels");
+    without_lock([&] {
+      collected_.add(
+          batch, labels.is_none() ? std::span<const int64_t>() : std::as_const(numbers).values<int64_t>());
+      return true;
+    });
+  }
+
+  int64_t size() const { return dataset_ ? dataset_->size() : collected_.size(); }
+  const Dataset& dataset() {
+    if (dataset_ == nullptr) dataset_ = collected_.finish(class_count_);
+    return *dataset_;
+  }
+  const Dataset& labelled() {
+    if (!dataset().has_labels())
+      fail("{}: got samples without labels, expected pairs of inputs and labels", source_);
+    return dataset();
+  }
+
+ private:
+  std::vector<SampleInput> inputs_;
+  int64_t class_count_;
+  std::string source_;
+  CollectedSamples collected_;
+  std::unique_ptr<Dataset> dataset_;
+};
+
+nb::dict metrics_dict(const Metrics& metrics) {
+  nb::dict dict;
+  dict["samples"] = metrics.count;
+  dict["correct"] = metrics.correct;
+  dict["accuracy"] = metrics.accuracy();
+  dict["standard_error"] = metrics.standard_error();
+  dict["loss"] = metrics.loss();
+  return dict;
+}
+
+nb::dict sizes_dict(const StorageBits& bits) {
+  nb::dict dict;
+  dict["weight_values"] = bits.weight_values;
+  dict["weight_bytes"] = bits.weight_bytes();
+  dict["bits_per_weight"] = bits.average_weight_bits();
+  dict["bits_per_activation"] = bits.average_activation_bits();
+  return dict;
+}
+
+nb::object metrics_or_none(const std::optional<Metrics>& metrics) {
+  return metrics ? nb::object(metrics_dict(*metrics)) : nb::none();
+}
+
+nb::dict outcome_dict(const QuantizeOutcome& outcome) {
+  nb::dict dict;
+  dict["network"] = nb::cast(outcome.network);
+  dict["accuracy_before"] = metrics_or_none(outcome.before);
+  dict["accuracy_after"] = metrics_or_none(outcome.after);
+  dict["sizes_before"] = sizes_dict(outcome.bits_before);
+  dict["sizes_after"] = sizes_dict(outcome.bits_after);
+  dict["integer_execution"] = outcome.integer_execution;
+  if (outcome.analysis) {
+    const auto& [errors, advice] = *outcome.analysis;
+    dict["output_sqnr_db"] = errors.outputs.empty() ? nb::none() : nb::cast(errors.output_sqnr_db);
+    dict["layers"] = object_of(layerwise_errors_value(errors));
+    dict["advice"] = advice.tried.empty() ? "" : advice.text();
+    dict["tried"] = object_of(advice.to_value());
+  }
+  return dict;
+}
+
+nb::dict quantized(const Network& network, Samples& calibration, Samples* test, const nb::dict& wish,
+                   int64_t seed, int64_t batch_size, int64_t num_workers) {
+  QuantizeRequest request{{}, seed, batch_size, num_workers};
+  request.wish.options = table_of(wish["options"], "quantize");
+  if (!wish["prepare"].is_none()) request.wish.prepare = nb::cast<std::vector<std::string>>(wish["prepare"]);
+  if (!wish["improve"].is_none()) request.wish.improve = nb::cast<std::vector<std::string>>(wish["improve"]);
+  if (!wish["output"].is_none()) request.wish.output = nb::cast<std::string>(wish["output"]);
+  const QuantizeOutcome outcome = without_lock([&] {
+    return quantize(network, calibration.dataset(), test == nullptr ? nullptr : &test->labelled(), request);
+  });
+  return outcome_dict(outcome);
+}
+
+void refuse_existing(const std::string& path, bool overwrite) {
+  if (fs::exists(path) && !overwrite) fail("{} exists: choose another name, or overwrite=True", path);
+}
+
+std::vector<std::string> save(const Network& network, const std::string& path, bool packed, bool overwrite) {
+  refuse_existing(path, overwrite);
+  if (!path.ends_with(".mz")) fail("{}: expected a name that ends in .mz", path);
+  return without_lock([&] {
+    if (packed) return write_packed_graph(path, network.graph());
+    write_graph(path, network.graph());
+    return std::vector<std::string>();
+  });
+}
+
+void export_to(const Network& network, const std::string& path, const std::string& style,
+               std::optional<int64_t> opset, bool unsigned_weights, bool overwrite) {
+  refuse_existing(path, overwrite);
+  if (!path.ends_with(".onnx")) fail("{}: expected a name that ends in .onnx", path);
+  OnnxExportOptions options{.opset = opset, .unsigned_weights = unsigned_weights};
+  field_detail::from_value(Value(style), options.style, {}, "style");
+  without_lock([&] {
+    export_onnx(network.graph(), path, options);
+    return true;
+  });
+}
+
+/// What a user wants to see of each node.
+nb::list nodes_of(const Network& network) {
+  const ValueTypes types = infer_shapes(network.graph());
+  nb::list nodes;
+  for (const Node& node : network.graph().nodes()) {
+    if (node.mase_type == MaseType::kOutput) continue;
+    nb::dict dict;
+    dict["name"] = node.name;
+    dict["op"] = node.op;
+    nb::list inputs;
+    for (const NodeInput& input : node.inputs)
+      if (!input.is_constant()) inputs.append(value_name(input));
+    dict["inputs"] = inputs;
+    const auto type = types.find(value_name(node.name));
+    dict["shape"] = type == types.end() ? nb::none() : nb::cast(type->second.shape);
+    dict["dtype"] = type == types.end() ? nb::none() : nb::cast(std::string(dtype_name(type->second.dtype)));
+    nb::dict formats;
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const QuantSpec* spec = node.find_quantization(operand);
+      formats[nb::cast(operand)] = quant_spec_text(*spec);
+    }
+    dict["formats"] = formats;
+    nb::dict shapes;
+    for (const auto& [name, parameter] : node.all_parameters())
+      shapes[nb::cast(name)] = nb::cast(parameter->tensor.shape());
+    dict["parameters"] = shapes;
+    dict["attributes"] = object_of(node.attributes);
+    nodes.append(dict);
+  }
+  return nodes;
+}
+
+nb::object parameter_of(const Network& network, const std::string& node, const std::string& name) {
+  for (const auto& [key, parameter] : network.graph().node(node).all_parameters())
+    if (key == name) return array_of(parameter->tensor.clone());
+  fail("node \"{}\" has no parameter \"{}\"", node, name);
+}
+
+std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& shapes) {
+  InputShapes known;
+  for (const auto& [name, shape] : shapes)
+    known[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(shape);
+  return without_lock([&] { return std::make_shared<const Network>(read_network(path, known), path); });
+}
+
+nb::list descriptions(const std::vector<FieldDescription>& fields) {
+  nb::list list;
+  for (const FieldDescription& field : fields) {
+    nb::dict dict;
+    dict["name"] = field.name;
+    dict["type"] = field.type;
+    dict["default"] = field.default_value;
+    dict["help"] = field.help;
+    list.append(dict);
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_networks(nb::module_& module) {
+  nb::class_<Samples>(module, "Samples", "Samples in bounded memory.")
+      .def(nb::init<const Network&, const std::string&>(), "network"_a, "source"_a)
+      .def("add", &Samples::add, "inputs"_a, "labels"_a.none(),
+           nb::sig("def add(self, inputs: list[typing.Any], labels: typing.Any) -> None"))
+      .def("size", &Samples::size);
+  nb::class_<Network>(module, "NetworkGraph", "A network as Detent has it.")
+      .def("name", [](const Network& self) { return self.graph().name(); })
+      .def("source", &Network::source)
+      .def(
+          "inputs",
+          [](const Network& self) {
+            nb::list list;
+            for (const NamedType& input : self.inputs())
+              list.append(nb::make_tuple(input.name, input.dtype, input.shape));
+            return list;
+          },
+          nb::sig("def inputs(self) -> list[tuple[str, str, list[str]]]"))
+      .def("output_names", &Network::output_names)
+      .def("parameter_count", [](const Network& self) { return self.graph().parameter_count(); })
+      .def("nodes", nodes_of, nb::sig("def nodes(self) -> list[dict[str, typing.Any]]"))
+      .def("parameter", parameter_of, "node"_a, "name"_a,
+           nb::sig("def parameter(self, node: str, name: str) -> typing.Any"))
+      .def("quantize", quantized, "calibration"_a, "test"_a.none(), "wish"_a, "seed"_a, "batch_size"_a,
+           "num_workers"_a,
+           nb::sig("def quantize(self, calibration: Samples, test: Samples | None, wish: dict[str, "
+                   "typing.Any], seed: int, batch_size: int, num_workers: int) -> dict[str, typing.Any]"))
+      .def(
+          "test",
+          [](const Network& self, Samples& samples, int64_t batch_size, int64_t num_workers) {
+            return metrics_dict(
+                without_lock([&] { return measure(self, samples.labelled(), batch_size, num_workers); }));
+          },
+          "samples"_a, "batch_size"_a, "num_workers"_a,
+          nb::sig(
+              "def test(self, samples: Samples, batch_size: int, num_workers: int) -> dict[str, typing.Any]"))
+      .def("save", save, "path"_a, "packed"_a, "overwrite"_a)
+      .def("export", export_to, "path"_a, "style"_a, "opset"_a.none(), "unsigned_weights"_a, "overwrite"_a)
+      .def(
+          "sizes", [](const Network& self) { return sizes_dict(storage_bits(self.graph())); },
+          nb::sig("def sizes(self) -> dict[str, typing.Any]"));
+  module.def("load", loaded, "path"_a, "shapes"_a,
+             nb::sig("def load(path: str, shapes: dict[str, list[int]]) -> NetworkGraph"));
+  module.def(
+      "quantize_options", [] { return descriptions(quantize_options()); },
+      nb::sig("def quantize_options() -> list[dict[str, str]]"));
+  module.def("default_batch_size", [] { return TrainingOptions().batch_size; });
+  module.def("default_prepare", [] { return QuantizeWish().prepare; });
+}
+
+}  // namespace detent::python

@@ -1,0 +1,82 @@
+#include "detent/python/work.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+namespace nb = nanobind;
+
+namespace detent::python {
+namespace {
+
+struct Message {
+  spdlog::level::level_enum level;
+  std::string text;
+};
+
+class KeptMessages final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::vector<Message> take() {
+    if (!has_some_.exchange(false)) return {};
+    const std::lock_guard lock(mutex_);
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    messages_.push_back({message.level, std::string(message.payload.data(), message.payload.size())});
+    has_some_ = true;
+  }
+  void flush_() override {}
+
+  std::vector<Message> messages_;
+  std::atomic<bool> has_some_ = false;
+};
+
+std::shared_ptr<KeptMessages>& kept_messages() {
+  static auto messages = std::make_shared<KeptMessages>();
+  return messages;
+}
+
+/// Of Python's module logging.
+int python_level(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::critical:
+      return 50;
+    case spdlog::level::err:
+      return 40;
+    case spdlog::level::warn:
+      return 30;
+    case spdlog::level::info:
+      return 20;
+    default:
+      return 10;
+  }
+}
+
+}  // namespace
+
+void keep_messages() {
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("detent", kept_messages()));
+  spdlog::set_level(spdlog::level::info);
+}
+
+void deliver_messages() {
+  const std::vector<Message> messages = kept_messages()->take();
+  if (messages.empty()) return;
+  try {
+    const nb::object logger = nb::module_::import_("logging").attr("getLogger")("detent");
+    for (const Message& message : messages)
+      logger.attr("log")(python_level(message.level), nb::str("%s"),
+                         nb::str(message.text.c_str(), message.text.size()));
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("a handler of the logger \"detent\"");
+  }
+}
+
+}  // namespace detent::python

@@ -1,0 +1,115 @@
+#include "detent/workflows/fitted_network.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+/// "float32 [1, 3, 224, 224], int64 [1, 16]": of a batch of one sample.
+std::string inputs_text(std::span<const SampleInput> inputs, const std::vector<Shape>& shapes) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape shape = shapes[i];
+    shape.insert(shape.begin(), 1);
+    parts.push_back(fmt::format("{} {}", dtype_name(inputs[i].dtype), shape_text(shape)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The sizes that the network leaves open, the batch apart, as samples of these shapes have them; none where
+/// these do not fit.
+std::optional<NamedSizes> sizes_of_samples(const Graph& graph, const Dataset& dataset,
+                                           const std::vector<Shape>& shapes) {
+  const std::vector<std::string> names = graph.input_names();
+  if (names.size() != shapes.size()) return std::nullopt;
+  NamedSizes sizes;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const TensorType& type = graph.input_types().find(names[i])->second;
+    Shape shape = shapes[i];
+    shape.insert(shape.begin(), type.shape.empty() || type.shape[0].is_named() ? 1 : type.shape[0].size);
+    if (type.dtype != dataset.inputs()[i].dtype || !type.matches(shape, sizes)) return std::nullopt;
+  }
+  sizes.erase(kBatchName);
+  return sizes;
+}
+
+/// "128", or "100 to 140" of samples of several sizes.
+std::string range_text(const std::string& name, const std::vector<NamedSizes>& sizes) {
+  const auto size = [&](const NamedSizes& one) { return one.at(name); };
+  const auto [least, most] = std::ranges::minmax(sizes, {}, size);
+  return size(least) == size(most) ? std::to_string(size(least))
+                                   : fmt::format("{} to {}", size(least), size(most));
+}
+
+/// The network with these usual sizes of what it leaves open.
+Graph with_usual_sizes(const Graph& graph, const NamedSizes& sizes) {
+  std::map<std::string, TensorType> types;
+  for (auto [name, type] : graph.input_types()) {
+    for (Dimension& dimension : type.shape) {
+      const auto size = dimension.is_named() ? sizes.find(dimension.symbol) : sizes.end();
+      if (size != sizes.end()) dimension.size = size->second;
+    }
+    types.emplace(name, std::move(type));
+  }
+  return with_input_types(graph, types);
+}
+
+/// What computes on parts of the network, or counts what it costs, takes the sizes of the first samples.
+Graph with_sizes_of_samples(const Graph& graph, const std::vector<NamedSizes>& sizes) {
+  if (sizes.front().empty()) return graph;
+  for (const auto& [name, size] : sizes.front())
+    spdlog::info("{} = {}, as the samples have it", name, range_text(name, sizes));
+  return with_usual_sizes(graph, sizes.front());
+}
+
+}  // namespace
+
+std::string classes_text(const Dataset& dataset) {
+  return fmt::format(
+      "the data set ({}) has {} classes; where an image_folder has only some of the network's, "
+      "name all of them with --classes FILE",
+      dataset.source(), dataset.class_count());
+}
+
+Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const std::string& file,
+                     bool may_lack_classes) {
+  std::vector<NamedSizes> sizes;
+  for (size_t i = 0; i < dataset.size_count(); ++i) {
+    const std::vector<Shape> shapes = dataset.shapes(i);
+    const std::optional<NamedSizes> found = sizes_of_samples(graph, dataset, shapes);
+    if (found) {
+      sizes.push_back(*found);
+      continue;
+    }
+    std::vector<std::string> wanted;
+    for (const std::string& name : graph.input_names())
+      wanted.push_back(tensor_type_text(graph.input_types().find(name)->second));
+    fail("{}: graph \"{}\" takes {}, the data set has {}", file, graph.name(), fmt::join(wanted, ", "),
+         inputs_text(dataset.inputs(), shapes));
+  }
+  const Graph fitted = with_sizes_of_samples(graph, sizes);
+  if (dataset.class_count() == 0) return fitted;
+  const ValueTypes values = infer_shapes(fitted);
+  const Shape output = values.at(value_name(graph.nodes().back().inputs[0])).shape;
+  const int64_t classes = output.size() == 2 && output[0] == 1 ? output[1] : 0;
+  const bool fits = may_lack_classes ? classes >= dataset.class_count() : classes == dataset.class_count();
+  if (!fits) {
+    fail("{}: graph \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
+         classes_text(dataset));
+  }
+  return fitted;
+}
+
+}  // namespace detent

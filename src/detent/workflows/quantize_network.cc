@@ -1,0 +1,83 @@
+#include "detent/workflows/quantize_network.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/passes/pipeline.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kStaticQuantize = "static_quantize";
+constexpr const char* kFinish = "finish_qat";
+
+/// The passes before that which quantizes, and it with those behind.
+std::pair<Table, Table> split_passes(const Table& passes) {
+  Table before;
+  Table rest;
+  for (const auto& [name, options] : passes) {
+    Table& part = rest.empty() && name != kStaticQuantize && name != kFinish ? before : rest;
+    part[name] = options;
+  }
+  return {std::move(before), std::move(rest)};
+}
+
+}  // namespace
+
+int64_t most_calibration_samples(const Table& passes) {
+  int64_t most = 0;
+  for (const auto& [name, given] : passes) {
+    const auto& fields = find_pass(name).options;
+    const auto field = std::ranges::find(fields, "num_samples", &FieldDescription::name);
+    if (field == fields.end()) continue;
+    const Value* number = given.get_if<Table>()->find("num_samples");
+    most = std::max<int64_t>(
+        most, number == nullptr ? std::stoll(field->default_value) : *number->get_if<int64_t>());
+  }
+  return most;
+}
+
+Table finishing_passes(const Table& passes) {
+  constexpr const char* kStays = "the network brings its quantizers, which stay as they were trained";
+  Table finishing;
+  for (const auto& [name, options] : passes) {
+    if (finishing.contains(kFinish)) fail("--improve {}: {}", name, kStays);
+    if (name != kStaticQuantize) {
+      finishing[name] = options;
+      continue;
+    }
+    Table taken;
+    for (const auto& [key, value] : *options.get_if<Table>()) {
+      std::string flag = key;
+      std::ranges::replace(flag, '_', '-');
+      if (key == "requantization") taken[key] = value;
+      if (key != "requantization" && key != "report") fail("--{}: {}", flag, kStays);
+    }
+    finishing[kFinish] = std::move(taken);
+  }
+  return finishing;
+}
+
+QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context) {
+  QuantizedGraphs graphs;
+  graphs.quantized = graph;
+  find_pass("init_metadata").run(graphs.quantized, {}, context);
+  auto [prepare, quantize] = split_passes(passes);
+  run_pipeline(graphs.quantized, prepare, "the command line", context);
+  graphs.reference = graphs.quantized;
+  run_pipeline(graphs.quantized, quantize, "the command line", context);
+  graphs.passes = std::move(quantize);
+  return graphs;
+}
+
+QuantizationAnalysis analyze_quantization(const QuantizedNetwork& network, PassContext& context) {
+  QuantizationAnalysis analysis;
+  analysis.errors =
+      analyze_layerwise_error(network.reference, network.quantized, kErrorAnalysisSamples, context);
+  analysis.advice = advise_quantization(network, analysis.errors, context);
+  return analysis;
+}
+
+}  // namespace detent

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/analysis/quantization_advice.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+/// How many calibration samples the layer-wise errors are measured on.
+constexpr int64_t kErrorAnalysisSamples = 64;
+
+/// The most samples that one of the passes reads.
+int64_t most_calibration_samples(const Table& passes);
+
+/// The passes for a network that brings its quantizers: they stay, and finish_qat takes the place of
+/// static_quantize. Throws Error on options that would change them.
+Table finishing_passes(const Table& passes);
+
+/// A network before static_quantize and after all passes.
+struct QuantizedGraphs {
+  Graph reference;
+  Graph quantized;
+  Table passes;  // static_quantize and those behind it
+
+  /// What it refers to lives here.
+  QuantizedNetwork network() const { return {reference, quantized, passes}; }
+};
+
+/// Runs the passes of quantize_passes or finishing_passes on a copy of the network.
+QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context);
+
+/// Quantization of a network that was not trained for it: what each layer loses, and what would help.
+struct QuantizationAnalysis {
+  LayerwiseErrors errors;
+  QuantizationAdvice advice;
+};
+QuantizationAnalysis analyze_quantization(const QuantizedNetwork& network, PassContext& context);
+
+}  // namespace detent

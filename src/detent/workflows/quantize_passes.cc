@@ -1,0 +1,103 @@
+#include "detent/workflows/quantize_passes.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/formats/groups/calibrating.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/pass_options.h"
+#include "detent/passes/pipeline.h"
+#include "detent/passes/transform/static_quantize_options.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kQuantizing = "static_quantize";
+
+void append_passes(const std::string& flag, const std::vector<std::string>& names, PassKind kind,
+                   Table& passes) {
+  for (const std::string& name : names) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("{}: {}", flag, error.what()));
+    }
+    if (find_pass(name).kind != kind || passes.contains(name) || name == kQuantizing) {
+      throw UsageError(
+          fmt::format("{}: got \"{}\", expected passes that change the network, each once", flag, name));
+    }
+    passes[name] = Table();
+  }
+}
+
+/// Passes that look at samples take as many as calibration does, where that was given.
+void share_samples(Table& passes) {
+  const Value* given = passes.table(kQuantizing).find("num_samples");
+  if (given == nullptr) return;
+  const Value samples = *given;
+  for (auto& [name, options] : passes) {
+    if (has_option(find_pass(name), "num_samples")) (*options.get_if<Table>())["num_samples"] = samples;
+  }
+}
+
+/// What is done without being asked for: rounding to few bits shifts the means of outputs, and biases that
+/// take that back cost nothing.
+void append_usual_improvement(const StaticQuantizeOptions& options, Table& passes) {
+  if (!options.is_below_eight_bits()) return;
+  spdlog::info("improve = bias_correction, as always below 8 bits (--improve none: biases stay as they are)");
+  passes["bias_correction"] = Table{{"report", false}};
+}
+
+/// Before any work: what the model that -o names could not hold.
+void check_output_holds(const StaticQuantizeOptions& options, const std::string& output) {
+  const auto check = [&](const std::string& flag, const std::optional<QuantSpec>& spec) {
+    if (!spec) return;
+    QuantSpec scaled = *spec;
+    scaled.format = with_scale(spec->format);
+    const std::string obstacle = style_obstacle(OnnxStyle::kQdq, scaled);
+    if (obstacle.empty()) return;
+    throw UsageError(fmt::format(
+        "-o {}: {}: an ONNX model of the style qdq cannot hold {} (integers and fp8 it can); without -o, the "
+        "quantized graph is written",
+        output, flag, obstacle));
+  };
+  check("--weights", options.weights.other);
+  check("--activations", options.activations.other);
+  for (const NodeWidths& entry : options.named().entries) {
+    if (entry.weights) check("--formats " + entry.pattern, entry.weights->format);
+    if (entry.activations) check("--formats " + entry.pattern, entry.activations->format);
+  }
+}
+
+}  // namespace
+
+std::vector<FieldDescription> quantize_options() {
+  std::vector<FieldDescription> fields = find_pass(kQuantizing).options;
+  std::erase_if(fields, [](const FieldDescription& field) { return field.name == "report"; });
+  return fields;
+}
+
+Table quantize_passes(const QuantizeWish& wish) {
+  StaticQuantizeOptions given;
+  read_fields(given, wish.options, "detent quantize");
+  if (wish.output) check_output_holds(given, *wish.output);
+  Table options{{"report", false}};
+  for (const auto& [name, value] : wish.options) options[name] = value;
+  Table passes;
+  append_passes("--prepare", wish.prepare, PassKind::kTransform, passes);
+  passes[kQuantizing] = std::move(options);
+  if (wish.improve) {
+    append_passes("--improve", *wish.improve, PassKind::kTransform, passes);
+  } else {
+    append_usual_improvement(given, passes);
+  }
+  share_samples(passes);
+  const Pipeline checked(passes, "the command line");  // refuses before anything is loaded
+  return passes;
+}
+
+}  // namespace detent

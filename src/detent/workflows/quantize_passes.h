@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// What is asked of `detent quantize`, of the Python module too.
+struct QuantizeWish {
+  /// Those of the pass static_quantize, as quantize_options() lists them.
+  Table options = {};
+  /// Passes before it.
+  std::vector<std::string> prepare = {"remove_dead_nodes", "fold_constants", "fuse_batch_norm"};
+  /// Passes after it; nothing: those that are usual for the options.
+  std::optional<std::vector<std::string>> improve = std::nullopt;
+  /// The ONNX model that the result is to be written as.
+  std::optional<std::string> output = std::nullopt;
+};
+
+/// The options of static_quantize but for `report`: the layer-wise errors say more.
+std::vector<FieldDescription> quantize_options();
+
+/// The passes with their options, in order. Throws UsageError on passes that do not exist or do not change a
+/// network, on options that are wrong, and where `output` could not hold the formats; Error on an order of
+/// passes that makes no sense.
+Table quantize_passes(const QuantizeWish& wish);
+
+}  // namespace detent

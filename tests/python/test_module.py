@@ -1,0 +1,159 @@
+"""The package as a whole: names, documentation, types, import, interruption."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import detent
+
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+
+
+def test_names_are_those_of_the_documentation():
+    text = (ROOT / "docs" / "python.md").read_text()
+    listed = re.findall(r"^\| `([\w.]+)[^`]*` \|", text, re.M)
+    assert sorted(name for name in listed if "." not in name) == sorted(dir(detent))
+    for name in listed:
+        value = detent
+        for part in name.split("."):
+            value = getattr(value, part)
+
+
+def test_every_public_name_has_a_test():
+    tests = "".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("*.py"))
+    for name in dir(detent):
+        assert f"detent.{name}" in tests, name
+
+
+def test_is_of_the_version_of_the_project(program):
+    printed = subprocess.run([program, "version"], capture_output=True, text=True, check=True).stdout
+    assert detent.__version__ in printed
+
+
+@pytest.mark.parametrize("name", [n for n in dir(detent) if callable(getattr(detent, n))])
+def test_is_documented(name):
+    value = getattr(detent, name)
+    assert inspect.getdoc(value)
+    if inspect.isclass(value):
+        for method, member in vars(value).items():
+            if not method.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                documented = isinstance(value, type) and inspect.getdoc(getattr(value, method))
+                assert documented or name == "Encoded", f"{name}.{method}"
+
+
+def test_examples_of_docstrings_parse():
+    finder = doctest.DocTestFinder()
+    examples = [example for test in finder.find(detent.Format) for example in test.examples]
+    for example in examples:
+        compile(example.source, "docstring", "single")
+    assert detent.Format("fp4_e2m1").values() == eval(
+        next(e.want for e in examples if "fp4_e2m1" in e.source)
+    )
+
+
+def test_import_is_quick_and_brings_no_numpy_nor_torch():
+    script = (
+        "import sys, time; begin = time.process_time(); import detent; print(time.process_time() - begin);"
+        "assert not {'numpy', 'torch', 'onnx'} & set(sys.modules)"
+    )
+    took = [float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+            for _ in range(5)]  # fmt: skip
+    assert min(took) < 0.1, took  # half of it on a processor of its own
+
+
+def test_types_are_right(tmp_path):
+    pytest.importorskip("mypy")
+    environment = {**os.environ, "MYPYPATH": str(pathlib.Path(detent.__file__).parent.parent)}
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", ROOT / "pyproject.toml"]
+    for files in (["-p", "detent"], EXAMPLES):
+        done = subprocess.run([*command, *files], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(example, tmp_path):
+    if "torch" in example.read_text():
+        pytest.importorskip("torch")
+        pytest.importorskip("onnx")
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+INTERRUPTED = """
+import sys, time
+import numpy as np
+import detent
+net = detent.load(sys.argv[1])
+samples = np.random.default_rng(0).standard_normal((64, 3, 12, 12)).astype(np.float32)
+before = net.run(samples)["logits"]
+print("ready", flush=True)
+try:
+    while True:
+        {work}
+except KeyboardInterrupt:
+    print(time.monotonic(), flush=True)
+assert (net.run(samples)["logits"] == before).all()
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        'net.quantize(np.tile(samples, (400, 1, 1, 1)), num_samples=25600, weights="int4", improve=["adaround"])',
+        "net.run(np.tile(samples, (200, 1, 1, 1)))",
+        "net.test((samples[i % 64], 3) for i in range(10**9))",
+    ],
+    ids=["quantize", "run", "test"],
+)
+def test_interruption_ends_long_work(model, work):
+    script = INTERRUPTED.format(work=work)
+    process = subprocess.Popen([sys.executable, "-c", script, model], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1.5)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert float(out) - sent < 3, "a second, on a machine that does nothing else"
+
+
+def test_a_failed_check_is_a_runtime_error():
+    from detent import _detent
+
+    with pytest.raises(RuntimeError, match="one is not two"):
+        _detent.fail_check()
+
+
+def test_from_torch(images):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    import numpy as np
+
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(800, 10)
+    )
+    module.train()
+    net = detent.from_torch(module, torch.zeros(1, 3, 12, 12))
+    assert module.training
+    assert net.outputs == ["output"]
+    module.eval()
+    with torch.no_grad():
+        expected = module(torch.from_numpy(images)).numpy()
+    np.testing.assert_allclose(net.run(torch.from_numpy(images))["output"], expected, rtol=1e-3, atol=1e-5)
+    with pytest.raises(TypeError, match="module: got int"):
+        detent.from_torch(3, images)
+    with pytest.raises(TypeError, match="expected tensors"):
+        detent.from_torch(module, [1, 2])
+    named = detent.from_torch(module, torch.zeros(1, 3, 12, 12), input_names=["picture"], output_names=["scores"])
+    assert (named.inputs[0].name, named.outputs) == ("picture", ["scores"])

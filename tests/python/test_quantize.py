@@ -1,0 +1,198 @@
+"""Quantizing from Python is what the command does."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+import detent
+from detent import _detent
+
+
+def graph_of_command(program, model, samples, folder: pathlib.Path, *options: str) -> tuple[bytes, dict]:
+    path = folder / "samples.npy"
+    np.save(path, samples)
+    command = [program, "quantize", str(model), "--calibration", str(path), "--project-dir", str(folder), "--json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (graph,) = folder.glob("*/software/quantize/graph_module.mz")
+    return graph.read_bytes(), json.loads(done.stdout)
+
+
+CASES = [
+    ({}, []),
+    ({"weights": "int4", "improve": ["gptq", "bias_correction"]}, ["--weights", "int4", "--improve", "gptq,bias_correction"]),
+    ({"weights": "nvfp4", "activations": "fp8_e4m3fn"}, ["--weights", "nvfp4", "--activations", "fp8_e4m3fn"]),
+    ({"bits": {"conv.*": 4, "fc": "8/8"}, "num_samples": 48}, ["--bits", "conv.*=4,fc=8/8", "--num-samples", "48"]),
+    ({"calibrator": "percentile", "percentile": 99.5, "seed": 3}, ["--calibrator", "percentile", "--percentile", "99.5", "--seed", "3"]),
+    ({"keep_float": ["fc"], "prepare": ["fold_constants"]}, ["--keep-float", "fc", "--prepare", "fold_constants"]),
+]
+
+
+@pytest.mark.parametrize(("options", "flags"), CASES, ids=[" ".join(flags) or "defaults" for _, flags in CASES])
+def test_gives_the_bytes_of_the_command(program, model, net, images, batches, tmp_path, options, flags):
+    expected, printed = graph_of_command(program, model, images, tmp_path, *flags)
+    result = net.quantize(iter(batches(7)), **options)
+    path = tmp_path / "module.mz"
+    result.network.save(path)
+    assert path.read_bytes() == expected
+    assert result.output_sqnr_db == pytest.approx(
+        next(row["sqnr"] for row in printed["outputs"]), abs=0.01
+    ), "the table has two decimals"
+    assert result.layers == printed["layerwise_error"]
+    assert result.integer_execution == printed["integer_execution"]
+    assert result.sizes_before.to_dict() == printed["sizes"]["float"]
+    assert result.sizes_after.to_dict() == printed["sizes"]["quantized"]
+
+
+def test_does_not_depend_on_how_samples_come(net, images, batches, tmp_path):
+    sources = [
+        images,
+        batches(1),
+        (image for image in images),
+        lambda: iter(batches(50)),
+        [{"x": batch} for batch in batches(96)],
+        [(batch, np.zeros(len(batch), np.int64)) for batch in batches(10)],
+    ]
+    graphs = set()
+    for i, source in enumerate(sources):
+        net.quantize(source).network.save(tmp_path / f"{i}.mz")
+        graphs.add((tmp_path / f"{i}.mz").read_bytes())
+    assert len(graphs) == 1
+
+
+def test_measures_accuracy(net, images, labels, batches):
+    pairs = [(images[i : i + 8], labels[i : i + 8]) for i in range(0, 96, 8)]
+    result = net.quantize(images, test=pairs)
+    assert result.accuracy_before.accuracy == 1
+    assert result.accuracy_after == result.network.test(pairs)
+    assert isinstance(result.accuracy_after, detent.Accuracy) and isinstance(result, detent.QuantizeResult)
+    assert result.accuracy_after.samples == 96
+    assert result.accuracy_after.accuracy > 0.8
+    assert "accuracy" in str(result)
+    assert net.test([(images[0], int(labels[0]))]).correct == 1
+
+
+def test_results_are_data(net, images):
+    result = net.quantize(images, weights="int4")
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["sizes_after"]["weight_bytes"] == result.sizes_after.weight_bytes
+    assert "network" not in data
+    assert data["layers"][0]["node"] in [node.name for node in net.nodes]
+    assert "<table>" in result._repr_html_()
+    assert result.accuracy_before is None
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(result.layers_frame(), pandas.DataFrame)
+
+
+def test_function_is_the_method(net, images):
+    assert detent.quantize(net, images, weights="int4").to_dict() == net.quantize(images, weights="int4").to_dict()
+
+
+def test_has_every_option_of_the_command():
+    import inspect
+
+    parameters = inspect.signature(detent.Network.quantize).parameters
+    for option in _detent.quantize_options():
+        assert option["name"] in parameters
+        assert f"{option['name']}: {option['help']}" in detent.Network.quantize.__doc__
+        assert option["help"] in detent.quantize.__doc__
+    assert parameters["batch_size"].default == _detent.default_batch_size()
+    assert inspect.signature(detent.Network.test).parameters["batch_size"].default == _detent.default_batch_size()
+
+
+def test_several_inputs(two_inputs):
+    random = np.random.default_rng(3)
+    samples = [{"a": random.standard_normal((5, 2), np.float32), "b": random.standard_normal((5, 4), np.float32)}] * 20
+    assert two_inputs.quantize(samples).output_sqnr_db > 20
+    with pytest.raises(TypeError, match="got the inputs a, expected a, b"):
+        two_inputs.quantize([{"a": samples[0]["a"]}])
+    with pytest.raises(TypeError, match="dict of the inputs a, b"):
+        two_inputs.quantize([samples[0]["a"]])
+    with pytest.raises(detent.Error, match="got 3 samples, expected 5"):
+        two_inputs.quantize([{"a": samples[0]["a"], "b": samples[0]["b"][:3]}])
+
+
+def test_a_format_may_be_given(net, images):
+    assert net.quantize(images, weights=detent.Format("int4")).sizes_after == net.quantize(images, weights="int4").sizes_after
+
+
+class Thrown(Exception):
+    pass
+
+
+def failing():
+    yield np.zeros((1, 3, 12, 12), np.float32)
+    raise Thrown("from the loader")
+
+
+WRONG = [
+    ([], detent.Error, "got no samples"),
+    (None, TypeError, "got NoneType"),
+    ("images", TypeError, "got str"),
+    ([None], TypeError, "got NoneType"),
+    ([[1.0, 2.0, 3.0]], TypeError, "got 3 parts"),
+    ([np.zeros((1, 3, 12), np.float32)], detent.Error, "takes float32"),
+    ([np.zeros((2, 2), np.float32)], TypeError, "2 dimensions, expected 4, or 3"),
+    ([np.zeros((1, 3, 12, 11), np.float32)], detent.Error, "takes float32"),
+    ([np.zeros((1, 3, 12, 12), np.uint8)], TypeError, "got an array of uint8, expected float32"),
+    ([np.full((1, 3, 12, 12), np.nan, np.float32)], detent.Error, "got NaN"),
+    ([np.full((1, 3, 12, 12), "x")], TypeError, None),
+    (failing, Thrown, "from the loader"),
+    (lambda: 1 / 0, ZeroDivisionError, None),
+    ([{"y": np.zeros((1, 3, 12, 12), np.float32)}], TypeError, "got the inputs y, expected x"),
+]
+
+
+@pytest.mark.parametrize(("samples", "error", "text"), WRONG)
+def test_wrong_samples_raise(net, images, samples, error, text):
+    with pytest.raises(error, match=text):
+        net.quantize(samples)
+    assert net.run(images[:1])["logits"].shape == (1, 10)  # the interpreter goes on
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"weights": "int99"}, "99"),
+        ({"weights": 4}, "weights"),
+        ({"improve": ["gptqq"]}, "did you mean \"gptq\""),
+        ({"improve": ["report_graph"]}, "improve: got \"report_graph\""),
+        ({"num_samples": 0}, "num_samples"),
+        ({"calibrator": "best"}, "calibrator"),
+        ({"keep_float": ["nothing"]}, "nothing"),
+    ],
+)
+def test_wrong_options_raise(net, images, options, text):
+    with pytest.raises(detent.Error, match=text):
+        net.quantize(images, **options)
+
+
+def test_wrong_labels_raise(net, images):
+    with pytest.raises(detent.Error, match="label 10, expected one less than 10"):
+        net.test([(images[:1], [10])])
+    with pytest.raises(detent.Error, match="label -1"):
+        net.test([(images[:1], [-1])])
+    with pytest.raises(detent.Error, match="2 labels of 1 samples"):
+        net.test([(images[:1], [1, 2])])
+    with pytest.raises(TypeError, match="pair of inputs and labels"):
+        net.test([images[:1]])
+    with pytest.raises(TypeError, match="labels"):
+        net.test([(images[:1], np.float32([1]))])
+
+
+def test_warnings_reach_the_logger(net, images, caplog):
+    with caplog.at_level(logging.WARNING, "detent"):
+        net.quantize(images[:5])
+    assert any("only 5 samples" in record.message for record in caplog.records)
+
+
+def test_takes_quantizers_as_they_are(net, images, tmp_path):
+    first = net.quantize(images, weights="int4")
+    with pytest.raises(detent.Error):
+        first.network.quantize(images)  # it is ready for integers already
