@@ -13,32 +13,32 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kRows = 5;
-constexpr int64_t kColumns = 24;
+constexpr int64_t kWeightRows = 5;
+constexpr int64_t kWeightColumns = 24;
 /// No factor at which the largest weight lies half way between two codes, where float and double may part.
-constexpr ScaleSearchOptions kOptions = {.smallest = 0.413, .largest = 1.187, .candidates = 29};
+constexpr ScaleSearchOptions kSearched = {.smallest = 0.413, .largest = 1.187, .candidates = 29};
 
 Tensor drawn_weight(uint32_t seed) {
   std::mt19937 random(seed);
   std::student_t_distribution<float> draw(3);
-  Tensor weight(DType::kFloat32, {kRows, kColumns});
+  Tensor weight(DType::kFloat32, {kWeightRows, kWeightColumns});
   for (float& value : weight.values<float>()) value = draw(random);
   return weight;
 }
 
 /// The mean of x x^T of inputs that are correlated, as behind a relu.
 Matrix<double> drawn_gram(uint32_t seed) {
-  constexpr int kInputs = 40;
+  constexpr int kDraws = 40;
   std::mt19937 random(seed);
   std::normal_distribution<double> draw;
-  Matrix<double> gram(kColumns, kColumns);
-  std::vector<double> x(kColumns);
-  for (int i = 0; i < kInputs; ++i) {
+  Matrix<double> gram(kWeightColumns, kWeightColumns);
+  std::vector<double> x(kWeightColumns);
+  for (int i = 0; i < kDraws; ++i) {
     const double common = draw(random);
     for (double& value : x) value = std::max(0.0, common + 0.5 * draw(random));
-    for (int64_t a = 0; a < kColumns; ++a) {
-      for (int64_t b = 0; b < kColumns; ++b)
-        gram(a, b) += x[static_cast<size_t>(a)] * x[static_cast<size_t>(b)] / kInputs;
+    for (int64_t a = 0; a < kWeightColumns; ++a) {
+      for (int64_t b = 0; b < kWeightColumns; ++b)
+        gram(a, b) += x[static_cast<size_t>(a)] * x[static_cast<size_t>(b)] / kDraws;
     }
   }
   return gram;
@@ -77,7 +77,7 @@ double least_plain_error(const float* weight, const Matrix<double>& gram, int64_
 }
 
 TEST(ScaleSearch, FindsTheLeastErrorOfEachChannel) {
-  const ScaleSearchOptions options = kOptions;
+  const ScaleSearchOptions options = kSearched;
   for (const int width : {2, 3, 4, 8}) {
     const QuantSpec spec = parse_quant_spec_text(
         fmt::format("affine:width={},symmetric=true,narrow_range=true,granularity=channel", width));
@@ -86,9 +86,9 @@ TEST(ScaleSearch, FindsTheLeastErrorOfEachChannel) {
       const Matrix<double> gram = drawn_gram(seed);
       const SearchedScales found = search_scales(spec, weight, {gram}, options, "test");
       double expected = 0;
-      for (int64_t row = 0; row < kRows; ++row)
-        expected += least_plain_error(weight.values<float>().data() + row * kColumns, gram, 0, kColumns,
-                                      width, options);
+      for (int64_t row = 0; row < kWeightRows; ++row)
+        expected += least_plain_error(weight.values<float>().data() + row * kWeightColumns, gram, 0,
+                                      kWeightColumns, width, options);
       EXPECT_NEAR(found.after, expected, 1e-4 * expected) << width << " bits, seed " << seed;
       EXPECT_LE(found.after, found.before);
     }
@@ -96,17 +96,17 @@ TEST(ScaleSearch, FindsTheLeastErrorOfEachChannel) {
 }
 
 TEST(ScaleSearch, SearchesEachGroupOfAChannelByItself) {
-  const ScaleSearchOptions options = kOptions;
+  const ScaleSearchOptions options = kSearched;
   const QuantSpec spec =
       parse_quant_spec_text("affine:width=4,symmetric=true,narrow_range=true,granularity=group,group_size=8");
   const Tensor weight = drawn_weight(11);
   const Matrix<double> gram = drawn_gram(12);
   const SearchedScales found = search_scales(spec, weight, {gram}, options, "test");
   double expected = 0;
-  for (int64_t row = 0; row < kRows; ++row) {
-    for (int64_t begin = 0; begin < kColumns; begin += 8)
-      expected += least_plain_error(weight.values<float>().data() + row * kColumns, gram, begin, begin + 8, 4,
-                                    options);
+  for (int64_t row = 0; row < kWeightRows; ++row) {
+    for (int64_t begin = 0; begin < kWeightColumns; begin += 8)
+      expected += least_plain_error(weight.values<float>().data() + row * kWeightColumns, gram, begin,
+                                    begin + 8, 4, options);
   }
   EXPECT_NEAR(found.after, expected, 1e-4 * expected);
 }
@@ -121,14 +121,14 @@ TEST(ScaleSearch, GivesASpecWithTheErrorThatItSays) {
     ASSERT_TRUE(has_searchable_scales(spec)) << text;
     const Tensor weight = drawn_weight(21);
     const Matrix<double> gram = drawn_gram(22);
-    const SearchedScales found = search_scales(spec, weight, {gram}, kOptions, "test");
+    const SearchedScales found = search_scales(spec, weight, {gram}, kSearched, "test");
     const Tensor rounded = fake_quantize(found.spec, weight);
     double error = 0;
-    for (int64_t row = 0; row < kRows; ++row) {
-      for (int64_t i = 0; i < kColumns; ++i) {
-        for (int64_t k = 0; k < kColumns; ++k) {
+    for (int64_t row = 0; row < kWeightRows; ++row) {
+      for (int64_t i = 0; i < kWeightColumns; ++i) {
+        for (int64_t k = 0; k < kWeightColumns; ++k) {
           const auto difference = [&](int64_t column) {
-            const auto at = static_cast<size_t>(row * kColumns + column);
+            const auto at = static_cast<size_t>(row * kWeightColumns + column);
             return static_cast<double>(weight.values<float>()[at]) -
                    static_cast<double>(rounded.values<float>()[at]);
           };
@@ -151,9 +151,10 @@ TEST(ScaleSearch, KeepsTheRangeWhereInputsAreDead) {
   const QuantSpec spec =
       parse_quant_spec_text("affine:width=4,symmetric=true,narrow_range=true,granularity=channel");
   const Tensor weight = drawn_weight(31);
-  const SearchedScales found = search_scales(spec, weight, {Matrix<double>(kColumns, kColumns)}, {}, "test");
+  const SearchedScales found =
+      search_scales(spec, weight, {Matrix<double>(kWeightColumns, kWeightColumns)}, {}, "test");
   const Tensor rounded = fake_quantize(found.spec, weight);
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kWeightRows; ++row) {
     const auto values = weight.rows(row, row + 1);
     const auto chosen = rounded.rows(row, row + 1);
     float largest = 0;
@@ -168,14 +169,15 @@ TEST(ScaleSearch, KeepsTheRangeWhereInputsAreDead) {
 TEST(ScaleSearch, TakesTheInputsOfEachGroupOfRows) {
   const QuantSpec spec =
       parse_quant_spec_text("affine:width=3,symmetric=true,narrow_range=true,granularity=channel");
-  Tensor weight(DType::kFloat32, {2, kColumns});
-  std::ranges::copy(drawn_weight(41).values<float>().first(2 * kColumns), weight.values<float>().begin());
+  Tensor weight(DType::kFloat32, {2, kWeightColumns});
+  std::ranges::copy(drawn_weight(41).values<float>().first(2 * kWeightColumns),
+                    weight.values<float>().begin());
   const std::vector<Matrix<double>> grams = {drawn_gram(42), drawn_gram(43)};
-  const SearchedScales found = search_scales(spec, weight, grams, kOptions, "test");
+  const SearchedScales found = search_scales(spec, weight, grams, kSearched, "test");
   double expected = 0;
   for (int64_t row = 0; row < 2; ++row)
-    expected += least_plain_error(weight.values<float>().data() + row * kColumns,
-                                  grams[static_cast<size_t>(row)], 0, kColumns, 3, kOptions);
+    expected += least_plain_error(weight.values<float>().data() + row * kWeightColumns,
+                                  grams[static_cast<size_t>(row)], 0, kWeightColumns, 3, kSearched);
   EXPECT_NEAR(found.after, expected, 1e-4 * expected);
 }
 
