@@ -129,6 +129,15 @@ TEST_F(LanguageFolder, MayLackThePrefixOfNamesAndHaveWhatNobodyNeeds) {
   EXPECT_TRUE(logits().equals(expected()));
 }
 
+TEST_F(LanguageFolder, MayCallWeightsOfNormsAsTensorFlowDoes) {
+  Tensors tensors = llama_tensors();
+  for (auto& [name, tensor] : tensors) {
+    if (name.ends_with("norm.weight")) name.replace(name.size() - 6, 6, "gamma");
+  }
+  write(llama_json(), tensors);
+  EXPECT_TRUE(logits().equals(expected()));
+}
+
 TEST_F(LanguageFolder, HasTensorsOfNarrowerFloats) {
   Tensors narrow = llama_tensors();
   Tensors widened = llama_tensors();
