@@ -20,6 +20,7 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/tokenizers/gguf/gguf_tokenizer.h"
+#include "pass_bench_test.h"
 
 namespace detent {
 namespace {
@@ -181,6 +182,44 @@ TEST(LanguageModels, AreTheSameInTheEngineAndBehindAnOnnxFile) {
     const Tensor logits =
         decoder.run(cache, inputs[0].values<int64_t>().first(17), WantedLogits::kOfAllTokens);
     EXPECT_TRUE(logits.equals(expected.rows(0, 1).reshaped(logits.shape())));
+  }
+}
+
+/// Texts of one length, all of which is seen.
+class TokenSamples final : public CalibrationSet {
+ public:
+  int64_t size() const override { return 6; }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    constexpr int64_t kLength = 20;
+    const std::vector<int64_t> all = tokens_for_test(size() * kLength, small_config().vocabulary);
+    const Tensor tokens = Tensor::from<int64_t>({size(), kLength}, all);
+    Tensor mask(DType::kInt64, {end - begin, kLength});
+    std::ranges::fill(mask.values<int64_t>(), 1);
+    return {tokens.rows(begin, end).clone(), mask};
+  }
+  uint64_t fingerprint() const override { return 1; }
+};
+
+TEST(LanguageModels, DecodeInIntegersWhatTheyComputeAtOnce) {
+  WeightsForTest weights;
+  PassBench bench(build_language_graph(small_config(), weights));
+  bench.graph = build_language_graph(small_config(), weights);
+  bench.context.open_calibration = [] { return std::make_unique<TokenSamples>(); };
+  bench.run_passes("[passes.static_quantize]\nreport = false\nactivations = \"int8\"\nnum_samples = 6\n");
+  EXPECT_NE(bench.graph.node("layers_1_attention_scores").find_quantizer("data_in_1"), nullptr);
+  EXPECT_NE(bench.graph.node("layers_1_attention_sums").find_quantizer("data_in_0"), nullptr);
+  constexpr int64_t kTokens = 40;
+  const std::vector<int64_t> tokens = tokens_for_test(kTokens, small_config().vocabulary);
+  const std::vector<Tensor> inputs = {
+      Tensor::from<int64_t>({1, kTokens}, tokens),
+      Tensor::from<int64_t>({1, kTokens}, std::vector<int64_t>(tokens.size(), 1))};
+  const Tensor expected = FastProgram(bench.graph).run(inputs).front();
+  const Tensor rows = expected.reshaped({kTokens, expected.dim(2)});
+  const Decoder decoder(bench.graph);
+  SequenceCache cache = decoder.start();
+  for (int64_t i = 0; i < kTokens; ++i) {
+    const Tensor logits = decoder.run(cache, std::span(tokens).subspan(static_cast<size_t>(i), 1));
+    ASSERT_TRUE(logits.equals(rows.rows(i, i + 1))) << i;
   }
 }
 

@@ -171,9 +171,15 @@ RuledWeights::Found RuledWeights::find(const std::string& name) const {
   if (rule == rules_.end())
     fail("{}: networks of the family \"{}\" have no tensor for {}", stored_.where(), config_.family, name);
   const std::string whole = parts.stored(*rule);
-  if (stored_.shape(whole)) return {&*rule, whole, true};
-  const std::string rest = without_prefix(whole);
-  if (stored_.shape(rest)) return {&*rule, rest, true};
+  std::vector<std::string> names = {whole};
+  // Norms as TensorFlow calls their weights; BERT's first files still do.
+  if (parts.pattern.ends_with("norm"))
+    names.push_back(whole.substr(0, whole.rfind('.')) + (parts.end == ".weight" ? ".gamma" : ".beta"));
+  for (const std::string& stored : names) {
+    for (const std::string& candidate : {stored, without_prefix(stored)}) {
+      if (stored_.shape(candidate)) return {&*rule, candidate, true};
+    }
+  }
   return {&*rule, whole, false};
 }
 
