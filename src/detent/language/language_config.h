@@ -34,6 +34,11 @@ struct Rotary {
   /// Instead of those, where a sequence has more than `long_from` tokens; empty: no others.
   std::vector<float> long_frequencies = {};
   int64_t long_from = 0;
+  /// Where a sequence has more tokens than `grows_from`, frequencies shrink with its length ("dynamic"): that
+  /// of pair i is multiplied by g^(-2 i / (2 size - 2)), g = growth * length / grows_from - (growth - 1). 0:
+  /// never.
+  double growth = 0;
+  int64_t grows_from = 0;
   /// What cosines and sines are multiplied by.
   double factor = 1;
 
@@ -43,7 +48,7 @@ struct Rotary {
 /// How frequencies are stretched for longer sequences than those that a network was trained with, in the
 /// words of Hugging Face's `rope_parameters`.
 struct RotaryScaling {
-  std::string type = "default";  // default, linear, llama3, yarn, longrope
+  std::string type = "default";  // default, linear, dynamic, llama3, yarn, longrope
   double theta = 10000;
   double factor = 1;
   double low_frequency_factor = 1;              // llama3

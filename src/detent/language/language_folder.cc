@@ -6,6 +6,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/io/safetensors.h"
 #include "detent/language/families/families.h"
@@ -88,7 +89,10 @@ class FolderTensors final : public StoredTensors {
   }
   Tensor values(const std::string& name) override {
     const Tensor& tensor = tensors_.at(name);
-    return is_floating_point(tensor.dtype()) ? to_float32(tensor) : tensor;
+    if (!is_floating_point(tensor.dtype()) || tensor.dtype() == DType::kFloat32) return tensor;
+    Tensor values = to_float32(tensor);
+    release_pages(tensor.bytes());  // they are not read again
+    return values;
   }
   std::string where() const override { return folder_.string(); }
 

@@ -222,7 +222,7 @@ TEST_F(LanguageFolder, RefusesConfigsThatNoNetworkHas) {
   refused("num_key_value_heads", 4, "6 heads of queries for 4 of keys");
   refused("head_dim", 7, "7 elements of a head turn, expected an even number");
   refused("hidden_act", "quick_gelu", "unknown activation \"quick_gelu\"");
-  refused("rope_scaling", Table{{"type", "dynamic"}, {"factor", 2.0}}, "unknown rope_type \"dynamic\"");
+  refused("rope_scaling", Table{{"type", "dynamical"}, {"factor", 2.0}}, "unknown rope_type \"dynamical\"");
   refused("rope_scaling", Table{{"type", "linear"}}, "there is no key \"factor\"");
   refused("rope_scaling", 3, "\"rope_scaling\" is 3 (an integer), expected a table");
   refused("quantization_config", Table{{"bits", 4}}, "\"quantization_config\" is");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kSequenceName = "sequence";
 constexpr int64_t kUsualTokens = 16;
-constexpr double kUnseen = -std::numeric_limits<float>::max();
+constexpr double kUnseen = -static_cast<double>(std::numeric_limits<float>::max());
 
 NodeInput number(double value) { return NodeInput::of_constant(Value(value)); }
 NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
@@ -188,6 +188,22 @@ class LanguageGraphBuilder {
     return constant_tensor(name, Tensor::from<float>({size}, both));
   }
 
+  /// What frequencies are multiplied by that shrink with the length.
+  NodeInput shrinking(const Rotary& rotary, const std::string& name) {
+    const auto from = static_cast<double>(rotary.grows_from);
+    const NodeInput length = call("cast", {total_}, {{"dtype", "float32"}});
+    const NodeInput stretched =
+        call("mul", {call("maximum", {length, number(from)}), number(rotary.growth / from)});
+    const size_t size = rotary.frequencies.size();
+    std::vector<float> exponents;
+    for (size_t i = 0; i < 2 * size; ++i)
+      exponents.push_back(-static_cast<float>(2 * (i % size)) / static_cast<float>(2 * size - 2));
+    const NodeInput growth = call("sub", {stretched, number(rotary.growth - 1)});
+    const auto count = std::ssize(exponents);
+    return call("pow",
+                {growth, constant_tensor(name + ".exponents", Tensor::from<float>({count}, exponents))});
+  }
+
   Turn turn_of(const Rotary& rotary) {
     if (rotary.frequencies.empty()) return {};
     const int uses = uses_["frequencies"]++;
@@ -198,6 +214,7 @@ class LanguageGraphBuilder {
       frequencies =
           call("where", {is_long, signed_frequencies(rotary.long_frequencies, name + ".long"), frequencies});
     }
+    if (rotary.growth > 0) frequencies = call("mul", {frequencies, shrinking(rotary, name)});
     const NodeInput places =
         call("cast", {call("unsqueeze", {queries_, list({1, 2})})}, {{"dtype", "float32"}});
     const NodeInput angles = call("mul", {places, frequencies});

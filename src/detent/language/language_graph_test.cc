@@ -130,6 +130,14 @@ TEST(LanguageGraph, TurnsPartOfEachHeadAndByOtherFrequenciesWhereSequencesAreLon
   }
 }
 
+TEST(LanguageGraph, TurnsBySlowerAnglesInSequencesLongerThanTheContext) {
+  for (const int64_t context : {kTokens, kTokens / 2}) {
+    expect_same(with([&](LanguageConfig& c) {
+      c.rotary = c.window_rotary = rotary_of({.type = "dynamic", .factor = 3}, c.head_size, context);
+    }));
+  }
+}
+
 TEST(LanguageGraph, RefusesSizesThatDoNotFit) {
   WeightsForTest weights;
   const auto refused = [&](const std::function<void(LanguageConfig&)>& change, const char* message) {

@@ -123,8 +123,17 @@ class PlainNetwork {
   void turn(const Rotary& rotary, std::span<double> head, size_t position, size_t total) const {
     const bool is_long = !rotary.long_frequencies.empty() && static_cast<int64_t>(total) > rotary.long_from;
     const auto& frequencies = is_long ? rotary.long_frequencies : rotary.frequencies;
+    const double length =
+        std::max<double>(static_cast<double>(total), static_cast<double>(rotary.grows_from));
+    const double growth =
+        rotary.growth > 0
+            ? rotary.growth * length / static_cast<double>(rotary.grows_from) - (rotary.growth - 1)
+            : 1;
     for (size_t i = 0; i < frequencies.size(); ++i) {
-      const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
+      const double share =
+          static_cast<double>(i) / std::max(1.0, static_cast<double>(frequencies.size()) - 1);
+      const double angle =
+          static_cast<double>(position) * static_cast<double>(frequencies[i]) * std::pow(growth, -share);
       const double a = head[i];
       const double b = head[i + frequencies.size()];
       head[i] = (a * std::cos(angle) - b * std::sin(angle)) * rotary.factor;

@@ -137,6 +137,11 @@ Rotary rotary_of(const RotaryScaling& given, int64_t size, int64_t context) {
   } else if (scaling.type == "linear") {
     rotary.frequencies =
         frequencies_of(size, [&](size_t i) { return plain(i) / static_cast<float>(scaling.factor); });
+  } else if (scaling.type == "dynamic") {
+    if (size < 4) fail("{} elements of a head turn, expected at least 4 of a dynamic rope_type", size);
+    rotary.frequencies = frequencies_of(size, plain);
+    rotary.growth = scaling.factor;
+    rotary.grows_from = context;
   } else if (scaling.type == "llama3") {
     rotary.frequencies = frequencies_of(size, [&](size_t i) { return of_llama3(scaling, plain(i)); });
   } else if (scaling.type == "yarn") {
@@ -146,7 +151,7 @@ Rotary rotary_of(const RotaryScaling& given, int64_t size, int64_t context) {
   } else if (scaling.type == "longrope") {
     return of_longrope(scaling, size);
   } else {
-    const std::vector<std::string> known = {"default", "linear", "llama3", "yarn", "longrope"};
+    const std::vector<std::string> known = {"default", "linear", "dynamic", "llama3", "yarn", "longrope"};
     fail("{}", unknown_name_message("rope_type", scaling.type, known));
   }
   return rotary;

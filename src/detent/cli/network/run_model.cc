@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -161,8 +163,8 @@ std::string statistics_text(const Tensor& tensor) {
 }
 
 /// The quantized integers of a node's value where it has a type for them; else the value as it is.
-Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& tensor) {
-  const auto types = result_types(graph);
+Tensor as_integers(const std::map<std::string, CodeType>& types, const NodeInput& value,
+                   const Tensor& tensor) {
   const auto type = types.find(value_name(value));
   if (type == types.end() || tensor.dtype() != DType::kFloat32) return tensor;
   return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
@@ -170,7 +172,7 @@ Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& ten
 
 /// By the engine that was asked for, or the fast one. Says so where a network that is quantized for integers
 /// has formats without them.
-std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
+std::unique_ptr<const Program> compiled(const ModelRun& run, Graph graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
     auto program = integer_program(graph, *run.engine);
     if (graph.requantization()) results.say(plan_summary(integer_plan(graph)) + "\n");
@@ -183,7 +185,7 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph,
       results.say(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }
   }
-  return FastExecutor().compile(graph);
+  return std::make_unique<FastProgram>(std::move(graph));  // gives weights back that it packs
 }
 
 /// The outputs, and the values that the user named.
@@ -209,14 +211,15 @@ void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inpu
         wanted[i].tensor = value.clone();
     }
   };
-  const std::unique_ptr<const Program> program = compiled(run, graph, results);
+  const auto types = run.as_integers ? result_types(graph) : std::map<std::string, CodeType>();
+  const std::unique_ptr<const Program> program = compiled(run, std::move(graph), results);
   if (run.before_quantization) observation.see = observe;
   for (size_t i = output_count; i < wanted.size(); ++i)
     observation.operands->emplace(wanted[i].source.node, fmt::format("data_out_{}", wanted[i].source.result));
   const std::vector<Tensor> outputs = program->run(inputs, observation);
   for (size_t i = 0; i < outputs.size(); ++i) wanted[i].tensor = outputs[i];
   for (NamedValue& value : wanted) {
-    if (run.as_integers) value.tensor = as_integers(graph, value.source, value.tensor);
+    if (run.as_integers) value.tensor = as_integers(types, value.source, value.tensor);
   }
 }
 
@@ -305,12 +308,12 @@ void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values, Co
 void run_model(const TorchCommand& command) {
   const ModelRun& run = command.model_run;
   CommandResults results(command.name, {.json = command.options.json});
-  const Graph graph = read_network(run.model, run.shapes);
+  Graph graph = read_network(run.model, run.shapes);
   std::vector<NamedValue> values = wanted_values(run, graph);
   const std::vector<Tensor> inputs = input_tensors(run, graph);
   const std::vector<Expected> expected = expected_values(run, values);
   if (run.output_dir) choose_files(run, values);
-  run_graph(run, graph, inputs, values, results);
+  run_graph(run, std::move(graph), inputs, values, results);
   TextTable table({"value", "dtype", "shape", "range"});
   for (const NamedValue& value : values) {
     table.add_row({value.name, std::string(dtype_name(value.tensor.dtype())),

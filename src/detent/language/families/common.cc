@@ -13,7 +13,7 @@ std::string scaling_type(const ConfigReader& scaling) {
   return type == "su" ? "longrope" : type;
 }
 
-RotaryScaling read_scaling(const ConfigReader& json, const LanguageConfig& config) {
+RotaryScaling read_scaling(const ConfigReader& json) {
   RotaryScaling scaling;
   scaling.type = scaling_type(json);
   scaling.factor = json.number("factor", 1);
@@ -30,8 +30,6 @@ RotaryScaling read_scaling(const ConfigReader& json, const LanguageConfig& confi
   if (json.has("long_factor")) scaling.long_factors = json.numbers("long_factor");
   const bool stretches = scaling.type != "default" && scaling.type != "longrope";
   if (stretches && !json.has("factor")) static_cast<void>(json.number("factor"));
-  if (scaling.type == "longrope" && !json.has("factor") && scaling.original_context > 0)
-    scaling.factor = static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
   return scaling;
 }
 
@@ -79,13 +77,11 @@ Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const
   const auto table = scaling_table(json, part);
   const bool is_new = json.has("rope_parameters");
   RotaryScaling scaling;
-  if (table) scaling = read_scaling(*table, config);
+  if (table) scaling = read_scaling(*table);
   scaling.theta = is_new ? table->number("rope_theta", theta) : json.number("rope_theta", theta);
-  if (scaling.original_context == 0 && scaling.type == "longrope") {
-    scaling.original_context = json.integer("original_max_position_embeddings", 0);
-    if (scaling.original_context > 0 && !table->has("factor"))
-      scaling.factor = static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
-  }
+  scaling.original_context = json.integer("original_max_position_embeddings", scaling.original_context);
+  if (scaling.type == "longrope" && !table->has("factor") && scaling.original_context > 0)
+    scaling.factor = static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
   double share = json.number("partial_rotary_factor", 1);
   if (is_new) share = table->number("partial_rotary_factor", share);
   if (!(share > 0 && share <= 1))
