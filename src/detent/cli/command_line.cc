@@ -30,6 +30,7 @@ std::span<const Command> all_commands() {
       {"quantize", "quantize a network for execution in integers, and compare", run_quantize},
       {"search", "find the smallest formats that keep a network good", run_search},
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
+      {"generate", "continue a text, or chat, with a language model", run_generate},
       {"perplexity", "measure how well a language model predicts a text", run_perplexity},
       {"bench", "measure how fast a network runs in the engine", run_bench},
       {"export", "write a network as an ONNX model", run_export},

@@ -4,6 +4,8 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/io/gguf/gguf_file.h"
+#include "detent/language/gguf/language_gguf.h"
+#include "detent/language/language_folder.h"
 #include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 namespace detent {
@@ -36,6 +38,24 @@ std::optional<Tokenizer> find_tokenizer(const fs::path& path) {
   const fs::path folder = fs::is_directory(path) ? path : fs::absolute(path).parent_path();
   if (!has_tokenizer_file(folder)) return std::nullopt;
   return read_tokenizer(folder);
+}
+
+std::optional<std::string> find_model_template(const fs::path& path) {
+  if (fs::is_regular_file(path) && file_kind(path).info == gguf_info)
+    return gguf_chat_template(read_gguf(path).metadata);
+  return find_chat_template(fs::is_directory(path) ? path : fs::absolute(path).parent_path());
+}
+
+std::vector<int64_t> end_tokens(const fs::path& path, const std::optional<Tokenizer>& tokenizer) {
+  std::vector<int64_t> ends;
+  if (fs::is_directory(path) && is_language_folder(path)) {
+    ends = read_folder_config(path).eos;
+  } else if (fs::is_regular_file(path) && file_kind(path).info == gguf_info) {
+    ends = read_gguf_config(read_gguf(path)).eos;
+  }
+  if (ends.empty() && tokenizer && tokenizer->special_tokens().end_of_sequence)
+    ends.push_back(*tokenizer->special_tokens().end_of_sequence);
+  return ends;
 }
 
 }  // namespace detent

@@ -78,6 +78,19 @@ Value read_if_there(const fs::path& path) {
   return parse_json(with_long_integers_as_floats(read_text_file(path, kLargestFile)), path.string());
 }
 
+/// The template called "default" of a list of them, or a template that is the only one.
+std::optional<std::string> template_text(const Value& value) {
+  const auto* list = value.get_if<List>();
+  if (list == nullptr) return json_string(value);
+  for (const Value& entry : *list) {
+    const auto* table = entry.get_if<Table>();
+    const Value* name = table == nullptr ? nullptr : table->find("name");
+    const Value* text = table == nullptr ? nullptr : table->find("template");
+    if (name != nullptr && text != nullptr && json_string(*name) == "default") return json_string(*text);
+  }
+  return std::nullopt;
+}
+
 /// A tokenizer.model beside a tokenizer_config.json that says what it puts around a text.
 Tokenizer read_sentencepiece_model(const fs::path& path, const Value& config) {
   const std::string bytes = read_file(path, kLargestFile);
@@ -114,6 +127,15 @@ Tokenizer read_tokenizer(const fs::path& path) {
   if (is_folder && !fs::exists(model))
     fail("{}: has neither tokenizer.json nor tokenizer.model", path.string());
   return read_sentencepiece_model(model, read_if_there(folder / "tokenizer_config.json"));
+}
+
+std::optional<std::string> find_chat_template(const fs::path& folder) {
+  constexpr const char* kFile = "chat_template.jinja";
+  if (fs::exists(folder / kFile)) return read_text_file(folder / kFile, kLargestFile);
+  const Value config = read_if_there(folder / "tokenizer_config.json");
+  const auto* table = config.get_if<Table>();
+  const Value* found = table == nullptr ? nullptr : table->find("chat_template");
+  return found == nullptr ? std::nullopt : template_text(*found);
 }
 
 }  // namespace detent

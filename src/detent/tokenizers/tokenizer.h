@@ -69,6 +69,10 @@ class StreamingDecoder {
 /// supported is an Error that names it.
 Tokenizer read_tokenizer(const std::filesystem::path& path);
 
+/// The template of chats (chat/chat_template.h) that a folder has, in chat_template.jinja or in
+/// tokenizer_config.json; of several the one called "default".
+std::optional<std::string> find_chat_template(const std::filesystem::path& folder);
+
 /// From the text of a tokenizer.json; `name` begins messages.
 Tokenizer parse_tokenizer_json(std::string_view text, const std::string& name);
 

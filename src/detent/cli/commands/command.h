@@ -45,6 +45,7 @@ int run_export(const std::vector<std::string>& args);
 int run_emit(const std::vector<std::string>& args);
 int run_bench(const std::vector<std::string>& args);
 int run_run(const std::vector<std::string>& args);
+int run_generate(const std::vector<std::string>& args);
 int run_perplexity(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);

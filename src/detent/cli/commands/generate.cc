@@ -1,0 +1,264 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <charconv>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/language_model.h"
+#include "detent/cli/option_fields.h"
+#include "detent/cli/text_generator.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/core/processors.h"
+#include "detent/core/stop_signals.h"
+#include "detent/io/file.h"
+#include "detent/io/json.h"
+#include "detent/tokenizers/chat/chat_template.h"
+
+namespace detent {
+namespace {
+
+struct GenerateArguments {
+  std::string model;
+  std::optional<std::string> prompt;
+  std::string prompt_ids;
+  std::string tokenizer;
+  std::string template_file;
+  std::string system;
+  bool chat = false;
+  bool print_ids = false;
+  bool json = false;
+  GenerationOptions options;
+};
+
+std::vector<int64_t> parse_ids(const std::string& text) {
+  std::vector<int64_t> ids;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    int64_t id = -1;
+    const auto [rest, problem] = std::from_chars(text.data() + begin, text.data() + end, id);
+    if (problem != std::errc() || rest != text.data() + end || id < 0)
+      throw UsageError(fmt::format("--prompt-ids: got \"{}\", expected ids of tokens as in 5,17,200", text));
+    ids.push_back(id);
+    begin = end + 1;
+  }
+  return ids;
+}
+
+void check_arguments(const GenerateArguments& arguments) {
+  if (arguments.prompt && !arguments.prompt_ids.empty())
+    throw UsageError("--prompt and --prompt-ids exclude each other");
+  if (!arguments.prompt && arguments.prompt_ids.empty() && !arguments.chat)
+    throw UsageError("`detent generate` needs --prompt TEXT, --prompt-ids IDS or --chat");
+  if (arguments.chat && !arguments.prompt_ids.empty())
+    throw UsageError("--chat and --prompt-ids exclude each other");
+  if (!arguments.chat && !(arguments.system.empty() && arguments.template_file.empty()))
+    throw UsageError("--system and --chat-template belong to --chat");
+  if (arguments.options.max_tokens < 1)
+    throw UsageError(fmt::format("--max-tokens: got {}, expected at least 1", arguments.options.max_tokens));
+  check_sampling_options(arguments.options.sampling);
+}
+
+/// Shows what is generated: text, ids, or JSON, a line a token.
+class Display {
+ public:
+  explicit Display(const GenerateArguments& arguments) : arguments_(arguments) {}
+
+  void show(int64_t token, std::string_view text) {
+    if (arguments_.json) {
+      Table line;
+      if (token >= 0) line["token"] = token;
+      line["text"] = std::string(text);
+      print(json_text(Value(line), JsonLayout::kOneLine) + "\n");
+    } else if (!arguments_.print_ids) {
+      print(text);
+      ends_line_ = text.empty() ? ends_line_ : text.ends_with('\n');
+    } else if (token >= 0) {
+      print(fmt::format("{}{}", any_ ? "," : "", token));
+      ends_line_ = false;
+    }
+    any_ = true;
+  }
+
+  void finish(const GeneratedText& generated, size_t prompt_tokens, double seconds) const {
+    if (!arguments_.json) {
+      if (!ends_line_) print("\n");
+      return;
+    }
+    const Table summary{{"text", generated.text},
+                        {"tokens", Value(generated.tokens)},
+                        {"stopped_by", generated.stopped_by},
+                        {"prompt_tokens", static_cast<int64_t>(prompt_tokens)},
+                        {"seconds", seconds}};
+    print(json_text(Value(summary), JsonLayout::kOneLine) + "\n");
+  }
+
+ private:
+  const GenerateArguments& arguments_;
+  bool any_ = false;
+  bool ends_line_ = false;
+};
+
+GeneratedText generate(TextGenerator& generator, const GenerateArguments& arguments,
+                       const std::vector<int64_t>& prompt) {
+  if (prompt.empty())
+    fail(
+        "the prompt has no tokens: the tokenizer puts none before a text, so that an empty one cannot be "
+        "continued");
+  const auto begin = std::chrono::steady_clock::now();
+  Display display(arguments);
+  const StopSignals signals;
+  const GeneratedText generated = generator.generate(
+      prompt, arguments.options, [&](int64_t token, std::string_view text) { display.show(token, text); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  display.finish(generated, prompt.size(), seconds.count());
+  if (generated.stopped_by == "signal" && !arguments.chat)
+    throw Interrupted(StopSignals::received(),
+                      fmt::format("stopped behind {} tokens", generated.tokens.size()));
+  return generated;
+}
+
+/// Messages as the tokens that the template makes of them.
+class Chat {
+ public:
+  Chat(const GenerateArguments& arguments, const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer), template_(read(arguments)) {
+    if (!arguments.system.empty()) messages_.push_back({"system", arguments.system});
+  }
+
+  void add(std::string role, std::string content) {
+    messages_.push_back({std::move(role), std::move(content)});
+  }
+
+  std::vector<int64_t> prompt() const {
+    Table variables;
+    const SpecialTokens& special = tokenizer_.special_tokens();
+    for (const auto& [name, id] :
+         {std::pair("bos_token", special.begin_of_sequence), std::pair("eos_token", special.end_of_sequence)})
+      variables[name] = id ? tokenizer_.token(*id) : std::string();
+    return tokenizer_.encode(template_.render(messages_, true, variables), false);
+  }
+
+ private:
+  static ChatTemplate read(const GenerateArguments& arguments) {
+    if (!arguments.template_file.empty())
+      return {read_text_file(arguments.template_file, uint64_t{1} << 24), arguments.template_file};
+    const auto text = find_model_template(arguments.model);
+    if (!text) fail("{}: no chat template comes with it: --chat-template names one", arguments.model);
+    return {*text, arguments.model + ": chat template"};
+  }
+
+  const Tokenizer& tokenizer_;
+  ChatTemplate template_;
+  std::vector<ChatMessage> messages_;
+};
+
+void chat(TextGenerator& generator, const GenerateArguments& arguments, const Tokenizer& tokenizer) {
+  Chat chat(arguments, tokenizer);
+  if (arguments.prompt) {
+    chat.add("user", *arguments.prompt);
+    generate(generator, arguments, chat.prompt());
+    return;
+  }
+  const bool asks = ::isatty(STDIN_FILENO) != 0 && !arguments.json;
+  std::string line;
+  while ((asks ? print("> ") : void()), std::getline(std::cin, line)) {
+    if (line.empty()) continue;
+    chat.add("user", line);
+    chat.add("assistant", generate(generator, arguments, chat.prompt()).text);
+  }
+  if (asks) print("\n");
+}
+
+void run(const GenerateArguments& arguments) {
+  const std::vector<int64_t> ids =
+      arguments.prompt_ids.empty() ? std::vector<int64_t>() : parse_ids(arguments.prompt_ids);
+  const std::optional<Tokenizer> tokenizer =
+      find_tokenizer(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer);
+  const bool needs_text = arguments.prompt || arguments.chat || !arguments.options.stop.empty();
+  if (!tokenizer && needs_text)
+    fail("{}: no tokenizer comes with it: --tokenizer names one, or --prompt-ids gives ids of tokens",
+         arguments.model);
+  if (!tokenizer && !arguments.print_ids && !arguments.json)
+    fail("{}: no tokenizer comes with it: --tokenizer names one, or --print-ids shows ids of tokens",
+         arguments.model);
+  TextGenerator generator(read_decoder(arguments.model), tokenizer, end_tokens(arguments.model, tokenizer));
+  if (arguments.chat) return chat(generator, arguments, *tokenizer);
+  generate(generator, arguments, arguments.prompt ? tokenizer->encode(*arguments.prompt) : ids);
+}
+
+void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
+  app.add_option("model", arguments.model,
+                 "a language model: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either")
+      ->required()
+      ->option_text(" ");
+  app.add_option("--prompt", arguments.prompt, "the text to continue; with --chat, the only message")
+      ->option_text("TEXT");
+  app.add_option("--prompt-ids", arguments.prompt_ids,
+                 "the same as ids of tokens, as in 5,17,200: no tokenizer is needed")
+      ->option_text("IDS");
+  app.add_flag(
+      "--chat", arguments.chat,
+      "answer messages, a line each of standard input, by the model's chat template; Ctrl-C ends an answer");
+  app.add_option("--system", arguments.system, "the message that a chat begins with")->option_text("TEXT");
+  app.add_option("--chat-template", arguments.template_file, "another template, in Jinja")
+      ->option_text("FILE");
+  app.add_option("--tokenizer", arguments.tokenizer,
+                 "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
+      ->option_text("PATH");
+  app.add_flag("--print-ids", arguments.print_ids, "show ids of tokens in place of the text");
+  app.add_flag("--json", arguments.json, "show a JSON object a line: each token as it comes, then the whole");
+}
+
+void add_sampling_options(CLI::App& app, GenerationOptions& options) {
+  app.add_option("--max-tokens", options.max_tokens, "at most so many")->capture_default_str();
+  app.add_option("--stop", options.stop, "end before this text; may be given several times")
+      ->option_text("TEXT");
+  app.add_flag("--ignore-eos", options.ignore_end, "never draw a token that ends the text");
+  SamplingOptions& sampling = options.sampling;
+  app.add_option("--temperature", sampling.temperature,
+                 "divides logits before tokens are drawn; 0: the most likely token")
+      ->capture_default_str();
+  app.add_option("--top-k", sampling.top_k, "draw among so many of the most likely tokens; 0: all")
+      ->capture_default_str();
+  app.add_option("--top-p", sampling.top_p, "draw among the most likely tokens that together have this share")
+      ->capture_default_str();
+  app.add_option("--min-p", sampling.min_p, "draw among tokens with at least this part of the largest share")
+      ->capture_default_str();
+  app.add_option("--repetition-penalty", sampling.repetition_penalty,
+                 "divides positive logits of tokens that were there, multiplies others")
+      ->capture_default_str();
+  app.add_option("--seed", sampling.seed, "the same seed draws the same text")->capture_default_str();
+}
+
+}  // namespace
+
+int run_generate(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Continue a text with a language model, or chat. The same options give the same text, on every "
+      "processor, with any "
+      "number of threads.",
+      "detent generate");
+  GenerateArguments arguments;
+  add_prompt_options(app, arguments);
+  add_sampling_options(app, arguments.options);
+  const OptionField& threads = option_field("num_threads");
+  std::string thread_text;
+  app.add_option(threads.flag, thread_text, threads.help)->option_text("VALUE");
+  if (!parse_arguments(app, args)) return 0;
+  check_arguments(arguments);
+  if (!thread_text.empty()) {
+    RunOptions options;
+    set_flag(options, threads.name, threads.parse(thread_text));
+    if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
+  }
+  run(arguments);
+  return 0;
+}
+
+}  // namespace detent
