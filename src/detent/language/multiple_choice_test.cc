@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Of four tokens, the one that follows the last in a circle is `ahead` times as likely as each other one.
+/// The token that follows the last in a circle of four is `ahead` times as likely as each other one.
 LogitsOf circle(float ahead, int64_t step = 1) {
   return [=](std::span<const int64_t> tokens, int64_t from,
              const std::function<void(int64_t, const Tensor&)>& visit) {
