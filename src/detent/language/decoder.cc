@@ -343,6 +343,9 @@ std::vector<Tensor> Decoder::run(std::span<const DecoderInput> inputs, WantedLog
   std::vector<Compiled::Sequence> sequences;
   for (const DecoderInput& input : inputs) {
     if (input.tokens.empty()) fail("no tokens are put behind a sequence");
+    const auto is_same = [&](const DecoderInput& other) { return other.cache == input.cache; };
+    DETENT_CHECK(std::ranges::count_if(inputs, is_same) == 1, "one cache for several of {} inputs",
+                 inputs.size());
     for (const int64_t token : input.tokens) {
       if (token < 0 || token >= compiled_->embedded)
         fail("token {}: the vocabulary has 0 to {}", token, compiled_->embedded - 1);

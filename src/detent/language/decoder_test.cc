@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/formats/simd_target.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -118,6 +119,21 @@ TEST(Decoder, GivesTheSameBitsWithAnyNumberOfThreads) {
   set_thread_count(before);
   EXPECT_TRUE(results[0].equals(results[1]));
   EXPECT_TRUE(results[0].equals(results[2]));
+}
+
+TEST(Decoder, GivesTheSameBitsOnEveryInstructionSet) {
+  const LanguageConfig config = windowed_config();
+  const std::vector<int64_t> tokens = tokens_for_test(70, config.vocabulary);
+  const Decoder decoder(network(config));
+  std::vector<Tensor> results;
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target, "test");
+    SequenceCache cache = decoder.start();
+    decoder.run(cache, part(tokens, 0, 69));
+    results.push_back(decoder.run(cache, part(tokens, 69, 70)));
+    EXPECT_TRUE(results.back().equals(results.front())) << target;
+  }
+  set_simd_target(simd_targets().front(), "test");
 }
 
 TEST(Decoder, GoesOnFromAnEarlierTokenAndGrowsByDoubling) {

@@ -76,6 +76,14 @@ Tensor read_array(const std::filesystem::path& file) {
   return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
 }
 
+/// Tables have rows by negative indices too, vocabularies no negative tokens.
+void check_tokens(const Tensor& tokens, const std::string& file) {
+  if (tokens.dtype() != DType::kInt64) return;
+  for (const int64_t token : tokens.values<int64_t>()) {
+    if (token < 0) fail("{}: got the token {}, expected 0 or more", file, token);
+  }
+}
+
 /// What is given; else zeros, but of the mask of a language model ones: every token may be seen.
 Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
   const std::string name = source_name(graph, NodeInput::of(node));
@@ -87,6 +95,7 @@ Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string
       fail("{}: got {}, expected {} for the input \"{}\"", file, dtype_name(tensor.dtype()),
            dtype_name(type.dtype), name);
     }
+    if (name == kTokensInput) check_tokens(tensor, file);
     return tensor;
   }
   Tensor otherwise(type.dtype, zeros);

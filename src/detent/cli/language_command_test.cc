@@ -1,0 +1,112 @@
+// Folders of language models on the command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "detent/cli/program_for_test.h"
+#include "detent/core/value.h"
+#include "detent/io/file.h"
+#include "detent/io/json.h"
+#include "detent/io/npy.h"
+#include "detent/io/safetensors.h"
+#include "detent/io/temporary_file_test.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Tensors = std::vector<std::pair<std::string, Tensor>>;
+
+Tensor filled(const Shape& shape, float period) {
+  Tensor tensor(DType::kFloat32, shape);
+  float at = 0;
+  for (float& x : tensor.values<float>()) x = std::sin(period * ++at);
+  return tensor;
+}
+
+/// A GPT-2 of one layer, eight wide, with two heads and 13 tokens.
+void write_gpt2(const fs::path& folder) {
+  write_json(folder / "config.json", Value(Table{{"model_type", "gpt2"},
+                                                 {"vocab_size", 13},
+                                                 {"n_embd", 8},
+                                                 {"n_layer", 1},
+                                                 {"n_head", 2},
+                                                 {"n_positions", 10},
+                                                 {"eos_token_id", 12}}));
+  Tensors tensors = {{"transformer.wte.weight", filled({13, 8}, 1.7F)},
+                     {"transformer.wpe.weight", filled({10, 8}, 0.9F)},
+                     {"transformer.h.0.attn.c_attn.weight", filled({8, 24}, 1.1F)},
+                     {"transformer.h.0.attn.c_attn.bias", filled({24}, 2.1F)},
+                     {"transformer.h.0.attn.c_proj.weight", filled({8, 8}, 1.3F)},
+                     {"transformer.h.0.attn.c_proj.bias", filled({8}, 0.3F)},
+                     {"transformer.h.0.mlp.c_fc.weight", filled({8, 32}, 0.7F)},
+                     {"transformer.h.0.mlp.c_fc.bias", filled({32}, 1.9F)},
+                     {"transformer.h.0.mlp.c_proj.weight", filled({32, 8}, 2.3F)},
+                     {"transformer.h.0.mlp.c_proj.bias", filled({8}, 1.2F)}};
+  for (const char* norm : {"transformer.h.0.ln_1", "transformer.h.0.ln_2", "transformer.ln_f"}) {
+    tensors.emplace_back(std::string(norm) + ".weight", filled({8}, 0.2F));
+    tensors.emplace_back(std::string(norm) + ".bias", filled({8}, 1.4F));
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+}
+
+class LanguageCommand : public testing::Test {
+ protected:
+  LanguageCommand() {
+    fs::create_directories(folder_);
+    write_gpt2(folder_);
+  }
+  std::string ids(const std::vector<int64_t>& tokens) const {
+    const fs::path file = folder_ / "ids.npy";
+    write_npy(file, Tensor::from<int64_t>({1, static_cast<int64_t>(tokens.size())}, tokens));
+    return "input_ids=" + file.string();
+  }
+
+  TemporaryPath temporary_{"language_command"};
+  fs::path folder_ = temporary_.get();
+};
+
+TEST_F(LanguageCommand, InfoListsTheArchitecture) {
+  const ProgramResult result = run_program({"info", folder_});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("kind: language model\nfamily: gpt2\n"), HasSubstr("layers: 1\n"),
+                    HasSubstr("positions: a table of 10 rows\n"), HasSubstr("tied head: true\n"),
+                    HasSubstr("transformer.h.0.mlp.c_fc.weight"), HasSubstr("[8, 32]")));
+}
+
+TEST_F(LanguageCommand, RunWritesLogitsOfEveryToken) {
+  const fs::path out = folder_ / "out";
+  const auto logits = [&](const std::vector<int64_t>& tokens) {
+    const ProgramResult result =
+        run_program({"run", folder_, "--input", ids(tokens), "--output-dir", out, "--overwrite"});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    return read_npy(out / "logits.npy").clone();
+  };
+  const Tensor five = logits({1, 5, 12, 0, 7});
+  EXPECT_EQ(five.shape(), (Shape{1, 5, 13}));
+  // Later tokens change nothing of the earlier ones, and without a mask all are seen.
+  const Tensor two = logits({1, 5});
+  EXPECT_TRUE(two.reshaped({2, 13}).equals(five.reshaped({5, 13}).rows(0, 2)));
+}
+
+TEST_F(LanguageCommand, RunRefusesTokensThatTheVocabularyDoesNotHave) {
+  const auto refused = [&](const std::vector<int64_t>& tokens, const std::string& message) {
+    const ProgramResult result = run_program({"run", folder_, "--input", ids(tokens)});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.errors, HasSubstr(message));
+  };
+  refused({1, -2}, "ids.npy: got the token -2, expected 0 or more");
+  refused({1, 13}, "node \"embed_tokens\" (embedding): got the index 13 of a dimension of 13");
+  refused(std::vector<int64_t>(11, 3),
+          "node \"embed_positions\" (embedding): got the index 10 of a dimension of 10");
+}
+
+}  // namespace
+}  // namespace detent
