@@ -64,6 +64,7 @@ TEST(ChatTemplate, EndsWhereATemplateWouldNot) {
               HasSubstr("does not end"));
   std::string deep = "{{ ";
   for (int i = 0; i < 5000; ++i) deep += "(";
+  deep += " }}";
   EXPECT_THAT(error_of([&] { rendered(deep); }), HasSubstr("brackets in brackets"));
   std::string doubled = "{% set x = 'aaaaaaaa' %}";
   for (int i = 0; i < 40; ++i) doubled += "{% set x = x + x %}";
