@@ -71,7 +71,8 @@ bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_D
 sanitized = $(BUILD_DIR)/sanitize
 SANITIZE_TORCH ?= OFF
 FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph \
-  onnx mz decode format_text collector toml json csv gzip statistics language_config gguf
+  onnx mz decode format_text collector toml json csv gzip statistics language_config gguf \
+  tokenizer chat_template
 with_clang = -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 configure_sanitized = cmake -S . -B $(sanitized) $(with_clang) \
   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -DDETENT_DEVELOPER=ON \

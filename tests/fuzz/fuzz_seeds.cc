@@ -14,6 +14,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/gzip_for_test.h"
 #include "detent/io/image_for_test.h"
+#include "detent/io/json.h"
 #include "detent/io/npy.h"
 #include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
@@ -104,6 +105,17 @@ void add_texts(Seeds& seeds) {
     seeds.add("format_text", text);
 }
 
+/// Small ones of every kind, and the templates of chats that tests compare with Jinja.
+void add_tokenizers(Seeds& seeds) {
+  const fs::path data = fs::path(DETENT_SOURCE_DIR) / "tests/data/tokenizers";
+  const Value tokenizers = read_json(data / "tokenizers.json");
+  for (const Value& entry : *tokenizers.get_if<Table>()->find("tokenizers")->get_if<List>())
+    seeds.add("tokenizer", json_text(*entry.get_if<Table>()->find("tokenizer"), JsonLayout::kOneLine));
+  const Value templates = read_json(data / "chat_templates.json");
+  for (const Value& entry : *templates.get_if<Table>()->find("templates")->get_if<List>())
+    seeds.add("chat_template", *entry.get_if<Table>()->find("template")->get_if<std::string>());
+}
+
 /// A file a format, and one with metadata of a language model.
 void add_gguf(Seeds& seeds) {
   for (const GgufFormat& format : gguf_formats()) {
@@ -138,6 +150,7 @@ int main(int count, char** arguments) {
   detent::add_tensors(seeds, arguments[1]);
   detent::add_graphs(seeds);
   detent::add_texts(seeds);
+  detent::add_tokenizers(seeds);
   detent::add_gguf(seeds);
   detent::add_images(seeds);
   return 0;

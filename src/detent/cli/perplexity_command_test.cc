@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/cli/program_for_test.h"
+#include "detent/cli/task_file.h"
+#include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
 #include "detent/io/npy.h"
@@ -88,17 +90,61 @@ TEST_F(PerplexityCommand, ComparesWithANetwork) {
   EXPECT_THAT(result.output, HasSubstr("100.0000 % agree; 0.0000 % of the answers changed"));
 }
 
+TEST_F(PerplexityCommand, AnswersQuestions) {
+  write_file(path("task.jsonl"),
+             R"({"context_ids": [5, 9], "choice_ids": [[7, 3], [8], [1, 2, 3]], "answer": 1}
+
+{"context_ids": [4], "choice_ids": [[7], [8]], "answer": 0}
+)");
+  const std::vector<Question> questions = read_questions(path("task.jsonl"), nullptr);
+  ASSERT_EQ(questions.size(), 2U);
+  EXPECT_EQ(questions[0].choices[2].tokens, (std::vector<int64_t>{5, 9, 1, 2, 3}));
+  EXPECT_EQ(questions[0].choices[2].begin, 2);
+  EXPECT_EQ(questions[0].answer, 1);
+  const Decoder decoder(network());
+  const AnswerScores expected = answer_questions(logits_of(decoder), {}, questions);
+  const ProgramResult result = run_program({"perplexity", path("network.mz"), "--task", path("task.jsonl"),
+                                            "--reference", path("network.mz"), "--json"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  Value value = parse_json(result.output, "task");
+  Table& task = value.get_if<Table>()->table("task");
+  EXPECT_EQ(*task.find("questions"), Value(2));
+  EXPECT_EQ(*task.find("accuracy"), Value(expected.accuracy()));
+  EXPECT_EQ(*task.table("reference").find("agreement"), Value(1.0));
+  EXPECT_EQ(*task.table("reference").find("changed_answers"), Value(0.0));
+}
+
+TEST_F(PerplexityCommand, RefusesQuestionsThatAreNone) {
+  const auto refused = [&](const std::string& line, const std::string& message) {
+    write_file(path("task.jsonl"), "\n" + line);
+    const ProgramResult result =
+        run_program({"perplexity", path("network.mz"), "--task", path("task.jsonl")});
+    EXPECT_EQ(result.status, 1) << line;
+    EXPECT_THAT(result.errors, HasSubstr(message));
+  };
+  refused("", "task.jsonl: has no questions");
+  refused("[]", "task.jsonl:2: got a list, expected an object");
+  refused(R"({"context": "a", "choices": ["b", "c"], "answer": 0})",
+          "task.jsonl:2: texts, and the model has no");
+  refused(R"({"context_ids": [1], "choice_ids": [[2], [3]], "answer": 2})", "answer is 2, expected 0 to 1");
+  refused(R"({"context_ids": [1], "choice_ids": [[2], []], "answer": 0})", "a choice has no tokens");
+  refused(R"({"context_ids": [], "choice_ids": [[2], [3]], "answer": 0})", "the context has no tokens");
+  refused(R"({"context_ids": [1], "choice_ids": [[2]], "answer": 0})", "1 choices, expected at least 2");
+  refused(R"({"context_ids": [1], "choice_ids": [[2], [3]]})", "there is no key \"answer\"");
+  refused(R"({"context_ids": [1], "choice_ids": [[2], ["x"]], "answer": 0})", "expected integers");
+}
+
 TEST_F(PerplexityCommand, RefusesWhatCannotBe) {
   const auto refused = [&](const std::vector<std::string>& args, int status, const std::string& message) {
     const ProgramResult result = run(args);
     EXPECT_EQ(result.status, status) << message;
     EXPECT_THAT(result.errors, HasSubstr(message));
   };
-  refused({"--text", path("ids.npy")}, 2, "needs either --text FILE or --ids FILE.npy");
+  refused({"--text", path("ids.npy")}, 2, "needs one of --text FILE, --ids FILE.npy and --task");
   refused({"--window", "1"}, 2, "--window: got 1, expected at least 2");
   refused({"--window", "8", "--stride", "9"}, 2, "--stride: got 9, expected at most the window, 8");
   refused({"--protocol", "halves", "--stride", "9"}, 2, "--stride: windows of the protocol halves");
-  refused({"--protocol", "halfs"}, 2, "did you mean \"halves\"?");
+  refused({"--protocol", "halfs"}, 2, "unknown protocol \"halfs\" (known: windows, halves)");
   refused({"--window", "71"}, 1, "the text has 70 tokens");
   const ProgramResult no_tokenizer =
       run_program({"perplexity", path("network.mz"), "--text", path("ids.npy")});

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
+#include "detent/tokenizers/text_steps.h"
 #include "detent/tokenizers/unicode.h"
 
 namespace detent {
@@ -79,6 +80,7 @@ std::string CharacterMap::map_clusters(std::string_view text) const {
     if (cluster.size() <= kLongestCluster) {
       if (const auto match = shortest(cluster)) {
         result += match->replacement;
+        check_growth(result.size(), text.size());
         continue;
       }
     }
@@ -87,6 +89,7 @@ std::string CharacterMap::map_clusters(std::string_view text) const {
       const auto match = shortest(character);
       result += match ? match->replacement : character;
       i += character.size();
+      check_growth(result.size(), text.size());
     }
   }
   return result;
@@ -99,6 +102,7 @@ std::string CharacterMap::map_longest(std::string_view text) const {
     const size_t length = match ? match->length : character_length(text[i]);
     result += match ? match->replacement : text.substr(i, length);
     i += length;
+    check_growth(result.size(), text.size());
   }
   return result;
 }

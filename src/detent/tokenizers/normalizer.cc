@@ -64,6 +64,7 @@ void replace(NormalizedText& text, const Pattern& pattern, const std::string& co
   for (const Pattern::Match& match : matches) {
     result.append(text.text, last, match.begin - last);
     result += content;
+    check_growth(result.size(), text.text.size());
     last = match.end;
   }
   result.append(text.text, last);
@@ -198,6 +199,14 @@ Normalizer in_sequence(std::vector<Normalizer> steps) {
   return [steps = std::move(steps)](NormalizedText& text) {
     for (const Normalizer& step : steps) step(text);
   };
+}
+
+void check_growth(size_t size, size_t before) {
+  constexpr size_t kAlwaysAllowed = size_t{1} << 25;
+  constexpr size_t kMostTimes = 32;
+  if (size > kAlwaysAllowed && size / kMostTimes > before)
+    fail("the tokenizer makes {} bytes of a text of {}: at most {} times as many are supported", size, before,
+         kMostTimes);
 }
 
 Normalizer make_normalizer(const Value& value, const std::string& name) {

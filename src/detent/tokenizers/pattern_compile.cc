@@ -45,6 +45,7 @@ constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 constexpr size_t kMostSteps = 20'000;
 constexpr int kDeepest = 50;
 constexpr uint32_t kMostRepeats = 1'000;
+constexpr int kMostNestedRepeats = 4;
 
 struct Node {
   enum class Kind : uint8_t {
@@ -169,8 +170,9 @@ class Parser {
     while (position_ < text_.size() && !at("|") && !at(")")) {
       const size_t begin = position_;
       Node part = atom(depth);
-      while (repeat(part, begin)) {
-      }
+      int repeats = 0;
+      while (repeat(part, begin))
+        if (++repeats > kMostNestedRepeats) refuse("too many repetitions of repetitions");
       node.parts.push_back(std::move(part));
     }
     return node;

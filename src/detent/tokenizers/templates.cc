@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "detent/core/error.h"
 #include "detent/tokenizers/json_object.h"
 #include "detent/tokenizers/tokenizer_pipeline.h"
@@ -32,6 +34,8 @@ SequenceTemplate template_of(const JsonObject& object) {
     if (part.find("Sequence") != nullptr) {
       const std::string which = part.object("Sequence").text("id");
       if (which != "A") fail("{}: sequence \"{}\" in what is for one sequence", part.name(), which);
+      if (std::ranges::any_of(parts, &TemplatePart::is_sequence))
+        fail("{}: a sequence that is there twice is not supported", object.name());
       parts.push_back(sequence_part());
       continue;
     }

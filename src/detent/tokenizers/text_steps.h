@@ -65,6 +65,9 @@ std::optional<std::string> bytes_of_characters(std::string_view text);
 /// The words that GPT-2 cuts texts into.
 std::shared_ptr<const Pattern> gpt2_pattern();
 
+/// Throws Error where a text of a few bytes becomes one of many megabytes: rules of a file may multiply.
+void check_growth(size_t size, size_t before);
+
 /// Bytes in base64; throws Error on what is none.
 std::string from_base64(std::string_view text, const std::string& name);
 

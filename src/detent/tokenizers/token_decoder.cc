@@ -138,6 +138,7 @@ TokenDecoder replace(const JsonObject& object) {
       for (const Pattern::Match& match : pattern->find_all(token)) {
         result.append(token, last, match.begin - last);
         result += content;
+        check_growth(result.size(), token.size());
         last = match.end;
       }
       result.append(token, last);

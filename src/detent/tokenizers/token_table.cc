@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr int64_t kMostTokens = int64_t{1} << 20;
 
 }  // namespace
 

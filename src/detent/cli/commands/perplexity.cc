@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
+#include "detent/cli/task_file.h"
 #include "detent/core/processors.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -16,6 +18,7 @@
 #include "detent/io/npy.h"
 #include "detent/io/output_path.h"
 #include "detent/language/decoder_logits.h"
+#include "detent/language/multiple_choice.h"
 #include "detent/language/perplexity.h"
 
 namespace detent {
@@ -25,6 +28,7 @@ struct PerplexityArguments {
   std::string model;
   std::string text;
   std::string ids;
+  std::string task;
   std::string tokenizer;
   std::string protocol = "windows";
   PerplexityOptions options;
@@ -43,8 +47,15 @@ PerplexityProtocol parse_protocol(const std::string& text) {
 }
 
 void check_arguments(PerplexityArguments& arguments) {
-  if (arguments.text.empty() == arguments.ids.empty()) {
-    throw UsageError("`detent perplexity` needs either --text FILE or --ids FILE.npy");
+  const int inputs =
+      (arguments.text.empty() ? 0 : 1) + (arguments.ids.empty() ? 0 : 1) + (arguments.task.empty() ? 0 : 1);
+  if (inputs != 1) {
+    throw UsageError("`detent perplexity` needs one of --text FILE, --ids FILE.npy and --task FILE.jsonl");
+  }
+  const bool keeps =
+      !arguments.reference_logits.empty() || !arguments.logits_file.empty() || !arguments.losses_file.empty();
+  if (!arguments.task.empty() && keeps) {
+    throw UsageError("--task has no losses or logits to keep: --reference MODEL compares");
   }
   if (!arguments.reference.empty() && !arguments.reference_logits.empty()) {
     throw UsageError("--reference and --reference-logits exclude each other");
@@ -178,6 +189,44 @@ void show(const PerplexityArguments& arguments, const TokenScores& scores, int64
   results.add("reference", comparison_value(scores));
 }
 
+void show_task(const AnswerScores& scores, bool has_reference, CommandResults& results) {
+  const double accuracy = scores.accuracy();
+  const double error = std::sqrt(accuracy * (1 - accuracy) / static_cast<double>(scores.questions));
+  results.say(fmt::format(
+      "right answers: {:.4f} % of {} questions (standard error {:.4f} %)\nby likelihood per byte: {:.4f} %\n",
+      100 * accuracy, scores.questions, 100 * error, 100 * scores.accuracy_per_byte()));
+  Table task{{"questions", scores.questions},
+             {"accuracy", accuracy},
+             {"standard_error", error},
+             {"accuracy_per_byte", scores.accuracy_per_byte()}};
+  if (has_reference) {
+    results.say(fmt::format("reference: {:.4f} % right; {:.4f} % agree; {:.4f} % of the answers changed\n",
+                            100 * scores.share(scores.reference_right), 100 * scores.share(scores.agreements),
+                            100 * scores.share(scores.changed)));
+    task["reference"] = Table{{"accuracy", scores.share(scores.reference_right)},
+                              {"agreement", scores.share(scores.agreements)},
+                              {"changed_answers", scores.share(scores.changed)}};
+  }
+  results.add("task", std::move(task));
+}
+
+void measure_task(const PerplexityArguments& arguments, CommandResults& results) {
+  const std::optional<Tokenizer> tokenizer =
+      find_tokenizer(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer);
+  const std::vector<Question> questions = read_questions(arguments.task, tokenizer ? &*tokenizer : nullptr);
+  const Decoder decoder = read_decoder(arguments.model);
+  std::optional<Decoder> other;
+  LogitsOf reference;
+  if (!arguments.reference.empty()) reference = logits_of(other.emplace(read_decoder(arguments.reference)));
+  Progress progress("answering, questions", std::ssize(questions));
+  const auto seen = [&](const AnswerScores& scores) {
+    progress.update(scores.questions, fmt::format("{:.2f} % right", 100 * scores.accuracy()));
+  };
+  const AnswerScores scores = answer_questions(logits_of(decoder), reference, questions, seen);
+  progress.finish();
+  show_task(scores, static_cast<bool>(reference), results);
+}
+
 void measure_perplexity(PerplexityArguments& arguments, CommandResults& results) {
   const std::vector<int64_t> tokens = read_tokens(arguments);
   const std::vector<TokenWindow> windows = token_windows(arguments.options, std::ssize(tokens));
@@ -211,6 +260,11 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
   app.add_option("--text", arguments.text, "the text, in UTF-8")->option_text("FILE");
   app.add_option("--ids", arguments.ids,
                  "the text as ids of tokens, .npy of integers: no tokenizer is needed")
+      ->option_text("FILE");
+  app.add_option(
+         "--task", arguments.task,
+         "instead of a text, questions of several choices, a JSON object a line: context, choices, answer "
+         "(docs/language_models.md)")
       ->option_text("FILE");
   app.add_option("--tokenizer", arguments.tokenizer,
                  "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
@@ -263,7 +317,11 @@ int run_perplexity(const std::vector<std::string>& args) {
     if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   }
   CommandResults results("perplexity", result_options);
-  measure_perplexity(arguments, results);
+  if (arguments.task.empty()) {
+    measure_perplexity(arguments, results);
+  } else {
+    measure_task(arguments, results);
+  }
   results.finish();
   return 0;
 }

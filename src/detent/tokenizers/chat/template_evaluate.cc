@@ -12,7 +12,8 @@ namespace {
 using ExpressionKind = TemplateExpression::Kind;
 
 // More than chats need: what does not end is refused.
-constexpr int64_t kMostSteps = 20'000'000;
+constexpr int64_t kMostSteps = 5'000'000;
+constexpr int64_t kStepsOfAnEntry = 16;
 constexpr size_t kLargestOutput = size_t{1} << 26;
 constexpr int64_t kLongestRange = 100'000;
 
@@ -37,8 +38,8 @@ class Evaluator {
   }
 
  private:
-  void count_step() {
-    if (++steps_ > kMostSteps) fail("the template does not end");
+  void count_step(int64_t steps = 1) {
+    if ((steps_ += steps) > kMostSteps) fail("the template does not end");
   }
 
   Flow run(const TemplateBlock& block, std::string& output) {
@@ -151,7 +152,7 @@ class Evaluator {
     const TemplateList entries = loop_entries(statement);
     if (entries.empty() && statement.blocks.size() > 1) return run(statement.blocks[1], output);
     for (size_t i = 0; i < entries.size(); ++i) {
-      count_step();
+      count_step(kStepsOfAnEntry);
       scopes_.emplace_back();
       set_key(scopes_.back(), "loop", loop_value(entries, i));
       bind(statement.targets, entries[i]);

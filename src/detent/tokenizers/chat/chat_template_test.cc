@@ -1,0 +1,75 @@
+#include "detent/tokenizers/chat/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/io/json.h"
+#include "detent/tokenizers/json_object.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+std::string rendered(const std::string& text) {
+  return ChatTemplate(text, "chat").render({{"user", "hello"}}, true, {{"bos_token", "<s>"}});
+}
+
+TEST(ChatTemplate, GivesWhatJinjaGives) {
+  const Value golden =
+      read_json(std::filesystem::path(DETENT_SOURCE_DIR) / "tests/data/tokenizers/chat_templates.json");
+  const JsonObject object(golden, "chat_templates.json");
+  EXPECT_GT(object.list("templates").size(), 15U);
+  for (const Value& value : object.list("templates")) {
+    const JsonObject entry(value, "templates");
+    const std::string text = entry.text("template");
+    EXPECT_EQ(ChatTemplate(text, "chat").render(*object.value("variables").get_if<Table>()),
+              entry.text("text"))
+        << text;
+  }
+}
+
+TEST(ChatTemplate, HasTheMessagesAndVariables) {
+  EXPECT_EQ(
+      rendered(
+          "{{ bos_token }}{{ messages[0].role }}: {{ messages[0].content }}{{ 1 if add_generation_prompt }}"),
+      "<s>user: hello1");
+  EXPECT_EQ(rendered("{{ tools is none }} {{ missing is defined }}{{ missing }}"), "True False");
+}
+
+TEST(ChatTemplate, SaysWhereItRefuses) {
+  const auto error = [](const std::string& text) { return error_of([&] { rendered(text); }); };
+  EXPECT_THAT(error("\n{% macro f() %}{% endmacro %}"),
+              HasSubstr("chat: line 2: the statement \"macro\" is not supported"));
+  EXPECT_THAT(error("{{ 1|center }}"), HasSubstr("filter \"center\""));
+  EXPECT_THAT(error("{{ 1 is callable }}"), HasSubstr("test \"callable\""));
+  EXPECT_THAT(error("{{ 'a'.encode() }}"), HasSubstr("method \"encode\""));
+  EXPECT_THAT(error("{{ strftime_now('%d') }}"), HasSubstr("function \"strftime_now\""));
+  EXPECT_THAT(error("\n\n{{ raise_exception('roles must alternate') }}"),
+              HasSubstr("line 3: the template refuses these messages: roles must"));
+  EXPECT_THAT(error("{{ missing.x }}"), HasSubstr("undefined"));
+  EXPECT_THAT(error("{% if true %}"), HasSubstr("endif"));
+  EXPECT_THAT(error("{{ (1 }}"), HasSubstr("\",\" expected"));
+  EXPECT_THAT(error("{{ 'a }}"), HasSubstr("does not end"));
+}
+
+TEST(ChatTemplate, EndsWhereATemplateWouldNot) {
+  EXPECT_THAT(error_of([] {
+                rendered("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}");
+              }),
+              HasSubstr("does not end"));
+  std::string deep = "{{ ";
+  for (int i = 0; i < 5000; ++i) deep += "(";
+  deep += " }}";
+  EXPECT_THAT(error_of([&] { rendered(deep); }), HasSubstr("brackets in brackets"));
+  std::string doubled = "{% set x = 'aaaaaaaa' %}";
+  for (int i = 0; i < 40; ++i) doubled += "{% set x = x + x %}";
+  EXPECT_THAT(error_of([&] { rendered(doubled); }), HasSubstr("bytes"));
+}
+
+}  // namespace
+}  // namespace detent
