@@ -189,12 +189,12 @@ PreTokenizer made_pre_tokenizer(const JsonObject& object) {
   if (type == "Split")
     return split_by_pattern(pattern_field(object), delimiter_of(object), object.boolean("invert"));
   if (type == "Whitespace") return whitespace;
-  if (type == "WhitespaceSplit") return by_character(Delimiter::kRemoved, is_space);
+  if (type == "WhitespaceSplit") return by_character(Delimiter::kRemoved, &is_space);
   if (type == "Metaspace") return metaspace(object);
   if (type == "BertPreTokenizer")
     return in_sequence(
-        {by_character(Delimiter::kRemoved, is_space), by_character(Delimiter::kIsolated, is_punctuation)});
-  if (type == "Punctuation") return by_character(delimiter_of(object), is_punctuation);
+        {by_character(Delimiter::kRemoved, &is_space), by_character(Delimiter::kIsolated, &is_punctuation)});
+  if (type == "Punctuation") return by_character(delimiter_of(object), &is_punctuation);
   if (type == "Digits")
     return by_character(object.boolean("individual_digits") ? Delimiter::kIsolated : Delimiter::kContiguous,
                         [](char32_t code) { return properties_of(code).has(kIsNumeric); });

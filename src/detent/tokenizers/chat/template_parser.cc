@@ -74,7 +74,8 @@ class TemplateParser {
   // Statements.
 
   std::string_view word_of_block() const {
-    return token().kind == Token::kBlockBegin ? next_token().text : "";
+    if (token().kind != Token::kBlockBegin) return {};
+    return next_token().text;
   }
 
   /// Up to a block that begins with one of `ends`, or the end of the template.
