@@ -23,7 +23,7 @@ export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 FUZZ_SECONDS ?= 60
 BASE ?= HEAD~1
 
-.PHONY: help quickstart build test differential benchmarks build-times bench sanitize fuzz thread-sanitize tidy install wheel python-test deb clean packages test-packages deb-packages check-packages
+.PHONY: help quickstart build test differential benchmarks build-times bench sanitize fuzz thread-sanitize tidy install wheel python-test deb clean packages test-packages deb-packages check-packages python-packages
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -111,13 +111,13 @@ install: build ## install into PREFIX; as a user without the right to write ther
 PYTHON ?= python3
 python_environment = $(BUILD_DIR)/python-environment
 
-wheel: packages ## build the Python module as a wheel for PYTHON (python3), in BUILD_DIR/wheel; auditwheel repairs it where it is
+wheel: python-packages ## build the Python module as a wheel for PYTHON (python3), in BUILD_DIR/wheel; auditwheel repairs it where it is
 	$(PYTHON) -m venv $(python_environment)
 	$(python_environment)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD_DIR)/wheel .
 	! command -v auditwheel > /dev/null || for wheel in $(BUILD_DIR)/wheel/detent-*-linux_*.whl; do \
 	  auditwheel repair --wheel-dir $(BUILD_DIR)/wheel/repaired $$wheel; done
 
-python-test: test-packages ## build the Python module and the program, and run its tests in an environment of their own
+python-test: test-packages python-packages ## build the Python module and the program, and run its tests in an environment of their own
 	$(PYTHON) -m venv $(python_environment)
 	$(python_environment)/bin/pip install --quiet nanobind numpy pytest mypy onnx onnxruntime
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(python_environment))/bin/python
@@ -143,6 +143,9 @@ test-packages:
 
 deb-packages:
 	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --deb $(without_torch))
+
+python-packages:
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --python $(if $(filter wheel,$(MAKECMDGOALS)),--without-torch,$(without_torch)))
 
 check-packages:
 	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --checks $(without_torch))

@@ -5,6 +5,7 @@
 #   scripts/install_packages.sh --minimal   only what building and running the program needs
 #   scripts/install_packages.sh --deb       that, and what makes Debian packages of it
 #   scripts/install_packages.sh --checks    everything, and clang for sanitizers, fuzzing and clang-tidy
+#   scripts/install_packages.sh --python    what the Python module is built from, but for what comes from Python's index
 #
 # With --without-torch as a second argument, without libtorch, which training needs: make TORCH=OFF.
 set -euo pipefail
@@ -47,18 +48,20 @@ command -v node > /dev/null || test_packages+=(nodejs)
 command -v npm > /dev/null || test_packages+=(npm)
 
 deb_packages=(dpkg-dev file)
+python_packages=(python3-dev python3-venv)
 check_packages=(clang clang-tidy libclang-rt-dev)
 
 case "${1-}" in
   "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   --minimal) packages=("${build_packages[@]}") ;;
   --deb) packages=("${build_packages[@]}" "${deb_packages[@]}") ;;
+  --python) packages=("${build_packages[@]}" "${python_packages[@]}") ;;
   --checks) packages=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
   -h | --help)
-    sed -n '2,9s/^# \{0,1\}//p' "$0"
+    sed -n '2,10s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
-  *) fail "unknown argument \"$1\" (known: --minimal, --deb, --checks, --help)" ;;
+  *) fail "unknown argument \"$1\" (known: --minimal, --deb, --checks, --python, --help)" ;;
 esac
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then

@@ -206,6 +206,7 @@ class Network:
         seed: int = 0,
         batch_size: int = 128,
         num_workers: int = 0,
+        analyze: bool = True,
     ) -> QuantizeResult:
         options = {
             "weights": weights,
@@ -234,7 +235,9 @@ class Network:
         }
         tested = None if test is None else collect(self._graph, test, "test", labelled=True)
         samples = collect(self._graph, calibration, "calibration")
-        found: dict[str, Any] = self._graph.quantize(samples, tested, wish, seed, batch_size, num_workers)
+        found: dict[str, Any] = self._graph.quantize(
+            samples, tested, wish, seed, batch_size, num_workers, analyze
+        )
         network = Network(found.pop("network"))
         for name, kind in (
             ("accuracy_before", Accuracy),
@@ -333,6 +336,8 @@ def _described_quantize() -> str:
         "improve: passes after, for example [\"gptq\", \"bias_correction\"] (default bias_correction where weights or",
         "activations have fewer than 8 bits)",
         "seed: of the order in which samples are taken. batch_size: samples a batch. num_workers: threads that load ahead",
+        "analyze: False leaves out what each layer loses, what would help, and the comparison with integer execution:",
+        "the same network in less time",
         "",
         "Raises TypeError on what is no array of the input's kind, Error on options and samples that do not fit; what the",
         "iterable raises comes through. Ctrl-C ends it.",

@@ -90,6 +90,15 @@ def test_results_are_data(net, images):
     assert isinstance(result.layers_frame(), pandas.DataFrame)
 
 
+def test_the_network_is_the_same_without_analysis(net, images, tmp_path):
+    results = [net.quantize(images, weights="int4", analyze=analyze) for analyze in (True, False)]
+    for i, result in enumerate(results):
+        result.network.save(tmp_path / f"{i}.mz")
+    assert (tmp_path / "0.mz").read_bytes() == (tmp_path / "1.mz").read_bytes()
+    assert results[0].layers and results[0].integer_execution and results[0].output_sqnr_db
+    assert results[1].layers == [] and results[1].integer_execution == "" and results[1].output_sqnr_db is None
+
+
 def test_function_is_the_method(net, images):
     assert detent.quantize(net, images, weights="int4").to_dict() == net.quantize(images, weights="int4").to_dict()
 

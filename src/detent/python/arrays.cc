@@ -142,19 +142,29 @@ nb::object array_of(const Tensor& given) {
   return nb::cast(array, nb::rv_policy::reference);
 }
 
-void copy_into(nb::handle array, const Tensor& tensor, const std::string& what) {
+Tensor writable_tensor_of(nb::handle array, const std::string& what) {
   nb::ndarray<nb::device::cpu> target;
   if (!nb::ndarray_check(array) || !nb::try_cast(array, target, false))
     type_error(fmt::format("{}: got {}, expected a writable array in memory of the processor", what,
                            type_text(array)));
   const std::optional<DType> dtype = dtype_of(target.dtype());
-  if (!dtype || *dtype != tensor.dtype() || shape_of(target) != tensor.shape() || !is_contiguous(target)) {
-    type_error(fmt::format("{}: got {} {}, expected a contiguous array of {} {}", what,
-                           dtype ? dtype_name(*dtype) : "an array of another dtype,",
-                           shape_text(shape_of(target)), dtype_name(tensor.dtype()),
+  if (!dtype || !is_contiguous(target))
+    type_error(fmt::format("{}: got an array of {}, expected a contiguous one", what,
+                           dtype ? dtype_name(*dtype) : "another dtype"));
+  auto* data = static_cast<std::byte*>(target.data());
+  Shape shape = shape_of(target);
+  auto owner = std::make_shared<const nb::ndarray<nb::device::cpu>>(std::move(target));
+  return Tensor::borrow(*dtype, std::move(shape), data, std::move(owner));
+}
+
+void copy_into(nb::handle array, const Tensor& tensor, const std::string& what) {
+  Tensor target = writable_tensor_of(array, what);
+  if (target.dtype() != tensor.dtype() || target.shape() != tensor.shape()) {
+    type_error(fmt::format("{}: got {} {}, expected {} {}", what, dtype_name(target.dtype()),
+                           shape_text(target.shape()), dtype_name(tensor.dtype()),
                            shape_text(tensor.shape())));
   }
-  std::ranges::copy(tensor.bytes(), static_cast<std::byte*>(target.data()));
+  std::ranges::copy(tensor.bytes(), target.bytes().begin());
 }
 
 }  // namespace detent::python

@@ -25,6 +25,10 @@ Tensor tensor_of(nanobind::handle array, DType dtype, const std::string& what);
 /// As a numpy array that shares the tensor's memory, or a copy where others use that too.
 nanobind::object array_of(const Tensor& tensor);
 
+/// An array that is there, to be written to: contiguous and writable. Throws TypeError, beginning with
+/// `what`.
+Tensor writable_tensor_of(nanobind::handle array, const std::string& what);
+
 /// Copies into an array that is there: of the same dtype and shape, contiguous and writable. Throws
 /// TypeError, beginning with `what`.
 void copy_into(nanobind::handle array, const Tensor& tensor, const std::string& what);

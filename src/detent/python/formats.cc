@@ -55,8 +55,7 @@ nb::object fake_quantized(const NumberFormatSpec& format, nb::handle x, nb::hand
   if (out.is_none()) {
     return array_of(without_lock([&] { return fake_quantize(format.spec, input, seed); }));
   }
-  Tensor output = tensor_of(out, "out");
-  copy_into(out, output, "out");  // refuses what cannot be written to
+  Tensor output = writable_tensor_of(out, "out");
   if (output.dtype() != DType::kFloat32 || output.shape() != input.shape())
     throw nb::type_error(("out: got " + std::string(dtype_name(output.dtype())) + " " +
                           shape_text(output.shape()) + ", expected float32 " + shape_text(input.shape()))

@@ -127,8 +127,8 @@ nb::dict outcome_dict(const QuantizeOutcome& outcome) {
 }
 
 nb::dict quantized(const Network& network, Samples& calibration, Samples* test, const nb::dict& wish,
-                   int64_t seed, int64_t batch_size, int64_t num_workers) {
-  QuantizeRequest request{{}, seed, batch_size, num_workers};
+                   int64_t seed, int64_t batch_size, int64_t num_workers, bool analyzes) {
+  QuantizeRequest request{{}, seed, batch_size, num_workers, analyzes};
   request.wish.options = table_of(wish["options"], "quantize");
   if (!wish["prepare"].is_none()) request.wish.prepare = nb::cast<std::vector<std::string>>(wish["prepare"]);
   if (!wish["improve"].is_none()) request.wish.improve = nb::cast<std::vector<std::string>>(wish["improve"]);
@@ -249,9 +249,10 @@ void bind_networks(nb::module_& module) {
       .def("parameter", parameter_of, "node"_a, "name"_a,
            nb::sig("def parameter(self, node: str, name: str) -> typing.Any"))
       .def("quantize", quantized, "calibration"_a, "test"_a.none(), "wish"_a, "seed"_a, "batch_size"_a,
-           "num_workers"_a,
+           "num_workers"_a, "analyzes"_a,
            nb::sig("def quantize(self, calibration: Samples, test: Samples | None, wish: dict[str, "
-                   "typing.Any], seed: int, batch_size: int, num_workers: int) -> dict[str, typing.Any]"))
+                   "typing.Any], seed: int, batch_size: int, num_workers: int, analyzes: bool) -> dict[str, "
+                   "typing.Any]"))
       .def(
           "test",
           [](const Network& self, Samples& samples, int64_t batch_size, int64_t num_workers) {

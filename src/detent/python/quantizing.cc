@@ -88,11 +88,13 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
       calibration_context(calibration, RandomSource(), request.batch_size, folder.path(), executor);
   context.loader_threads = request.num_workers;
   QuantizedGraphs graphs = quantize_network(graph, passes, context);
-  if (!is_trained) outcome.analysis = analyze_quantization(graphs.network(), context);
+  if (!is_trained && request.analyzes) outcome.analysis = analyze_quantization(graphs.network(), context);
   outcome.bits_after = storage_bits(graphs.quantized);
   outcome.after = measure_test(graphs.quantized);
-  outcome.integer_execution =
-      check_integers(graphs.quantized, test == nullptr ? calibration : *test, true).text;
+  if (request.analyzes) {
+    const Dataset& checked = test == nullptr ? calibration : *test;
+    outcome.integer_execution = check_integers(graphs.quantized, checked, true).text;
+  }
   outcome.network = std::make_shared<const Network>(std::move(graphs.quantized), network.source());
   return outcome;
 }

@@ -19,6 +19,7 @@ struct QuantizeRequest {
   int64_t seed = 0;
   int64_t batch_size = 0;
   int64_t num_workers = 0;
+  bool analyzes = true;  // else neither layers are compared with float, nor integers with the simulation
 };
 
 /// What `detent quantize` finds, without what it prints and writes.
