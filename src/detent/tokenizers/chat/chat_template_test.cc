@@ -66,6 +66,13 @@ TEST(ChatTemplate, EndsWhereATemplateWouldNot) {
   for (int i = 0; i < 5000; ++i) deep += "(";
   deep += " }}";
   EXPECT_THAT(error_of([&] { rendered(deep); }), HasSubstr("brackets in brackets"));
+  EXPECT_THAT(error_of([] { rendered("{% set n = namespace() %}{% set n.x = [n] %}"); }),
+              HasSubstr("namespace"));
+  EXPECT_THAT(
+      error_of([] {
+        rendered("{% set n = namespace(x=1) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor %}");
+      }),
+      HasSubstr("deeper than"));
   std::string doubled = "{% set x = 'aaaaaaaa' %}";
   for (int i = 0; i < 40; ++i) doubled += "{% set x = x + x %}";
   EXPECT_THAT(error_of([&] { rendered(doubled); }), HasSubstr("bytes"));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "detent/core/error.h"
 #include "detent/tokenizers/chat/template_syntax.h"
@@ -99,10 +100,32 @@ class Evaluator {
     }
   }
 
+  /// It could come to hold itself.
+  bool holds_namespace(const TemplateValue& value) {
+    count_step();
+    if (const TemplateList* list = value.list())
+      return std::ranges::any_of(*list, [&](const TemplateValue& entry) { return holds_namespace(entry); });
+    if (value.table() == nullptr) return false;
+    return namespaces_.contains(value.table()) || std::ranges::any_of(*value.table(), [&](const auto& entry) {
+             return holds_namespace(entry.second);
+           });
+  }
+
+  TemplateValue make_namespace(const TemplateTable& attributes) {
+    for (const auto& entry : attributes)
+      if (holds_namespace(entry.second)) fail("a namespace in a namespace is not supported");
+    TemplateValue space = TemplateValue::of(attributes);
+    namespaces_.insert(space.table());
+    kept_.push_back(space);
+    return space;
+  }
+
   void set(const std::vector<std::string>& targets, TemplateValue value) {
     if (targets.size() == 1) return set_key(scopes_.back(), targets[0], std::move(value));
     const TemplateValue space = variable(targets[0]);
-    if (space.table() == nullptr) fail("\"{}\" is no namespace: its attribute cannot be set", targets[0]);
+    if (!namespaces_.contains(space.table()))
+      fail("\"{}\" is no namespace: its attribute cannot be set", targets[0]);
+    if (holds_namespace(value)) fail("a namespace in a namespace is not supported");
     set_key(*space.table(), targets[1], std::move(value));
   }
 
@@ -282,7 +305,7 @@ class Evaluator {
     if (called.kind == ExpressionKind::kAttribute) return call_method(called.name, arguments);
     if (called.name == "raise_exception")
       fail("the template refuses these messages: {}", to_text(arguments.get(0, "message")));
-    if (called.name == "namespace") return TemplateValue::of(arguments.named);
+    if (called.name == "namespace") return make_namespace(arguments.named);
     if (called.name == "dict") return TemplateValue::of(arguments.named);
     if (called.name == "range") return range(arguments);
     fail("the function \"{}\" is not supported (supported: dict, namespace, raise_exception, range)",
@@ -370,6 +393,8 @@ class Evaluator {
 
   const std::string& name_;
   std::vector<TemplateTable> scopes_;
+  std::set<const TemplateTable*> namespaces_;
+  std::vector<TemplateValue> kept_;  // so that no other table gets the address of a namespace
   int64_t steps_ = 0;
 };
 

@@ -122,6 +122,24 @@ void write_template_json(std::string& result, const TemplateValue& value, int64_
 
 }  // namespace
 
+TemplateValue TemplateValue::of(TemplateList value) {
+  int depth = 0;
+  for (const TemplateValue& entry : value) depth = std::max(depth, entry.depth_);
+  if (depth >= kDeepestValue) fail("values deeper than {} levels are not supported", kDeepestValue);
+  TemplateValue result(Storage(std::make_shared<TemplateList>(std::move(value))));
+  result.depth_ = depth + 1;
+  return result;
+}
+
+TemplateValue TemplateValue::of(TemplateTable value) {
+  int depth = 0;
+  for (const auto& entry : value) depth = std::max(depth, entry.second.depth_);
+  if (depth >= kDeepestValue) fail("values deeper than {} levels are not supported", kDeepestValue);
+  TemplateValue result(Storage(std::make_shared<TemplateTable>(std::move(value))));
+  result.depth_ = depth + 1;
+  return result;
+}
+
 TemplateList* TemplateValue::list() const {
   const auto* list = std::get_if<std::shared_ptr<TemplateList>>(&storage_);
   return list == nullptr ? nullptr : list->get();

@@ -33,12 +33,9 @@ class TemplateValue {
   static TemplateValue of(int64_t value) { return TemplateValue(Storage(value)); }
   static TemplateValue of(double value) { return TemplateValue(Storage(value)); }
   static TemplateValue of(std::string value) { return TemplateValue(Storage(std::move(value))); }
-  static TemplateValue of(TemplateList value) {
-    return TemplateValue(Storage(std::make_shared<TemplateList>(std::move(value))));
-  }
-  static TemplateValue of(TemplateTable value) {
-    return TemplateValue(Storage(std::make_shared<TemplateTable>(std::move(value))));
-  }
+  /// Throw Error where lists and tables lie too deep in one another.
+  static TemplateValue of(TemplateList value);
+  static TemplateValue of(TemplateTable value);
   static TemplateValue undefined(std::string name) {
     return TemplateValue(Storage(Undefined{std::move(name)}));
   }
@@ -63,6 +60,7 @@ class TemplateValue {
 
  private:
   Storage storage_;
+  int depth_ = 0;  // of lists and tables in one another, when it was made
 };
 
 /// nullptr where it is absent.
