@@ -83,8 +83,9 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({"train", "toy"}, 2, "no data set");
   expect_failure({"quantize", "toy"}, 2, "--calibration PATH` takes your own: a folder of images");
   expect_failure({"test", "toy"}, 2, "are image_folder with --data-dir FOLDER");
-  expect_failure({"test", "toy", "--calibration", "x.npy"}, 2,
-                 "transform, quantize, search; your own images, with their classes, are image_folder");
+  expect_failure(
+      {"test", "toy", "--calibration", "x.npy"}, 2,
+      "transform, quantize, search, compare; your own images, with their classes, are image_folder");
   expect_failure({"train"}, 2, "no model");
   expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");
   expect_failure({"train", "toy", "toy-tini"}, 2, "did you mean \"toy_tiny\"?");

@@ -126,8 +126,8 @@ void say_comparison(const ComparisonReport& report, CommandResults& results) {
   for (const ComparedNetwork* network : front)
     text += fmt::format("  {}\n", quantize_command(report.plan, *network));
   if (report.missing > 0)
-    text +=
-        fmt::format("{} networks were not measured: go on with --resume, and more --time\n", report.missing);
+    text += fmt::format("{} networks were not measured: go on with --resume, and with more --time or none\n",
+                        report.missing);
   results.say(text);
 }
 
