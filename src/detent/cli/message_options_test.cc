@@ -95,6 +95,7 @@ Names printers_of(const std::string& file) {
       {"datasets/training_splits", {"train", "transform", "search"}},
       {"passes/analysis/layerwise_error", {"quantize"}},
       {"passes/", {"transform", "quantize", "search", "compare"}},
+      {"workflows/", {"quantize"}},
   };
   for (const auto& [begin, commands] : kPrinters) {
     if (file.starts_with(begin)) return commands;
