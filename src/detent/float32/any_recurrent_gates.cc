@@ -7,8 +7,6 @@
 namespace detent {
 namespace {
 
-using Function = RecurrentActivation::Function;
-
 void apply(const RecurrentCell& cell, size_t function, float* gate) {
   apply_recurrent_function(cell.functions[function], cell.clip, {gate, static_cast<size_t>(cell.hidden)});
 }
@@ -33,6 +31,7 @@ void mix(const RecurrentCell& cell, const float* z, const float* candidate, floa
 }  // namespace
 
 bool RecurrentCell::is_plain() const {
+  using Function = RecurrentActivation::Function;
   if (clip || !peepholes.empty() || input_forget) return false;
   for (size_t i = 0; i < functions.size(); ++i) {
     const bool is_first_of_several = i == 0 && functions.size() > 1;
