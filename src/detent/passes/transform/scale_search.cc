@@ -117,8 +117,7 @@ void run_scale_search(Graph& graph, const ScaleSearchPassOptions& options, PassC
 PassInfo scale_search_pass() {
   return make_pass(
       "scale_search", PassKind::kTransform,
-      "chooses the scales of quantized weights by trying all of a list, errors weighted by the inputs "
-      "that weights multiply",
+      "chooses the scales of quantized weights by trying all of a list, for the least error of the outputs",
       run_scale_search, PassStage::kChoosingScales);
 }
 
