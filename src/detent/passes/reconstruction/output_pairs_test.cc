@@ -51,8 +51,8 @@ TEST(OutputPairs, FindsTheShiftOfLeastErrorBehindARectifier) {
   EXPECT_EQ(pairs.positions(), 40 * 12);
   for (int64_t channel = 0; channel < 5; ++channel) {
     double least = error(pair, channel, 0, 0);
-    for (double shift = -2; shift <= 2; shift += 0.001)
-      least = std::min(least, error(pair, channel, 0, shift));
+    for (int step = -2000; step <= 2000; ++step)
+      least = std::min(least, error(pair, channel, 0, 0.001 * step));
     const double found = error(pair, channel, 0, pairs.shift(channel, {.low = 0}));
     EXPECT_NEAR(found, least, 1e-3 * least) << channel;
   }
