@@ -34,7 +34,7 @@ HWY_INLINE void DecodeIQ2_XXS(const uint8_t* block, float* y) {
   const GridPoints& grids = grid_points();
   const float d = HalfAt(block);
   for (int part = 0; part < 8; ++part) {
-    const uint8_t* index = block + 2 + 8 * part;
+    const uint8_t* index = block + 2 + int64_t{8} * part;
     const auto signs = NumberAt<uint32_t>(index + 4);
     const float scale = d * (0.5F + static_cast<float>(signs >> 28)) * 0.25F;
     for (int l = 0; l < 4; ++l, y += 8) {
@@ -53,7 +53,7 @@ HWY_INLINE void DecodeIQ2_XS(const uint8_t* block, float* y) {
   const GridPoints& grids = grid_points();
   const float d = HalfAt(block);
   for (int point = 0; point < 32; ++point, y += 8) {
-    const uint32_t code = NumberAt<uint16_t>(block + 2 + 2 * point);
+    const uint32_t code = NumberAt<uint16_t>(block + 2 + int64_t{2} * point);
     const float scale = QuarterScale(d, block[66 + point / 4] >> 4 * (point / 2 % 2));
     StoreSigned(grids.iq2_xs[code & 511], EvenSigns(code >> 9), scale, y);
   }
@@ -75,10 +75,10 @@ HWY_INLINE void DecodeIQ3_XXS(const uint8_t* block, float* y) {
   const GridPoints& grids = grid_points();
   const float d = HalfAt(block);
   for (int part = 0; part < 8; ++part) {
-    const auto signs = NumberAt<uint32_t>(block + 66 + 4 * part);
+    const auto signs = NumberAt<uint32_t>(block + 66 + int64_t{4} * part);
     const float scale = d * (0.5F + static_cast<float>(signs >> 28)) * 0.5F;
     for (int l = 0; l < 4; ++l, y += 8) {
-      const uint8_t* index = block + 2 + 8 * part + 2 * l;
+      const uint8_t* index = block + 2 + int64_t{8} * part + int64_t{2} * l;
       const uint64_t magnitudes = Joined(grids.iq3_xxs[index[0]], grids.iq3_xxs[index[1]]);
       StoreSigned(magnitudes, EvenSigns(signs >> 7 * l & 127), scale, y);
     }
@@ -90,7 +90,7 @@ HWY_INLINE void DecodeIQ3_S(const uint8_t* block, float* y) {
   const GridPoints& grids = grid_points();
   const float d = HalfAt(block);
   for (int point = 0; point < 32; ++point, y += 8) {
-    const uint8_t* index = block + 2 + 2 * point;
+    const uint8_t* index = block + 2 + int64_t{2} * point;
     const uint32_t high = block[66 + point / 4] >> 2 * (point % 4);
     const int code = block[106 + point / 8] >> 4 * (point / 4 % 2) & 15;
     const float scale = d * static_cast<float>(1 + 2 * code);
@@ -115,7 +115,7 @@ HWY_INLINE void DecodeIQ1_S(const uint8_t* block, float* y) {
   const GridPoints& grids = grid_points();
   const float d = HalfAt(block);
   for (int point = 0; point < 32; ++point, y += 8) {
-    const uint32_t word = NumberAt<uint16_t>(block + 34 + 2 * (point / 4));
+    const uint32_t word = NumberAt<uint16_t>(block + 34 + int64_t{2} * (point / 4));
     const float scale = d * static_cast<float>(2 * (word >> 12 & 7) + 1);
     const uint32_t high = word >> 3 * (point % 4) & 7;
     StoreShifted(grids.iq1[block[2 + point] | high << 8], (word & 0x8000) != 0, scale, y);
@@ -129,7 +129,7 @@ HWY_INLINE void DecodeIQ1_M(const uint8_t* block, float* y) {
   uint32_t words[4];
   uint32_t bits = 0;
   for (int i = 0; i < 4; ++i) {
-    words[i] = NumberAt<uint16_t>(block + 48 + 2 * i);
+    words[i] = NumberAt<uint16_t>(block + 48 + int64_t{2} * i);
     bits |= words[i] >> 12 << 4 * i;
   }
   const float d = HalfOfBits(bits);

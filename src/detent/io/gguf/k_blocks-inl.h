@@ -19,7 +19,7 @@ HWY_INLINE void DecodeQ2_K(const uint8_t* block, float* y) {
   for (int part = 0; part < 16; ++part, y += 16) {
     const float scale = d * static_cast<float>(block[part] & 15);
     const float least = dmin * static_cast<float>(block[part] >> 4);
-    const uint8_t* q = block + 16 + 32 * (part / 8) + 16 * (part % 2);
+    const uint8_t* q = block + 16 + int64_t{32} * (part / 8) + int64_t{16} * (part % 2);
     const int shift = 2 * (part / 2 % 4);
     for (int l = 0; l < 16; ++l) y[l] = scale * static_cast<float>(q[l] >> shift & 3) - least;
   }
@@ -33,8 +33,8 @@ HWY_INLINE void DecodeQ3_K(const uint8_t* block, float* y) {
     const int low = scales[part % 8] >> 4 * (part / 8) & 15;
     const int high = scales[8 + part % 4] >> 2 * (part / 4) & 3;
     const float scale = d * static_cast<float>((low | high << 4) - 32);
-    const uint8_t* q = block + 32 + 32 * (part / 8) + 16 * (part % 2);
-    const uint8_t* third = block + 16 * (part % 2);
+    const uint8_t* q = block + 32 + int64_t{32} * (part / 8) + int64_t{16} * (part % 2);
+    const uint8_t* third = block + int64_t{16} * (part % 2);
     const int shift = 2 * (part / 2 % 4);
     const int bit = part / 2;
     for (int l = 0; l < 16; ++l) {
@@ -63,7 +63,7 @@ HWY_INLINE void DecodeQ4_K(const uint8_t* block, float* y) {
     const ScaleAndLeast packed = PackedScale(block + 4, part);
     const float scale = d * static_cast<float>(packed.scale);
     const float least = dmin * static_cast<float>(packed.least);
-    const uint8_t* q = block + 16 + 32 * (part / 2);
+    const uint8_t* q = block + 16 + int64_t{32} * (part / 2);
     const int shift = 4 * (part % 2);
     for (int l = 0; l < 32; ++l) y[l] = scale * static_cast<float>(q[l] >> shift & 15) - least;
   }
@@ -78,7 +78,7 @@ HWY_INLINE void DecodeQ5_K(const uint8_t* block, float* y) {
     const ScaleAndLeast packed = PackedScale(block + 4, part);
     const float scale = d * static_cast<float>(packed.scale);
     const float least = dmin * static_cast<float>(packed.least);
-    const uint8_t* q = block + 48 + 32 * (part / 2);
+    const uint8_t* q = block + 48 + int64_t{32} * (part / 2);
     const int shift = 4 * (part % 2);
     for (int l = 0; l < 32; ++l) {
       y[l] = scale * static_cast<float>((q[l] >> shift & 15) | (fifth[l] >> part & 1) << 4) - least;
@@ -92,8 +92,9 @@ HWY_INLINE void DecodeQ6_K(const uint8_t* block, float* y) {
   for (int part = 0; part < 16; ++part, y += 16) {
     const float scale = d * static_cast<float>(static_cast<int8_t>(block[192 + part]));
     const int quarter = part / 2 % 4;  // of the 128 elements
-    const uint8_t* low = block + 64 * (part / 8) + 32 * (quarter % 2) + 16 * (part % 2);
-    const uint8_t* high = block + 128 + 32 * (part / 8) + 16 * (part % 2);
+    const uint8_t* low =
+        block + int64_t{64} * (part / 8) + int64_t{32} * (quarter % 2) + int64_t{16} * (part % 2);
+    const uint8_t* high = block + 128 + int64_t{32} * (part / 8) + int64_t{16} * (part % 2);
     const int low_shift = 4 * (quarter / 2);
     const int high_shift = 2 * quarter;
     for (int l = 0; l < 16; ++l) {

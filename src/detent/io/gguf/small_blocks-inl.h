@@ -126,7 +126,7 @@ HWY_INLINE void DecodeTQ2_0(const uint8_t* block, float* y) {
   const float d = HalfAt(block + 64);
   for (int half = 0; half < 2; ++half) {
     for (int pair = 0; pair < 4; ++pair, y += 32) {
-      const uint8_t* q = block + 32 * half;
+      const uint8_t* q = block + int64_t{32} * half;
       for (int m = 0; m < 32; ++m) y[m] = static_cast<float>((q[m] >> 2 * pair & 3) - 1) * d;
     }
   }
@@ -163,7 +163,8 @@ HWY_INLINE float HalfOfE4m3(uint32_t code) {
 /// Four scales (e4m3), 8 bytes for each.
 HWY_INLINE void DecodeNVFP4(const uint8_t* block, float* y) {
   for (int part = 0; part < 4; ++part) {
-    DecodeFloats4<8>(block + 4 + 8 * part, kDoubledE2m1, HalfOfE4m3(block[part]), y + 16 * part);
+    DecodeFloats4<8>(block + 4 + int64_t{8} * part, kDoubledE2m1, HalfOfE4m3(block[part]),
+                     y + int64_t{16} * part);
   }
 }
 
@@ -183,7 +184,8 @@ HWY_INLINE void DecodeIQ4_XS(const uint8_t* block, float* y) {
   for (int part = 0; part < 8; ++part) {
     const uint32_t low = block[4 + part / 2] >> 4 * (part % 2) & 15U;
     const auto scale = static_cast<int>(low | (high >> 2 * part & 3) << 4) - 32;
-    DecodeFloats4<16>(block + 8 + 16 * part, kNonlinear4, d * static_cast<float>(scale), y + 32 * part);
+    DecodeFloats4<16>(block + 8 + int64_t{16} * part, kNonlinear4, d * static_cast<float>(scale),
+                      y + int64_t{32} * part);
   }
 }
 
