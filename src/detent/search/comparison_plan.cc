@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
 #include "detent/search/comparison.h"
 #include "detent/search/options.h"
@@ -36,9 +37,7 @@ ComparedFormat parse_format(const std::string& text, const std::string& activati
 Table pass_options(const PassInfo& pass, const Table& quantization) {
   Table options;
   const Value* samples = quantization.find("num_samples");
-  const bool takes_samples =
-      std::ranges::find(pass.options, "num_samples", &FieldDescription::name) != pass.options.end();
-  if (samples != nullptr && takes_samples) options["num_samples"] = *samples;
+  if (samples != nullptr && has_option(pass, "num_samples")) options["num_samples"] = *samples;
   return options;
 }
 

@@ -107,12 +107,12 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const std::vector
   return errors;
 }
 
+}  // namespace
+
 std::string decibel(double signal, double noise) {
   if (noise == 0) return "exact";
   return signal == 0 ? "-inf" : fmt::format("{:.2f}", 10 * std::log10(signal / noise));
 }
-
-}  // namespace
 
 void check_weights_to_round(const Graph& graph, const std::string& where) {
   const auto has_weight = [](const Node& node) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "detent/formats/quant_spec.h"
 #include "detent/passes/pass.h"
@@ -21,6 +22,9 @@ struct WeightRounding {
 /// For a weight and its spec. Throws Error, beginning with `where`, where the format does not fit.
 using MakeWeightRounding =
     std::function<WeightRounding(const QuantSpec& spec, const Tensor& weight, const std::string& where)>;
+
+/// "23.41" dB of signal to noise, "exact" without noise, "-inf" without a signal: for tables of layers.
+std::string decibel(double signal, double noise);
 
 /// Throws Error, beginning with `where`, where no linear layer or convolution has a quantized weight.
 void check_weights_to_round(const Graph& graph, const std::string& where);

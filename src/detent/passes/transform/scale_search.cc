@@ -1,4 +1,3 @@
-#include <cmath>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -70,11 +69,6 @@ std::vector<Matrix<double>> input_grams(const Node& node, size_t index, StagedRu
   std::vector<Matrix<double>> grams;
   for (int64_t group = 0; group < im2col.groups(); ++group) grams.push_back(sums.mean(group, where));
   return grams;
-}
-
-std::string decibel(double signal, double noise) {
-  if (noise == 0) return "exact";
-  return signal == 0 ? "-inf" : fmt::format("{:.2f}", 10 * std::log10(signal / noise));
 }
 
 void run_scale_search(Graph& graph, const ScaleSearchPassOptions& options, PassContext& context) {
