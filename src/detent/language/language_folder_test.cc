@@ -57,7 +57,7 @@ Tensors llama_tensors() {
       const bool is_part = at != std::string::npos && (at == 0 || name[at - 1] == '.');
       if (is_part) name.replace(at, ours.size(), theirs);
     }
-    if (name != "lm_head.weight") name = "model." + name;
+    if (name != "lm_head.weight") name.insert(0, "model.");
     tensors.emplace_back(name, weights.tensor(weight.name, weight.shape));
   }
   return tensors;
