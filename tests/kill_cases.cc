@@ -8,6 +8,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
+#include "detent/language/networks_for_test.h"
 
 namespace detent {
 namespace {
@@ -17,6 +18,7 @@ const std::string kTrainBefore = kTrain + "--max-epochs 1 --project t";
 const std::string kTrained = "--load detent_output/t/software/training_ckpts/best.ckpt ";
 const std::string kTransform = "transform toy toy_tiny --num-threads 1 ";
 const std::string kSearch = "detent_output/s/software/search";
+const std::string kCompare = "detent_output/c/software/compare";
 const std::string kTraining = "detent_output/p/software/training_ckpts";
 const std::string kState = kTraining + "/training_state.safetensors";
 
@@ -79,6 +81,8 @@ std::vector<KillCase> tensor_cases() {
 std::vector<KillCase> single_file_cases() {
   const std::string quantize = "quantize toy toy_tiny " + kTrained +
                                "--num-samples 64 --num-threads 1 --project o --overwrite -o out/q.onnx ";
+  const std::string perplexity =
+      "perplexity language.mz --ids ids.npy --num-threads 1 --save-logits out/l.npy --overwrite --window ";
   return {
       {.name = "Export",
        .result = "out",
@@ -104,6 +108,13 @@ std::vector<KillCase> single_file_cases() {
        .result = "out",
        .commands = {"stats show statistics.toml --report out/r.html --overwrite",
                     "stats show more_statistics.toml --report out/r.html --overwrite"}},
+      {.name = "DrawFormat",
+       .result = "out",
+       .commands = {"formats show fp8_e4m3fn --svg out/f.svg --overwrite",
+                    "formats show nvfp4 --svg out/f.svg --overwrite"}},
+      {.name = "SaveLogits",
+       .result = "out",
+       .commands = {perplexity + "12", perplexity + "20"}},
   };
 }
 
@@ -136,7 +147,9 @@ std::vector<KillCase> refused_cases() {
                     "stat-to-conf statistics.toml mine/s.toml --format fixed:width=8",
                     "example per-channel-activation -o mine/p.svg",
                     "stats show statistics.toml --report mine/page.html --overwrite",
-                    "run plain_a.mz --input x=x.npy --output-dir mine", "emit verilog sums.mz -o mine"}},
+                    "run plain_a.mz --input x=x.npy --output-dir mine", "emit verilog sums.mz -o mine",
+                    "formats show nvfp4 --svg mine/p.svg", "bench plain_a.mz --report mine/page.html",
+                    "perplexity language.mz --ids ids.npy --save-logits mine/fc.npy"}},
   };
 }
 
@@ -166,6 +179,14 @@ std::vector<KillCase> network_cases() {
            {"search toy toy_tiny " + kTrained +
             "--num-threads 1 --num-samples 64 --eval-samples 64 --evaluations 24 --winners 1 --project s"},
        .state = kSearch + "/evaluations.jsonl"},
+      {.name = "Compare",
+       .contract = Contract::kResumes,
+       .result = kCompare,
+       .prepare = {kTrainBefore},
+       .commands = {"compare toy toy_tiny " + kTrained +
+                    "--num-threads 1 --num-samples 64 --eval-samples 64 --formats int8,int4,fp8_e4m3fn "
+                    "--methods none,bias_correction --project c"},
+       .state = kCompare + "/comparison.jsonl"},
       {.name = "Dump",
        .result = "d",
        .prepare = {kTrainBefore},
@@ -266,6 +287,11 @@ void write_inputs_of_cases(const std::filesystem::path& folder) {
   write_network(folder / "sums.mz");
   write_plain_network(folder / "plain_a.mz", 0.3F);
   write_plain_network(folder / "plain_b.mz", 0.4F);
+  WeightsForTest weights;
+  write_graph(folder / "language.mz", build_language_graph(small_config(), weights));
+  constexpr int64_t kTokens = 70;
+  write_npy(folder / "ids.npy",
+            Tensor::from<int64_t>({kTokens}, tokens_for_test(kTokens, small_config().vocabulary)));
   Tensor x = Tensor(DType::kFloat32, {4, 24});
   for (float& value : x.values<float>()) value = 1;
   write_npy(folder / "x.npy", x);

@@ -20,6 +20,7 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <re2/re2.h>
 
 #include "detent/core/error.h"
 #include "detent/core/reserved_port_for_test.h"
@@ -53,13 +54,21 @@ Command program(const std::string& line) {
   return {.arguments = {std::istream_iterator<std::string>(words), {}}};
 }
 
-/// What must be equal where a result is: of logs, which hold times, and of the state of a training, which
-/// holds their sizes, only a part.
+/// Results without what a clock measured.
+std::string without_latencies(std::string text) {
+  re2::RE2::GlobalReplace(&text, R"("latency_ms": [0-9.e+-]+)", "");
+  re2::RE2::GlobalReplace(&text, R"([0-9.e+-]+\]})", "");  // the last number of a journal's line
+  return text;
+}
+
+/// What must be equal where a result is: of logs and comparisons, which hold times, and of the state of a
+/// training, which holds their sizes, only a part.
 std::string content_of(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::string bytes = read_file(path);
   if (name == "metrics.jsonl") return fmt::format("{} lines", std::ranges::count(bytes, '\n'));
   if (name.starts_with("events.")) return fmt::format("{} bytes", bytes.size());
+  if (name.starts_with("comparison.")) return without_latencies(bytes);
   if (name != "training_state.safetensors") return bytes;
   std::string tensors;
   for (const auto& [tensor_name, tensor] : read_safetensors(path).tensors) {
