@@ -4,7 +4,8 @@
 #   scripts/run_clang_tidy.sh BUILD_DIR [BASE]
 #
 # BUILD_DIR is a build folder that clang configured. A file that is compiled together with others is checked with them.
-# Files that BUILD_DIR does not compile are left out and counted.
+# Files that BUILD_DIR does not compile are left out and counted. BUILD_DIR may be anywhere: clang-tidy by itself looks for
+# its configuration above the file it checks, which may be a generated one.
 set -euo pipefail
 build=$(realpath "$1")
 base=${2:-}
@@ -34,4 +35,4 @@ echo "clang-tidy: $known files, $((${#files[@]} - known)) not compiled in $build
 [[ $known -eq 0 ]] ||
   printf '%s\n' "${checked[@]}" | sort --unique | tr '\n' '\0' |
   xargs --null --max-args=1 --max-procs="$(nproc)" clang-tidy -p "$build" --quiet --warnings-as-errors='*' \
-    --checks=-bugprone-suspicious-include --header-filter='/(src/detent|tests|bench|examples)/'
+    --config-file=.clang-tidy --checks=-bugprone-suspicious-include --header-filter='/(src/detent|tests|bench|examples)/'
