@@ -1,7 +1,5 @@
 // `detent compare` as its users run it.
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,21 +21,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class CompareCommand : public testing::Test {
+class CompareCommand : public TrainedDigits {
  protected:
-  static void SetUpTestSuite() {
-    folder() = fs::temp_directory_path() / fmt::format("detent_compare_{}", getpid());
-    fs::create_directories(folder());
-    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
-  static int run(const std::string& command) { return run_in(folder(), command); }
-  static std::string log() { return read_file(folder() / "log.txt"); }
   static int compare(const std::string& options, const std::string& project) {
     return run(
         fmt::format("detent compare digits_cnn digits --load digits.pt --num-samples 64 --project {} {}",

@@ -39,7 +39,7 @@ TEST(GraphRewriting, BatchNormsFoldIntoEveryKindOfLayer) {
   x = builder.convolution("depthwise", x, 6, 6, {3, 3}, {{"groups", 6}}, false);
   x = builder.batch_norm("batch_norm2d", "bn2", x, 6);
   x = builder.call("flatten", {x});
-  x = builder.linear("fc", x, 6 * 16 * 16, 7);
+  x = builder.linear("fc", x, int64_t{6} * 16 * 16, 7);
   x = builder.batch_norm("batch_norm1d", "bn3", x, 7);
   PassBench bench(builder.finish(x));
   const std::vector<float> before = bench.outputs(bench.graph);

@@ -224,30 +224,31 @@ Image grown_by_movement(GraphBuilder& builder, const Image& x) {
   return y;
 }
 
+Image grown_by_convolution(GraphBuilder& builder, const Image& x, const std::string& name) {
+  const int64_t kernel = drawn(1, 3);
+  const int64_t dilation = drawn(1, 2);
+  const int64_t stride = drawn(1, 2);
+  const int64_t padding = drawn(0, 2);
+  const int64_t groups = x.channels % 2 == 0 ? drawn(1, 2) : 1;
+  const int64_t channels = int64_t{2} * drawn(1, 4);
+  const auto size = [&](int64_t in) { return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; };
+  if (x.height + 2 * padding < dilation * (kernel - 1) + 1) return x;
+  if (x.width + 2 * padding < dilation * (kernel - 1) + 1) return x;
+  const Table attributes = {
+      {"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
+  return {
+      builder.convolution(name, x.node, x.channels, channels, {kernel, kernel}, attributes, drawn(0, 1) == 1),
+      channels, size(x.height), size(x.width)};
+}
+
 /// One more operation on an image.
 Image grown(GraphBuilder& builder, const Image& x, int index) {
   const std::string name = fmt::format("layer{}", index);
   switch (drawn(0, 15)) {
     case 0:
     case 1:
-    case 2: {
-      const int64_t kernel = drawn(1, 3);
-      const int64_t dilation = drawn(1, 2);
-      const int64_t stride = drawn(1, 2);
-      const int64_t padding = drawn(0, 2);
-      const int64_t groups = x.channels % 2 == 0 ? drawn(1, 2) : 1;
-      const int64_t channels = 2 * drawn(1, 4);
-      const auto size = [&](int64_t in) {
-        return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
-      };
-      if (x.height + 2 * padding < dilation * (kernel - 1) + 1) return x;
-      if (x.width + 2 * padding < dilation * (kernel - 1) + 1) return x;
-      const Table attributes = {
-          {"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
-      return {builder.convolution(name, x.node, x.channels, channels, {kernel, kernel}, attributes,
-                                  drawn(0, 1) == 1),
-              channels, size(x.height), size(x.width)};
-    }
+    case 2:
+      return grown_by_convolution(builder, x, name);
     case 3:
       return {builder.call("relu", {x.node}), x.channels, x.height, x.width};
     case 4: {
@@ -316,7 +317,7 @@ Volume grown(GraphBuilder& builder, const Volume& x, int index) {
   switch (drawn(0, 4)) {
     case 0:
     case 1: {
-      Volume y{{}, 2 * drawn(1, 3), {}};
+      Volume y{{}, int64_t{2} * drawn(1, 3), {}};
       Shape kernel;
       List stride;
       List padding;

@@ -165,10 +165,10 @@ TEST(LanguageModels, AreTheSameInTheEngineAndBehindAnOnnxFile) {
        {small_config(), window_config(), encoder_config(), attended_config()}) {
     WeightsForTest weights;
     const Graph graph = build_language_graph(config, weights);
-    std::vector<int64_t> mask(2 * 17, 1);
+    std::vector<int64_t> mask(size_t{2} * 17, 1);
     std::fill(mask.end() - 4, mask.end(), 0);
     const std::vector<Tensor> inputs = {
-        Tensor::from<int64_t>({2, 17}, tokens_for_test(2 * 17, config.vocabulary)),
+        Tensor::from<int64_t>({2, 17}, tokens_for_test(int64_t{2} * 17, config.vocabulary)),
         Tensor::from<int64_t>({2, 17}, mask)};
     const Tensor expected = FastProgram(graph).run(inputs).front();
     const TemporaryPath file("language.onnx");

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +57,7 @@ double output_sqnr(PassBench& bench, const Graph& reference, const Graph& graph)
 }
 
 TEST(LayerwiseErrors, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
-  const auto centred = [](const char* op, std::vector<float> output) {
+  const auto centred = [](const char* op, const std::vector<float>& output) {
     GraphBuilder builder("g");
     NodeInput x = builder.linear("fc", builder.input("x", {2}), 2, 3);
     if (std::string(op) != "linear") x = builder.call(op, {x}, {{"dim", 1}});
@@ -104,7 +105,7 @@ TEST(LayerwiseErrors, OutputGainIsThatOfTheWholeNetwork) {
       PassBench wide(reference.deep_copy());
       wide.graph = reference.deep_copy();
       const bool weighted = name != "add";
-      wide.run_passes(quantize + "bits = \"" + name + (weighted ? "=10/12\"" : "=/14\""));
+      wide.run_passes(quantize + fmt::format("bits = \"{}={}\"", name, weighted ? "10/12" : "/14"));
       EXPECT_NEAR(gain, output_sqnr(bench, reference, wide.graph) - all, 0.5) << test.model << " " << name;
     }
   }

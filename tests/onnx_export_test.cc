@@ -284,9 +284,10 @@ TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
 TEST(OnnxExport, FloatsOfEightBitsAndScales) {
   for (const char* format : {"fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz"}) {
     PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
-    bench.run_passes(fmt::format("[passes.static_quantize]\nnum_samples = 16\nreport = false\n"
-                                 "weights = \"{0}\"\nactivations = \"{0}\"\n",
-                                 format));
+    bench.run_passes(
+        fmt::format("[passes.static_quantize]\nnum_samples = 16\nreport = false\n"
+                    "weights = \"{0}\"\nactivations = \"{0}\"\n",
+                    format));
     const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQdq});
     for (const Node& node : imported.nodes()) {
       if (!is_weighted_sum(node)) continue;

@@ -1,8 +1,5 @@
 // What the program prints, as its users see it: through a pipe and on a terminal.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -27,32 +24,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class Output : public testing::Test {
+class Output : public TrainedDigits {
  protected:
-  static void SetUpTestSuite() {
-    folder() = fs::temp_directory_path() / fmt::format("detent_output_{}", getpid());
-    fs::create_directories(folder());
-    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
   static std::string shell_line(const std::string& command) {
     return fmt::format("cd {} && PATH={}:$PATH {}", folder().string(), DETENT_BIN, command);
-  }
-  static int run(const std::string& command) {
-    const int status = std::system((shell_line(command) + " > log.txt 2>&1 < /dev/null").c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   /// On a terminal of 80 columns; what it was sent ends in `log`.
   static int run_on_terminal(const std::string& command, const std::string& environment = "") {
     return run(fmt::format("env -u NO_COLOR TERM=xterm {} script -qec 'stty cols 80 rows 24; {}' /dev/null",
                            environment, command));
   }
-  static std::string log() { return read_file(folder() / "log.txt"); }
 
   const std::string network_ = "--load digits.pt";
 };

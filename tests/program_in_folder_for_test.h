@@ -1,12 +1,16 @@
 #pragma once
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "detent/io/file.h"
 
 namespace detent {
 
@@ -19,11 +23,23 @@ inline int run_in(const std::filesystem::path& folder, const std::string& comman
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Puts a network of the built-in digits there, trained, as digits.pt.
-inline int make_trained_digits(const std::filesystem::path& folder) {
-  return run_in(folder, "detent quickstart --no-training --output-dir quickstart") +
-         run_in(folder, "cp quickstart/float.pt digits.pt");
-}
+/// A folder of each suite with digits.pt: a network of the built-in digits, trained.
+class TrainedDigits : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::filesystem::create_directories(folder());
+    ASSERT_EQ(run("detent quickstart --no-training --output-dir quickstart"), 0) << log();
+    ASSERT_EQ(run("cp quickstart/float.pt digits.pt"), 0) << log();
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
+
+  static std::filesystem::path folder() {
+    return std::filesystem::temp_directory_path() / fmt::format("detent_trained_digits_{}", getpid());
+  }
+  /// The exit status; what is printed ends in `log`.
+  static int run(const std::string& command) { return run_in(folder(), command); }
+  static std::string log() { return read_file(folder() / "log.txt"); }
+};
 
 /// Whether the program can train; where it cannot, DETENT_TORCH=OFF.
 #ifdef DETENT_TRAINING

@@ -1,7 +1,5 @@
 // `detent quantize` as its users run it.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -29,22 +27,8 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-class QuantizeCommand : public testing::Test {
+class QuantizeCommand : public TrainedDigits {
  protected:
-  static void SetUpTestSuite() {
-    folder() = fs::temp_directory_path() / fmt::format("detent_quantize_{}", getpid());
-    fs::create_directories(folder());
-    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
-  /// The exit status; what is printed ends in `log`.
-  static int run(const std::string& command) { return run_in(folder(), command); }
-  static std::string log() { return read_file(folder() / "log.txt"); }
   static int quantize(const std::string& options) {
     return run(
         "detent quantize digits_cnn digits --project quantized --overwrite --load "

@@ -1,7 +1,5 @@
 // Reports as a browser shows them: Chromium runs the page, clicks and types, and writes down what it sees.
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -63,22 +61,8 @@ constexpr const char* kVisit = R"(<script>
   document.body.append(Object.assign(document.createElement('pre'), { id: 'seen', textContent: JSON.stringify(seen) }));
 </script></body>)";
 
-class ReportPage : public testing::Test {
+class ReportPage : public TrainedDigits {
  protected:
-  static void SetUpTestSuite() {
-    folder() = fs::temp_directory_path() / fmt::format("detent_report_{}", getpid());
-    fs::create_directories(folder());
-    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
-  static int run(const std::string& command) { return run_in(folder(), command); }
-  static std::string log() { return read_file(folder() / "log.txt"); }
-
   /// What `kVisit` saw of the page.
   static Table visited(const std::string& page) {
     std::string html = read_file(folder() / page);

@@ -1,7 +1,5 @@
 // `detent search` as its users run it.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,24 +33,12 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class SearchCommand : public testing::Test {
+class SearchCommand : public TrainedDigits {
  protected:
-  static void SetUpTestSuite() {
-    folder() = fs::temp_directory_path() / fmt::format("detent_search_{}", getpid());
-    fs::create_directories(folder());
-    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
   /// The exit status; what is printed ends in `log`.
   static int run(const std::string& command) {
     return run_in(folder(), fmt::format("bash -c '{}'", command));
   }
-  static std::string log() { return read_file(folder() / "log.txt"); }
   static std::string command(const std::string& options, const std::string& project) {
     return fmt::format(
         "detent search digits_cnn digits --load digits.pt "

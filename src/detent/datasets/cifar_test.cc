@@ -20,7 +20,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int64_t kPixels = 3 * 32 * 32;
+constexpr int64_t kPixels = int64_t{3} * 32 * 32;
 
 class CifarFiles : public testing::Test {
  protected:

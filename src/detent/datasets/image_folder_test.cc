@@ -67,7 +67,7 @@ TEST_F(ImageFolder, ReadsImagesOfAnySizeByClass) {
   const std::vector<uint8_t> levels = {30, 200, 10};
   const ChannelLevels green = normalised_levels(0.456F, 0.224F);
   for (size_t i = 0; i < levels.size(); ++i) {
-    const auto sample = std::as_const(batch.inputs[0]).values<float>().subspan(i * 3 * 256, 3 * 256);
+    const auto sample = std::as_const(batch.inputs[0]).values<float>().subspan(i * 3 * 256, size_t{3} * 256);
     EXPECT_THAT(sample.subspan(256, 256), Each(green[levels[i]]));
   }
   for (const Split split : {Split::kValidation, Split::kTest, Split::kPrediction}) {
@@ -166,7 +166,7 @@ TEST_F(ImageFolder, KeepsTheMiddle) {
       png_bytes({.width = 210, .height = 64, .color_type = PNG_COLOR_TYPE_GRAY}, std::vector(64, row)));
   const std::vector<int64_t> first = {0};
   const Batch batch = make(Split::kTest, 56)->batch(first);
-  EXPECT_THAT(std::as_const(batch.inputs[0]).values<float>().first(56 * 56),
+  EXPECT_THAT(std::as_const(batch.inputs[0]).values<float>().first(size_t{56} * 56),
               Each(normalised_levels(0.485F, 0.229F)[255]));
 }
 

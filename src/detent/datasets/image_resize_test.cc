@@ -126,7 +126,7 @@ TEST(ImageResize, ShorterSideAndCenter) {
   EXPECT_EQ(tall.width, 20);
   const RgbImage image = pattern(9, 11);
   const RgbImage crop = center_crop(image, 4, 4);  // margins 2.5 and 3.5: 2 and 4
-  EXPECT_EQ(crop.pixels[0], image.pixels[(2 * 11 + 4) * 3]);
+  EXPECT_EQ(crop.pixels[0], image.pixels[size_t{2 * 11 + 4} * 3]);
   EXPECT_EQ(crop.pixels.back(), image.pixels[(5 * 11 + 7) * 3 + 2]);
   EXPECT_THROW(center_crop(image, 10, 4), CheckFailure);
 }

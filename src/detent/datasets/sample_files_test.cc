@@ -166,7 +166,7 @@ TEST_F(SampleFiles, FilesOfAFolderMayHaveSamplesOfOtherSizes) {
 
 TEST_F(SampleFiles, WhatDoesNotFitIsNamed) {
   const Tensor two = Tensor::from<float>({2, 1}, std::vector<float>{1, 2});
-  const auto labels = [](std::vector<float> values) {
+  const auto labels = [](const std::vector<float>& values) {
     return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
   };
   write_safetensors_split("test", two, labels({0, 1, 1}));

@@ -88,8 +88,8 @@ TEST(OutputPairs, KeepsABoundedNumberOfPositions) {
   OutputPairs all;
   few.add(pair.wanted, pair.got, 1);
   all.add(pair.wanted, pair.got, 1);
-  EXPECT_LE(2 * 4 * few.positions(), 1000);
-  EXPECT_GE(2 * 4 * few.positions(), 450);
+  EXPECT_LE(int64_t{2} * 4 * few.positions(), 1000);
+  EXPECT_GE(int64_t{2} * 4 * few.positions(), 450);
   OutputPairs in_parts(1000);  // how the data was cut does not show
   for (int64_t n = 0; n < 2000; n += 125)
     in_parts.add(pair.wanted.rows(n, n + 125), pair.got.rows(n, n + 125), 1);

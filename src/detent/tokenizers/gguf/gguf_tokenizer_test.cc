@@ -31,9 +31,7 @@ GgufBytes byte_level() {
   GgufBytes bytes;
   bytes.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
   bytes.entry("tokenizer.ggml.tokens", GgufType::kArray,
-              GgufBytes::texts_bytes({"<s>", "a", "b", "\xC4\xA0", "ab",
-                                      "\xC4\xA0"
-                                      "a"}));
+              GgufBytes::texts_bytes({"<s>", "a", "b", "\xC4\xA0", "ab", std::string("\xC4\xA0") + "a"}));
   bytes.entry("tokenizer.ggml.token_type", GgufType::kArray,
               numbers<int32_t>(GgufType::kInt32, {3, 1, 1, 1, 1, 1}));
   bytes.entry("tokenizer.ggml.merges", GgufType::kArray, GgufBytes::texts_bytes({"a b", "\xC4\xA0 a"}));
@@ -58,10 +56,8 @@ TEST(GgufTokenizer, OfSentencePiece) {
   GgufBytes bytes;
   bytes.text("tokenizer.ggml.model", "llama");
   bytes.entry("tokenizer.ggml.tokens", GgufType::kArray,
-              GgufBytes::texts_bytes({"<unk>", "<s>", "\xE2\x96\x81", "a",
-                                      "\xE2\x96\x81"
-                                      "a",
-                                      "<0x62>"}));
+              GgufBytes::texts_bytes(
+                  {"<unk>", "<s>", "\xE2\x96\x81", "a", std::string("\xE2\x96\x81") + "a", "<0x62>"}));
   bytes.entry("tokenizer.ggml.token_type", GgufType::kArray,
               numbers<int32_t>(GgufType::kInt32, {2, 3, 1, 1, 1, 6}));
   bytes.entry("tokenizer.ggml.scores", GgufType::kArray,
