@@ -17,7 +17,11 @@ if(TARGET ONNX::onnx_proto)
   set(detent_onnx_proto ONNX::onnx_proto)
 endif()
 # No processor sold since 2010 has SSSE3 and not SSE4; its kernels were a fifth of all. One that has runs the portable ones.
-set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS HWY_DISABLED_TARGETS=HWY_SSSE3)
+set(disabled HWY_SSSE3)
+if(DETENT_SANITIZE)  # the kernels of AVX2 and AVX-512 are the same source, and half of such a build
+  set(disabled "(HWY_SSSE3|HWY_SSE4)")
+endif()
+set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=${disabled}")
 find_package(CLI11 REQUIRED)
 # RE2 comes without a CMake package in Debian 12 and 13.
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
