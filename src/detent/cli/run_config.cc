@@ -7,16 +7,17 @@
 #include <ctime>
 #include <utility>
 
+#include "detent/cli/file_kind.h"
 #include "detent/cli/option_fields.h"
 #include "detent/cli/option_use.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
 #include "detent/datasets/sample_files.h"
-#include "detent/cli/file_kind.h"
-#include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
-#include "detent/language/language_folder.h"
+#include "detent/io/image.h"
 #include "detent/io/toml.h"
+#include "detent/language/language_folder.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 
@@ -191,6 +192,31 @@ void check_folder(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path) && file.filename() == "config.json") read_folder_config(path);
 }
 
+/// One of the images in a folder or the folders in it; nullopt without any.
+std::optional<std::string> image_in(const std::filesystem::path& folder) {
+  using Entries = std::filesystem::recursive_directory_iterator;
+  for (auto entry = Entries(folder); entry != Entries(); ++entry) {
+    if (entry.depth() == 1) entry.disable_recursion_pending();
+    if (is_image_name(entry->path())) return entry->path().lexically_relative(folder).string();
+  }
+  return std::nullopt;
+}
+
+/// The data set that the samples of --calibration are read as.
+std::string calibration_dataset(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return "unlabelled";
+  const std::vector<std::filesystem::path> arrays = arrays_in(path);
+  if (arrays.empty()) return "image_folder";
+  if (const std::optional<std::string> image = image_in(path)) {
+    throw UsageError(
+        fmt::format("--calibration: {}: got arrays ({}) beside images ({}), expected one kind; name the file "
+                    "of arrays, or "
+                    "a folder of images alone",
+                    path.string(), arrays[0].filename().string(), *image));
+  }
+  return "unlabelled";
+}
+
 /// A network and samples may be named by their files.
 void take_files(RunOptions& options) {
   namespace fs = std::filesystem;
@@ -210,8 +236,7 @@ void take_files(RunOptions& options) {
     throw UsageError("--calibration stands for a data set: got it beside --dataset or --data-dir");
   if (!fs::exists(*options.calibration))
     throw UsageError(fmt::format("--calibration: {}: no such file or folder", *options.calibration));
-  const bool has_images = fs::is_directory(*options.calibration) && arrays_in(*options.calibration).empty();
-  options.dataset = has_images ? "image_folder" : "unlabelled";
+  options.dataset = calibration_dataset(*options.calibration);
   options.data_dir = options.calibration;
 }
 

@@ -147,7 +147,8 @@ TEST_F(RunConfiguration, FilesNameTheNetworkAndTheSamples) {
   EXPECT_EQ(dataset_of(folder), "image_folder");
   std::filesystem::copy_file(inputs, folder + "/inputs.npy");
   EXPECT_EQ(dataset_of(folder), "unlabelled");
-  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder + "/cats");
+  write_file(folder + "/cats/a.jpg", "");
   const auto message_of = [&](const GivenOptions& given) -> std::string {
     try {
       make_run_config("", given, kDate, "quantize");
@@ -156,6 +157,9 @@ TEST_F(RunConfiguration, FilesNameTheNetworkAndTheSamples) {
     }
     return "";
   };
+  EXPECT_THAT(message_of({{"model", file}, {"calibration", folder}}),
+              HasSubstr("got arrays (inputs.npy) beside images (cats/a.jpg)"));
+  std::filesystem::remove_all(folder);
   EXPECT_THAT(message_of({{"model", "none.onnx"}, {"calibration", inputs}}), HasSubstr("none.onnx: no such"));
   EXPECT_THAT(message_of({{"model", file}, {"calibration", "none"}}),
               HasSubstr("none: no such file or folder"));
