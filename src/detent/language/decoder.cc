@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
+#include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"
 #include "detent/graph/operators.h"
@@ -48,7 +49,16 @@ bool is_plain_product(const ReferenceStep& step) {
          std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
 }
 
-enum class StepKind { kAny, kLinear, kCache, kCacheProduct };
+enum class StepKind { kAny, kLinear, kCodeLinear, kCache, kCacheProduct };
+
+/// A layer whose weights are packed: one that computes in float32, or one on codes.
+struct DecoderLayer {
+  std::shared_ptr<const PackedLinear> linear = {};
+  std::shared_ptr<const RowLayer> on_codes = {};
+
+  int64_t byte_size() const { return linear != nullptr ? linear->byte_size() : on_codes->weight_bytes(); }
+};
+using DecoderLayers = std::map<std::string, DecoderLayer, std::less<>>;
 
 struct DecoderStep {
   const ReferenceStep* reference;
@@ -56,7 +66,7 @@ struct DecoderStep {
   std::vector<size_t> inputs = {};  // places; kNowhere of a constant
   size_t output = 0;                // place of the first result
   std::vector<size_t> last_reads = {};
-  std::shared_ptr<const PackedLinear> linear = {};
+  DecoderLayer layer = {};
   int64_t outputs_of_linear = 0;
   size_t cache = 0;            // of kCache, and what kCacheProduct reads
   bool is_read_whole = false;  // of kCache: somebody else than a kCacheProduct reads it
@@ -107,33 +117,63 @@ Flow last_token(const Flow& flow) {
   return last;
 }
 
-/// The layer on all sequences at once: its weights are read once.
-Flows linear_results(const DecoderStep& step, const Flows& inputs) {
-  const PackedLinear& linear = *step.linear;
+/// The rows of all sequences, behind each other.
+Tensor joined_rows(const Flows& inputs) {
+  const Tensor& first = inputs.front().tensor;
+  const int64_t depth = first.shape().back();
+  if (inputs.size() == 1) return first.reshaped({first.numel() / depth, depth});
   int64_t rows = 0;
-  for (const Flow& input : inputs) rows += input.tensor.numel() / linear.depth();
-  Tensor joined = inputs.front().tensor;
-  if (inputs.size() > 1) {
-    joined = Tensor(DType::kFloat32, {rows, linear.depth()});
-    float* to = joined.values<float>().data();
-    for (const Flow& input : inputs) to = std::ranges::copy(input.tensor.values<float>(), to).out;
-  }
-  Tensor sums(DType::kFloat32, {rows, linear.stride()});
-  linear.sums(std::as_const(joined).values<float>().data(), rows, sums.values<float>().data());
+  for (const Flow& input : inputs) rows += input.tensor.numel() / depth;
+  Tensor joined(first.dtype(), {rows, depth});
+  auto to = joined.bytes().begin();
+  for (const Flow& input : inputs) to = std::ranges::copy(input.tensor.bytes(), to).out;
+  return joined;
+}
+
+/// Rows `stride` elements long, of which `outputs` count, as those of each sequence.
+Flows parted_rows(const Tensor& rows, int64_t outputs, const Flows& inputs) {
   Flows results;
-  const float* from = sums.values<float>().data();
+  const auto element = static_cast<int64_t>(dtype_size(rows.dtype()));
+  const int64_t stride = rows.dim(1);
+  const std::byte* from = rows.bytes().data();
   for (const Flow& input : inputs) {
     Shape shape = input.tensor.shape();
-    shape.back() = step.outputs_of_linear;
-    if (inputs.size() == 1 && linear.stride() == step.outputs_of_linear) return {{sums.reshaped(shape)}};
-    Tensor result(DType::kFloat32, shape);
-    float* to = result.values<float>().data();
-    const int64_t count = input.tensor.numel() / linear.depth();
-    for (int64_t row = 0; row < count; ++row, from += linear.stride(), to += step.outputs_of_linear)
-      std::copy_n(from, step.outputs_of_linear, to);
+    const int64_t count = input.tensor.numel() / shape.back();
+    shape.back() = outputs;
+    if (inputs.size() == 1 && stride == outputs) return {{rows.reshaped(shape)}};
+    Tensor result(rows.dtype(), shape);
+    std::byte* to = result.bytes().data();
+    for (int64_t row = 0; row < count; ++row, from += stride * element, to += outputs * element)
+      std::copy_n(from, outputs * element, to);
     results.push_back({std::move(result)});
   }
   return results;
+}
+
+/// The layer on all sequences at once: its weights are read once.
+Flows linear_results(const DecoderStep& step, const Flows& inputs) {
+  const PackedLinear& linear = *step.layer.linear;
+  const Tensor joined = joined_rows(inputs);
+  Tensor sums(DType::kFloat32, {joined.dim(0), linear.stride()});
+  linear.sums(joined.values<float>().data(), joined.dim(0), sums.values<float>().data());
+  return parted_rows(sums, step.outputs_of_linear, inputs);
+}
+
+Flows code_results(const DecoderStep& step, const Flows& inputs) {
+  const Flow rows = step.layer.on_codes->results(joined_rows(inputs));
+  Flows results = parted_rows(rows.tensor, step.outputs_of_linear, inputs);
+  for (Flow& result : results) {
+    result.type = rows.type;
+    result = converted(*step.reference->node, std::move(result), step.reference->outputs.front());
+  }
+  return results;
+}
+
+std::shared_ptr<const PackedLinear> packed_linear(const Node& node) {
+  std::optional<Tensor> weight;
+  std::optional<Tensor> bias;
+  for (const auto& [name, tensor] : rounded_parameters(node)) (name == "weight" ? weight : bias) = tensor;
+  return std::make_shared<const PackedLinear>(*weight, bias);
 }
 
 }  // namespace
@@ -156,7 +196,7 @@ struct Decoder::Compiled {
   };
 
   explicit Compiled(Graph graph);
-  void add_steps(const std::map<std::string, std::shared_ptr<const PackedLinear>>& layers);
+  void add_steps(const DecoderLayers& layers);
   void note_whole_reads();
   void check();
   std::vector<Tensor> run(std::span<const Sequence> sequences, WantedLogits wanted) const;
@@ -169,23 +209,24 @@ struct Decoder::Compiled {
 
 Decoder::Compiled::Compiled(Graph graph) {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const PackedLinear>> layers;
+  DecoderLayers layers;
   plan = reference_plan(std::move(graph), [&](ReferenceStep& step) {
-    if (!is_plain_linear(step)) return false;
-    std::optional<Tensor> weight;
-    std::optional<Tensor> bias;
-    for (const auto& [name, tensor] : rounded_parameters(*step.node))
-      (name == "weight" ? weight : bias) = tensor;
-    auto packed = std::make_shared<const PackedLinear>(*weight, bias);
+    DecoderLayer layer;
+    if (is_plain_linear(step)) {
+      layer.linear = packed_linear(*step.node);
+    } else {
+      layer.on_codes = take_row_layer(step);
+      if (layer.on_codes == nullptr) return false;
+    }
     const std::lock_guard lock(mutex);
-    layers.emplace(step.node->name, std::move(packed));
+    layers.emplace(step.node->name, std::move(layer));
     return true;
   });
   add_steps(layers);
   check();
 }
 
-void Decoder::Compiled::add_steps(const std::map<std::string, std::shared_ptr<const PackedLinear>>& layers) {
+void Decoder::Compiled::add_steps(const DecoderLayers& layers) {
   std::map<std::string, size_t, std::less<>> place_of;
   std::map<std::string, size_t, std::less<>> cache_of;
   for (const ReferenceStep& reference : plan->steps) {
@@ -198,10 +239,10 @@ void Decoder::Compiled::add_steps(const std::map<std::string, std::shared_ptr<co
     const auto layer = layers.find(node.name);
     const auto kind = cache_kind(node);
     if (layer != layers.end()) {
-      step.kind = StepKind::kLinear;
-      step.linear = layer->second;
+      step.kind = layer->second.linear != nullptr ? StepKind::kLinear : StepKind::kCodeLinear;
+      step.layer = layer->second;
       step.outputs_of_linear = node.find_parameter("weight")->tensor.dim(0);
-      weight_bytes += step.linear->byte_size();
+      weight_bytes += step.layer.byte_size();
     } else if (kind) {
       step.kind = StepKind::kCache;
       step.cache = caches.size();
@@ -288,10 +329,10 @@ std::vector<Flows> Decoder::Compiled::results(const DecoderStep& step, std::span
     inputs.push_back(taken(step, values, s));
     if (last_only) inputs.back().front() = last_token(inputs.back().front());
   }
-  if (step.kind == StepKind::kLinear) {
+  if (step.kind == StepKind::kLinear || step.kind == StepKind::kCodeLinear) {
     Flows rows;
     for (const Flows& of_sequence : inputs) rows.push_back(of_sequence.front());
-    return {linear_results(step, rows)};
+    return {step.kind == StepKind::kLinear ? linear_results(step, rows) : code_results(step, rows)};
   }
   std::vector<Flows> results;
   for (size_t s = 0; s < sequences.size(); ++s) {
