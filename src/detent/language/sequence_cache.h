@@ -5,6 +5,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/language/decoder.h"
+#include "detent/language/known_moves.h"
 
 namespace detent {
 
@@ -30,6 +31,10 @@ class CachedTensor {
 
   /// Row 0 of a head: keys have `size` rows of tokens, values a row of `size` for each token.
   const float* head(int64_t index) const { return words_.values<float>().data() + index * head_words(); }
+  /// The same of codes.
+  const int32_t* codes(int64_t index) const {
+    return reinterpret_cast<const int32_t*>(words_.bytes().data()) + index * head_words();
+  }
   int64_t stride() const { return kind_ == Kind::kKeys ? capacity_ : padded_size_; }
 
  private:
@@ -48,6 +53,7 @@ class CachedTensor {
 struct SequenceCache::Contents {
   int64_t size = 0;
   std::vector<CachedTensor> tensors;  // in the order of the cache nodes
+  std::vector<KnownMove> moves;       // by step
 };
 
 }  // namespace detent
