@@ -5,13 +5,13 @@
 #include <chrono>
 #include <charconv>
 #include <iostream>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/text_generator.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
@@ -19,6 +19,8 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/tokenizers/chat/chat_template.h"
+#include "detent/workflows/chat_prompt.h"
+#include "detent/workflows/text_generator.h"
 
 namespace detent {
 namespace {
@@ -59,9 +61,7 @@ void check_arguments(const GenerateArguments& arguments) {
     throw UsageError("--chat and --prompt-ids exclude each other");
   if (!arguments.chat && !(arguments.system.empty() && arguments.template_file.empty()))
     throw UsageError("--system and --chat-template belong to --chat");
-  if (arguments.options.max_tokens < 1)
-    throw UsageError(fmt::format("--max-tokens: got {}, expected at least 1", arguments.options.max_tokens));
-  check_sampling_options(arguments.options.sampling);
+  check_generation_options(arguments.options);
 }
 
 /// Shows what is generated: text, ids, or JSON, a line a token.
@@ -106,10 +106,6 @@ class Display {
 
 GeneratedText generate(TextGenerator& generator, const GenerateArguments& arguments,
                        const std::vector<int64_t>& prompt) {
-  if (prompt.empty())
-    fail(
-        "the prompt has no tokens: the tokenizer puts none before a text, so that an empty one cannot be "
-        "continued");
   const auto begin = std::chrono::steady_clock::now();
   Display display(arguments);
   const StopSignals signals;
@@ -135,14 +131,7 @@ class Chat {
     messages_.push_back({std::move(role), std::move(content)});
   }
 
-  std::vector<int64_t> prompt() const {
-    Table variables;
-    const SpecialTokens& special = tokenizer_.special_tokens();
-    for (const auto& [name, id] :
-         {std::pair("bos_token", special.begin_of_sequence), std::pair("eos_token", special.end_of_sequence)})
-      variables[name] = id ? tokenizer_.token(*id) : std::string();
-    return tokenizer_.encode(template_.render(messages_, true, variables), false);
-  }
+  std::vector<int64_t> prompt() const { return chat_tokens(template_, messages_, tokenizer_); }
 
  private:
   static ChatTemplate read(const GenerateArguments& arguments) {
@@ -187,7 +176,8 @@ void run(const GenerateArguments& arguments) {
   if (!tokenizer && !arguments.print_ids && !arguments.json)
     fail("{}: no tokenizer comes with it: --tokenizer names one, or --print-ids shows ids of tokens",
          arguments.model);
-  TextGenerator generator(read_decoder(arguments.model), tokenizer, end_tokens(arguments.model, tokenizer));
+  TextGenerator generator(std::make_shared<const Decoder>(read_decoder(arguments.model)), tokenizer,
+                          end_tokens(arguments.model, tokenizer));
   if (arguments.chat) return chat(generator, arguments, *tokenizer);
   generate(generator, arguments, arguments.prompt ? tokenizer->encode(*arguments.prompt) : ids);
 }
