@@ -27,13 +27,6 @@ using Flows = std::vector<Flow>;  // of each sequence
 /// Where a value is kept while the steps run.
 constexpr size_t kNowhere = SIZE_MAX;
 
-std::optional<CachedTensor::Kind> cache_kind(const Node& node) {
-  if (!is_view(node) || node.inputs.size() != 1) return std::nullopt;
-  if (node.target.ends_with(".key_cache")) return CachedTensor::Kind::kKeys;
-  if (node.target.ends_with(".value_cache")) return CachedTensor::Kind::kValues;
-  return std::nullopt;
-}
-
 /// A layer of rows that computes in float32 on float32.
 bool is_plain_linear(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
@@ -157,11 +150,26 @@ Flows code_results(const DecoderStep& step, const Flows& inputs) {
   return results;
 }
 
+/// Those of an affine format without zero points.
+WeightScales weight_scales(const Node& node) {
+  const std::optional<QuantSpec> rounding = node.rounding("weight");
+  if (!rounding) return {};
+  WeightScales found;
+  for (const CodeType& type : code_types(*rounding)) {
+    if (type.zero_point != 0) return {};
+    found.scales.push_back(type.scale);
+  }
+  const Tensor& weight = node.find_parameter("weight")->tensor;
+  const auto groups = std::max<int64_t>(std::ssize(found.scales) / weight.dim(0), 1);
+  found.group = rounding->group_size.value_or((weight.dim(1) + groups - 1) / groups);
+  return found;
+}
+
 std::shared_ptr<const PackedLinear> packed_linear(const Node& node) {
   std::optional<Tensor> weight;
   std::optional<Tensor> bias;
   for (const auto& [name, tensor] : rounded_parameters(node)) (name == "weight" ? weight : bias) = tensor;
-  return std::make_shared<const PackedLinear>(*weight, bias);
+  return std::make_shared<const PackedLinear>(*weight, bias, weight_scales(node));
 }
 
 }  // namespace
@@ -434,6 +442,12 @@ Tensor Decoder::run(SequenceCache& cache, std::span<const int64_t> tokens, Wante
 }
 
 int64_t Decoder::vocabulary() const { return compiled_->vocabulary; }
+
+DecoderMemory Decoder::memory(const DecoderLoad& load) const {
+  const ReferencePlan& plan = *compiled_->plan;
+  return {compiled_->weight_bytes + parameter_bytes(plan), cache_bytes(plan, load),
+          buffer_bytes(plan, compiled_->head, load)};
+}
 
 int64_t Decoder::weight_bytes() const { return compiled_->weight_bytes; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -23,6 +24,9 @@ class CachedTensor {
   int64_t heads() const { return heads_; }
   int64_t size() const { return size_; }
   int64_t byte_size() const { return static_cast<int64_t>(words_.byte_size()); }
+
+  /// What so many tokens of a node take whose result for one token has this shape.
+  static int64_t bytes_for(Kind kind, const Shape& of_token, int64_t tokens);
 
   /// Writes tokens [from, from + tokens of the tensor), growing where that is needed.
   void write(const Tensor& tensor, int64_t from);
@@ -49,6 +53,9 @@ class CachedTensor {
   int64_t capacity_ = 0;     // tokens
   Tensor words_;             // float32, be they codes
 };
+
+/// What a node keeps, if it is one that the decoder keeps results of.
+std::optional<CachedTensor::Kind> cache_kind(const Node& node);
 
 struct SequenceCache::Contents {
   int64_t size = 0;

@@ -1,5 +1,6 @@
 #include "detent/workflows/measure_perplexity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "detent/core/progress.h"
 #include "detent/io/npy.h"
 #include "detent/language/decoder_logits.h"
+#include "detent/workflows/memory_announcement.h"
 
 namespace detent {
 namespace {
@@ -98,6 +100,9 @@ PerplexityResult measure_perplexity(const Decoder& network, std::span<const int6
   LogitsOf compared;
   if (reference.network != nullptr) compared = logits_of(*reference.network);
   if (reference.logits) compared = kept_logits(*reference.logits, windows, reference.logits_name);
+  announce_memory(network, {.tokens = options.window,
+                            .at_once = std::min(options.window, piece_of_logits(network)),
+                            .all_logits = true});
   LogitsFile logits(files.logits, windows, network.vocabulary());
   Progress progress("scoring, windows", std::ssize(windows));
   const auto seen = [&](int64_t done, const TokenScores& scores) {

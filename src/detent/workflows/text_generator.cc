@@ -28,16 +28,22 @@ bool TextGenerator::ends_text(int64_t token) const {
   return std::ranges::find(end_tokens_, token) != end_tokens_.end();
 }
 
-/// The logits behind the last token.
-Tensor TextGenerator::run(std::span<const int64_t> sequence) {
-  const auto differs = std::ranges::mismatch(cached_, sequence).in1;
-  // The last token is always computed: its logits are what is asked for.
-  const size_t same = std::min(static_cast<size_t>(differs - cached_.begin()), sequence.size() - 1);
+/// What the cache has not: the last token always, since its logits are what is asked for.
+std::optional<DecoderInput> TextGenerator::input() {
+  if (is_finished_ || !generated_.stopped_by.empty()) return std::nullopt;
+  if (std::ssize(generated_.tokens) >= options_.max_tokens) {
+    generated_.stopped_by = "length";
+    return std::nullopt;
+  }
+  if (StopSignals::received() != 0) {
+    generated_.stopped_by = "signal";
+    return std::nullopt;
+  }
+  const auto differs = std::ranges::mismatch(cached_, sequence_).in1;
+  const size_t same = std::min(static_cast<size_t>(differs - cached_.begin()), sequence_.size() - 1);
   cache_.truncate(static_cast<int64_t>(same));
   cached_.resize(same);
-  Tensor logits = decoder_->run(cache_, sequence.subspan(same));
-  cached_.assign(sequence.begin(), sequence.end());
-  return logits;
+  return DecoderInput{&cache_, std::span(sequence_).subspan(same)};
 }
 
 void TextGenerator::start(const std::vector<int64_t>& prompt, const GenerationOptions& options) {
@@ -54,8 +60,7 @@ void TextGenerator::start(const std::vector<int64_t>& prompt, const GenerationOp
   is_finished_ = false;
 }
 
-int64_t TextGenerator::draw() {
-  const Tensor logits = run(sequence_);
+int64_t TextGenerator::drawn(const Tensor& logits) const {
   const auto row = logits.values<float>();
   std::vector<float> allowed(row.begin(), row.end());
   for (const int64_t token : end_tokens_)
@@ -85,17 +90,8 @@ std::string TextGenerator::rest_of_text() {
   return rest;
 }
 
-std::optional<GeneratedPiece> TextGenerator::next() {
+std::optional<GeneratedPiece> TextGenerator::last_piece() {
   if (is_finished_) return std::nullopt;
-  if (generated_.stopped_by.empty()) {
-    if (std::ssize(generated_.tokens) >= options_.max_tokens) {
-      generated_.stopped_by = "length";
-    } else if (StopSignals::received() != 0) {
-      generated_.stopped_by = "signal";
-    } else {
-      return added(draw());
-    }
-  }
   is_finished_ = true;
   std::string rest = rest_of_text();
   if (rest.empty()) return std::nullopt;
@@ -103,11 +99,44 @@ std::optional<GeneratedPiece> TextGenerator::next() {
   return GeneratedPiece{-1, std::move(rest)};
 }
 
+std::optional<GeneratedPiece> TextGenerator::next(const Tensor& logits) {
+  cached_.assign(sequence_.begin(), sequence_.end());
+  return added(drawn(logits));
+}
+
+std::optional<GeneratedPiece> TextGenerator::next() {
+  const std::optional<DecoderInput> needed = input();
+  return needed ? next(decoder_->run(*needed->cache, needed->tokens)) : last_piece();
+}
+
 GeneratedText TextGenerator::generate(const std::vector<int64_t>& prompt, const GenerationOptions& options,
                                       const Seen& seen) {
   start(prompt, options);
   while (const auto piece = next()) seen(piece->token, piece->text);
   return generated_;
+}
+
+void generate_texts(const Decoder& decoder, std::span<TextGenerator> generators,
+                    const std::function<void(size_t, const GeneratedPiece&)>& seen) {
+  const auto show = [&](size_t index, const std::optional<GeneratedPiece>& piece) {
+    if (piece) seen(index, *piece);
+  };
+  while (true) {
+    std::vector<DecoderInput> inputs;
+    std::vector<size_t> waiting;
+    for (size_t i = 0; i < generators.size(); ++i) {
+      const std::optional<DecoderInput> input = generators[i].input();
+      if (input) {
+        inputs.push_back(*input);
+        waiting.push_back(i);
+      } else if (!generators[i].is_finished()) {
+        show(i, generators[i].next());
+      }
+    }
+    if (inputs.empty()) return;
+    const std::vector<Tensor> logits = decoder.run(inputs);
+    for (size_t i = 0; i < waiting.size(); ++i) show(waiting[i], generators[waiting[i]].next(logits[i]));
+  }
 }
 
 }  // namespace detent

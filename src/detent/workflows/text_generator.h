@@ -52,6 +52,11 @@ class TextGenerator {
   /// The next piece of text, nullopt at its end. It ends where a StopSignals has received a signal, too. What
   /// throws may be called again.
   std::optional<GeneratedPiece> next();
+  /// The same of several at once, whose weights are read once: what to compute for the next piece, nullopt
+  /// where it needs nothing; and the next piece, of its logits.
+  std::optional<DecoderInput> input();
+  std::optional<GeneratedPiece> next(const Tensor& logits);
+  bool is_finished() const { return is_finished_; }
   /// All pieces so far.
   const GeneratedText& generated() const { return generated_; }
 
@@ -61,8 +66,8 @@ class TextGenerator {
                          const Seen& seen);
 
  private:
-  Tensor run(std::span<const int64_t> sequence);
-  int64_t draw();
+  int64_t drawn(const Tensor& logits) const;
+  std::optional<GeneratedPiece> last_piece();
   GeneratedPiece added(int64_t token);
   std::string rest_of_text();
   bool ends_text(int64_t token) const;
@@ -81,5 +86,10 @@ class TextGenerator {
   GeneratedText generated_;
   bool is_finished_ = true;
 };
+
+/// Runs generators of one decoder to their ends, a token of each at a time: each gives what it gives alone.
+/// `seen` is called with the generator's index for each piece.
+void generate_texts(const Decoder& decoder, std::span<TextGenerator> generators,
+                    const std::function<void(size_t, const GeneratedPiece&)>& seen);
 
 }  // namespace detent
