@@ -5,6 +5,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
+#include "detent/cli/read_network.h"
 #include "detent/cli/task_file.h"
 #include "detent/core/processors.h"
 #include "detent/core/error.h"
@@ -14,6 +15,7 @@
 #include "detent/io/output_path.h"
 #include "detent/language/multiple_choice.h"
 #include "detent/language/perplexity.h"
+#include "detent/workflows/format_perplexities.h"
 #include "detent/workflows/measure_perplexity.h"
 
 namespace detent {
@@ -31,6 +33,7 @@ struct PerplexityArguments {
   std::string reference_logits;
   std::string logits_file;
   std::string losses_file;
+  std::vector<std::string> formats;
   bool overwrite = false;
 };
 
@@ -44,6 +47,12 @@ void check_arguments(PerplexityArguments& arguments) {
       !arguments.reference_logits.empty() || !arguments.logits_file.empty() || !arguments.losses_file.empty();
   if (!arguments.task.empty() && keeps) {
     throw UsageError("--task has no losses or logits to keep: --reference MODEL compares");
+  }
+  if (!arguments.formats.empty() && (keeps || !arguments.task.empty() || !arguments.reference.empty())) {
+    throw UsageError(
+        "--formats takes the place of a reference, of a task and of what is kept: it compares with the "
+        "network "
+        "as it is");
   }
   if (!arguments.reference.empty() && !arguments.reference_logits.empty()) {
     throw UsageError("--reference and --reference-logits exclude each other");
@@ -148,6 +157,35 @@ void measure_text(PerplexityArguments& arguments, CommandResults& results) {
   show(arguments, measure_perplexity(decoder, tokens, arguments.options, reference, files), results);
 }
 
+void show_formats(const PerplexityArguments& arguments, std::span<const FormatPerplexity> found,
+                  CommandResults& results) {
+  TextTable table(
+      {"format", "bits a weight", "bits an activation", "perplexity", "standard error", "of float"});
+  for (const FormatPerplexity& one : found) {
+    const double perplexity = one.scores.perplexity();
+    table.add_row({one.format, fmt::format("{:.2f}", one.weight_bits),
+                   fmt::format("{:.2f}", one.activation_bits), fmt::format("{:.4f}", perplexity),
+                   fmt::format("{:.4f}", one.scores.perplexity_error()),
+                   fmt::format("{:.4f}", perplexity / found.front().scores.perplexity())});
+  }
+  results.say("\n");
+  results.add_table("formats", table);
+  results.add("scored_tokens", std::ssize(found.front().scores.losses));
+  results.add("window", arguments.options.window);
+}
+
+void measure_formats(PerplexityArguments& arguments, CommandResults& results) {
+  std::vector<FormatPair> pairs;
+  for (const std::string& text : arguments.formats) pairs.push_back(parse_format_pair(text, "--formats"));
+  const std::vector<int64_t> tokens = read_tokens(arguments);
+  const auto seen = [&](const FormatPerplexity& one) {
+    results.say(fmt::format("{}: perplexity {:.6f}\n", one.format, one.scores.perplexity()));
+  };
+  show_formats(arguments,
+               format_perplexities(read_network(arguments.model), pairs, tokens, arguments.options, seen),
+               results);
+}
+
 void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
   app.add_option("model", arguments.model,
                  "a language model: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either")
@@ -187,6 +225,10 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
       ->option_text("FILE");
   app.add_option("--losses", arguments.losses_file, "write the loss of each scored token, float64, .npy")
       ->option_text("FILE");
+  app.add_option("--formats", arguments.formats,
+                 "quantize both operands of every product to each of these, and measure one after another: a "
+                 "format, or WEIGHTS/ACTIVATIONS")
+      ->option_text("FORMAT ...");
   add_overwrite_option(app, arguments.overwrite);
 }
 
@@ -213,7 +255,9 @@ int run_perplexity(const std::vector<std::string>& args) {
     if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   }
   CommandResults results("perplexity", result_options);
-  if (arguments.task.empty()) {
+  if (!arguments.formats.empty()) {
+    measure_formats(arguments, results);
+  } else if (arguments.task.empty()) {
     measure_text(arguments, results);
   } else {
     measure_task(arguments, results);
