@@ -25,14 +25,14 @@ execution:  core formats statistics graph integer float32
 passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
 runtime:    core formats graph integer float32 io
-language:   core formats graph integer float32 io runtime
 hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
+language:   core formats graph integer float32 io runtime engine
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-workflows:  core formats graph integer onnx datasets evaluation passes runtime engine
-cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime language hardware engine report workflows
-python:     core formats graph io onnx datasets evaluation passes training engine report workflows cli
+workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes runtime engine language
+cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime hardware engine language report workflows
+python:     core formats graph io onnx tokenizers datasets evaluation passes training engine language report workflows cli
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Larger whenever functions were added; none is ever changed or removed. */
-#define DETENT_ENGINE_VERSION 2
+#define DETENT_ENGINE_VERSION 3
 DETENT_EXPORT int32_t detent_engine_version(void);
 
 typedef enum detent_status {
@@ -111,6 +111,49 @@ DETENT_EXPORT detent_status detent_program_run_values(const detent_program* prog
 /* Threads that runs of this process use, from 1 to this many; the default is one a processor. */
 #define DETENT_MOST_THREADS 4096
 DETENT_EXPORT detent_status detent_set_threads(int32_t count);
+
+/* Since version 3: causal language models, token by token. Tokens are indices of the model's vocabulary; texts are the
+ * caller's. The same prompt and options give the same tokens, on every processor, with any number of threads. */
+
+typedef struct detent_generator detent_generator;
+
+/* Of a folder as Hugging Face's libraries save it, a GGUF file, or a graph (.mz) of either. */
+DETENT_EXPORT detent_status detent_generate_load(const char* path, detent_generator** generator);
+DETENT_EXPORT void detent_generate_free(detent_generator* generator);
+
+/* Tokens that the model knows: 0 to one less than this. */
+DETENT_EXPORT int64_t detent_generate_vocabulary(const detent_generator* generator);
+
+/* The tokens that end a text, as the model's files name them; `count` is how many there are, of which `capacity` are
+ * written. A graph has none. */
+DETENT_EXPORT detent_status detent_generate_ends(const detent_generator* generator, int64_t* tokens, size_t capacity,
+                                                 size_t* count);
+
+typedef struct detent_generate_options {
+  int64_t max_tokens;        /* at most so many */
+  double temperature;        /* divides logits; 0: the most likely token, the first of equal ones */
+  int64_t top_k;             /* draw among so many of the most likely tokens; 0: all */
+  double top_p;              /* draw among the most likely tokens that together have this share */
+  double min_p;              /* draw among tokens with at least this part of the largest share */
+  double repetition_penalty; /* divides positive logits of tokens that were there, multiplies others */
+  uint64_t seed;
+  const int64_t* ends; /* tokens behind which the text ends; they are given to the caller too */
+  size_t end_count;
+} detent_generate_options;
+
+/* 256 tokens, the most likely ones, no ends. */
+DETENT_EXPORT void detent_generate_defaults(detent_generate_options* options);
+
+/* Called for each token as soon as it is drawn, on the calling thread; what is not 0 ends the text behind it. */
+typedef int32_t (*detent_token_callback)(void* user, int64_t token);
+
+/* Continues a prompt of at least one token. Up to `capacity` of the drawn tokens are written to `tokens`; `count` is
+ * how many were drawn. `options`, `callback` and `count` may be null, and `tokens` with a capacity of 0. Several threads
+ * may run one generator; each run has keys and values of its own. */
+DETENT_EXPORT detent_status detent_generate_run(const detent_generator* generator, const int64_t* prompt,
+                                                size_t prompt_count, const detent_generate_options* options,
+                                                detent_token_callback callback, void* user, int64_t* tokens,
+                                                size_t capacity, size_t* count);
 
 #ifdef __cplusplus
 }

@@ -3,104 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, overload
 
 from detent import _detent
 from detent._formats import Format
+from detent._nodes import Input, Node, Nodes
 from detent._results import Accuracy, QuantizeResult, Sizes
 from detent._samples import SampleSource, collect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from detent._language import Answers, Generation, LanguageModel, Message, Perplexity, Tokenizer
+
 Path = Union[str, "os.PathLike[str]"]
 FormatLike = Union[str, Format]
 
 _MOST_THREADS = 4096
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of a network. shape: numbers, and names of sizes that a run decides; "N" is the batch."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
-
-
-class Node:
-    """A node of a network.
-
-    name; op: the operator; inputs: names of the values that it reads; shape, dtype: of its first result, for one sample;
-    formats: what its operands ("data_in_0", "weight", ...) are rounded to; parameters: shapes by name; attributes.
-    """
-
-    __slots__ = ("_graph", "attributes", "dtype", "formats", "inputs", "name", "op", "parameters", "shape")
-
-    def __init__(self, graph: _detent.NetworkGraph, found: dict[str, Any]) -> None:
-        self._graph = graph
-        self.name: str = found["name"]
-        self.op: str = found["op"]
-        self.inputs: list[str] = found["inputs"]
-        self.shape: tuple[int, ...] | None = None if found["shape"] is None else tuple(found["shape"])
-        self.dtype: str | None = found["dtype"]
-        self.formats: dict[str, str] = found["formats"]
-        self.parameters: dict[str, tuple[int, ...]] = {k: tuple(v) for k, v in found["parameters"].items()}
-        self.attributes: dict[str, Any] = found["attributes"]
-
-    def parameter(self, name: str = "weight") -> NDArray[Any]:
-        """A copy of a parameter. Raises Error where the node has none of that name."""
-        value: NDArray[Any] = self._graph.parameter(self.name, name)
-        return value
-
-    def __repr__(self) -> str:
-        return f"<detent.Node {self.name}: {self.op} {list(self.shape or ())}>"
-
-
-class Nodes(Sequence[Node]):
-    """The nodes of a network in execution order: by place, by name, or those of an operator."""
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self._nodes = nodes
-        self._by_name = {node.name: node for node in nodes}
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            return self._by_name[key]
-        return Nodes(self._nodes[key]) if isinstance(key, slice) else self._nodes[key]
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __iter__(self) -> Iterator[Node]:
-        return iter(self._nodes)
-
-    def of(self, op: str) -> Nodes:
-        """Those with this operator."""
-        return Nodes([node for node in self._nodes if node.op == op])
-
-    def __repr__(self) -> str:
-        return f"<detent.Nodes: {len(self._nodes)}>"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(cell)}</td>"
-                for cell in (
-                    node.name,
-                    node.op,
-                    "x".join(map(str, node.shape or ())),
-                    ", ".join(f"{operand}: {text.split(':')[0]}" for operand, text in node.formats.items()),
-                )
-            )
-            + "</tr>"
-            for node in self._nodes
-        )
-        return f"<table><tr><th>node</th><th>operator</th><th>shape</th><th>formats</th></tr>{rows}</table>"
 
 
 class Session:
@@ -118,7 +39,8 @@ class Session:
         self._session = _detent.GraphSession(net._graph, threads or _MOST_THREADS)
 
     def run(self, inputs: Mapping[str, Any] | Any, *, out: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
-        """The outputs by name. inputs: arrays by name, or the array of the only one; sizes may differ from run to run.
+        """The outputs by name. inputs: arrays by name, or the array of the only one, or the ids of tokens of a language
+        model, whose attention_mask is then ones; sizes may differ from run to run.
 
         out: contiguous arrays that outputs are written to. Contiguous arrays of the input's dtype are not copied; floats
         of another width are, and integers as wider ones.
@@ -135,11 +57,12 @@ class Network:
     Networks do not change: what changes one gives another. From several threads at once.
     """
 
-    __slots__ = ("_graph", "_session")
+    __slots__ = ("_graph", "_language", "_session")
 
     def __init__(self, graph: _detent.NetworkGraph) -> None:
         self._graph = graph
         self._session: Session | None = None
+        self._language: LanguageModel | None = None
 
     @property
     def name(self) -> str:
@@ -260,6 +183,171 @@ class Network:
         collected = collect(self._graph, samples, "samples", labelled=True)
         return Accuracy(**self._graph.test(collected, batch_size, num_workers))
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that comes with a language model. Raises Error where none does."""
+        from detent._language import Tokenizer
+
+        return Tokenizer(self._graph.source()) if self._language is None else self._language.tokenizer(None)
+
+    def _as_language(self) -> LanguageModel:
+        if self._language is None:
+            from detent._language import LanguageModel
+
+            self._language = LanguageModel(self._graph)
+        return self._language
+
+    def generate(
+        self,
+        prompt: str | Sequence[int] | Sequence[Message] | NDArray[Any],
+        *,
+        chat: bool = False,
+        system: str | None = None,
+        chat_template: str | None = None,
+        tokenizer: Tokenizer | Path | None = None,
+        max_tokens: int = 256,
+        stop: str | Sequence[str] = (),
+        ignore_eos: bool = False,
+        temperature: float = 0,
+        top_k: int = 0,
+        top_p: float = 1,
+        min_p: float = 0,
+        repetition_penalty: float = 1,
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> Generation:
+        """Continues a text with a language model: what `detent generate` does. The same options give the same text, on
+        every processor, with any number of threads.
+
+        prompt: the text to continue, ids of tokens, or messages of a chat: dicts with role and content. chat: the prompt is
+        the only message. system: the message that a chat begins with. chat_template: another one than the model's, in
+        Jinja. tokenizer: another one, or the path of one.
+
+        max_tokens: at most so many. stop: ends before one of these texts. ignore_eos: never draws a token that ends the
+        text. In this order: repetition_penalty divides positive logits of tokens that were there and multiplies others;
+        temperature divides logits, 0 takes the most likely token; top_k leaves so many of the most likely tokens, 0 all;
+        top_p those that together have this share; min_p those with at least this part of the largest share. seed: the same
+        one draws the same text. num_threads: None: all there are.
+
+        Gives an iterator over tokens as they come; `str()` of it, `.text` and `.tokens` wait for the end. Ctrl-C ends the
+        wait. Raises Error where the network is no language model, and where an option makes no sense.
+
+        >>> print(net.generate("Once upon a time", max_tokens=10))
+        , the city of Nova Haven was a thriving metropolis
+        """
+        options = {
+            "max_tokens": max_tokens,
+            "stop": [stop] if isinstance(stop, str) else list(stop),
+            "ignore_eos": ignore_eos,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+            "seed": seed,
+        }
+        return self._as_language().generate(
+            prompt,
+            options,
+            chat=chat,
+            system=system,
+            chat_template=chat_template,
+            tokenizer=tokenizer,
+            num_threads=num_threads,
+        )
+
+    @overload
+    def perplexity(
+        self,
+        text: str | os.PathLike[str] | None = None,
+        *,
+        ids: Any = None,
+        task: None = None,
+        tokenizer: Tokenizer | Path | None = None,
+        protocol: str = "windows",
+        window: int = 512,
+        stride: int = 0,
+        windows: int = 0,
+        reference: Network | Path | None = None,
+        reference_logits: Any = None,
+        save_logits: Path | None = None,
+        losses: Path | None = None,
+        overwrite: bool = False,
+        num_threads: int | None = None,
+    ) -> Perplexity: ...
+
+    @overload
+    def perplexity(
+        self,
+        *,
+        task: Path | Sequence[Mapping[str, Any]],
+        tokenizer: Tokenizer | Path | None = None,
+        reference: Network | Path | None = None,
+        num_threads: int | None = None,
+    ) -> Answers: ...
+
+    def perplexity(
+        self,
+        text: str | os.PathLike[str] | None = None,
+        *,
+        ids: Any = None,
+        task: Path | Sequence[Mapping[str, Any]] | None = None,
+        tokenizer: Tokenizer | Path | None = None,
+        protocol: str = "windows",
+        window: int = 512,
+        stride: int = 0,
+        windows: int = 0,
+        reference: Network | Path | None = None,
+        reference_logits: Any = None,
+        save_logits: Path | None = None,
+        losses: Path | None = None,
+        overwrite: bool = False,
+        num_threads: int | None = None,
+    ) -> Perplexity | Answers:
+        """How well a language model predicts a text: what `detent perplexity` does. Threads change no bit.
+
+        text: the text itself, or a pathlib.Path of one; or ids: those of its tokens, or the path of an .npy file. tokenizer:
+        another one than the model's, or the path of one. protocol: "windows": all of each window but its first token
+        (GPTQ); "halves": the second half of each (llama.cpp). window: its tokens. stride: from the begin of one to that of
+        the next, of which only new tokens are scored; 0: the window. windows: at most so many; 0: all that the text fills.
+
+        reference: another network to compare with, or its path; reference_logits: the same of logits that save_logits
+        wrote, an array or a path. save_logits, losses: .npy files to write, which exist only with `overwrite`.
+
+        task: instead of a text, questions of several choices: dicts with context, choices and answer, or a path
+        (docs/language_models.md).
+
+        Raises Error where the network is no language model, where an option makes no sense, and on a text that does not
+        fill one window. Ctrl-C ends it.
+
+        >>> print(net.perplexity(pathlib.Path("wiki.test.txt"), windows=8))
+        27.613869 +- 1.318532 (4088 tokens)
+        """
+        if sum(given is not None for given in (text, ids, task)) != 1:
+            raise TypeError("expected one of text, ids and task")
+        if reference is not None and not isinstance(reference, Network):
+            reference = load(reference)
+        other = None if reference is None else reference._as_language()
+        model = self._as_language()
+        if task is not None:
+            if reference_logits is not None or save_logits is not None or losses is not None:
+                raise ValueError("task has no losses or logits to keep: reference compares")
+            return model.answers(task, tokenizer=tokenizer, reference=other, num_threads=num_threads)
+        if reference is not None and reference_logits is not None:
+            raise ValueError("reference and reference_logits exclude each other")
+        return model.perplexity(
+            text,
+            ids,
+            {"protocol": protocol, "window": window, "stride": stride, "windows": windows},
+            tokenizer=tokenizer,
+            reference=other,
+            reference_logits=reference_logits,
+            save_logits=save_logits,
+            losses=losses,
+            overwrite=overwrite,
+            num_threads=num_threads,
+        )
+
     def save(self, path: Path, *, packed: bool = True, overwrite: bool = False) -> list[str]:
         """Writes a graph (.mz), which `load`, the command and the C library read.
 
@@ -353,7 +441,8 @@ Network.quantize.__doc__ = _described_quantize()
 
 
 def load(path: Path, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
-    """The network in a file: an ONNX model, a graph of Detent (.mz), or the folder of one.
+    """The network in a file: an ONNX model, a graph of Detent (.mz) or the folder of one, a language model as a folder of
+    Hugging Face or a GGUF file.
 
     shapes: of inputs whose sizes the network leaves open, by name: they are fixed then, but for the batch. Raises Error
     where the file holds no network.

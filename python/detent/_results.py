@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from detent._networks import Network
 
 
-class _Result:
+class Result:
+    """Results are data."""
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, as numbers, texts, lists and dicts."""
         return {name: _plain(value) for name, value in self.__dict__.items() if _is_data(value)}
@@ -22,7 +24,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, _Result):
+    if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, (list, tuple)):
         return [_plain(element) for element in value]
@@ -30,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Accuracy(_Result):
+class Accuracy(Result):
     """How often a classifier is right. samples, correct: their numbers. accuracy: their share. standard_error: of that.
     loss: mean cross entropy."""
 
@@ -45,7 +47,7 @@ class Accuracy(_Result):
 
 
 @dataclass(frozen=True)
-class Sizes(_Result):
+class Sizes(Result):
     """What storing a network takes. weight_values: numbers. weight_bytes: with their scales. bits_per_weight,
     bits_per_activation: on average."""
 
@@ -56,7 +58,7 @@ class Sizes(_Result):
 
 
 @dataclass(frozen=True)
-class QuantizeResult(_Result):
+class QuantizeResult(Result):
     """What `Network.quantize` gave: what `detent quantize` prints, as data.
 
     network: the quantized one. accuracy_before, accuracy_after: None without test samples. sizes_before, sizes_after.

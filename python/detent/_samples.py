@@ -31,10 +31,6 @@ def _labels(labels: Any) -> Any:
     return labels
 
 
-def _rank(shape: list[str]) -> int:
-    return len(shape)
-
-
 def _batched(name: str, array: Any, rank: int, source: str) -> Any:
     """With the dimension of the batch, where the array is one sample."""
     array = _plain(array)
@@ -48,6 +44,14 @@ def _batched(name: str, array: Any, rank: int, source: str) -> Any:
             "one sample"
         )
     return array
+
+
+def _only_input(inputs: list[tuple[str, str, list[str]]], item: Any, source: str) -> str:
+    """The input that an array is for: the only one, or the tokens of a language model."""
+    names = [name for name, _, _ in inputs]
+    if len(names) > 1 and "input_ids" not in names:
+        raise TypeError(f"{source}: got {type(item).__name__}, expected a dict of the inputs {', '.join(names)}")
+    return names[0] if len(names) == 1 else "input_ids"
 
 
 def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, labelled: bool = False) -> _detent.Samples:
@@ -68,18 +72,14 @@ def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, la
             item, labels = item
         elif labelled:
             raise TypeError(f"{source}: got {type(item).__name__}, expected a pair of inputs and labels")
-        if isinstance(item, Mapping):
-            unknown = [name for name in item if name not in {name for name, _, _ in inputs}]
-            missing = [name for name, _, _ in inputs if name not in item]
-            if unknown or missing:
-                known = ", ".join(name for name, _, _ in inputs)
-                got = ", ".join(map(str, item)) or "nothing"
-                raise TypeError(f"{source}: got the inputs {got}, expected {known}")
-            arrays = [_batched(name, item[name], _rank(shape), source) for name, _, shape in inputs]
-        elif len(inputs) == 1:
-            arrays = [_batched(inputs[0][0], item, _rank(inputs[0][2]), source)]
-        else:
+        if not isinstance(item, Mapping):
+            item = {_only_input(inputs, item, source): item}
+        unknown = [name for name in item if name not in {name for name, _, _ in inputs}]
+        if unknown:
             known = ", ".join(name for name, _, _ in inputs)
-            raise TypeError(f"{source}: got {type(item).__name__}, expected a dict of the inputs {known}")
+            raise TypeError(f"{source}: got the inputs {', '.join(map(str, item))}, expected {known}")
+        arrays = [
+            _batched(name, item[name], len(shape), source) if name in item else None for name, _, shape in inputs
+        ]
         samples.add(arrays, _labels(labels) if labelled else None)
     return samples

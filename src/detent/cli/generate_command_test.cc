@@ -84,6 +84,38 @@ TEST_F(GenerateCommand, ContinuesWithTheMostLikelyTokens) {
   EXPECT_EQ(text.output, letters(expected) + "\n") << text.errors;
 }
 
+TEST_F(GenerateCommand, ContinuesSeveralPromptsAsEachAlone) {
+  constexpr int kPrompts = 8;
+  std::vector<std::string> several = {"--print-ids", "--max-tokens", "9", "--ignore-eos",    "--temperature",
+                                      "1.2",         "--seed",       "5", "--num-sequences", "2"};
+  std::string alone;
+  for (int64_t i = 0; i < kPrompts; ++i) {
+    const std::string ids = ids_text(tokens_for_test(3 + 2 * i, 60 - i));
+    const std::string prompt = ids.substr(0, ids.size() - 1);
+    several.insert(several.end(), {"--prompt-ids", prompt});
+    for (const char* seed : {"5", "6"}) {
+      alone += run({"--print-ids", "--max-tokens", "9", "--ignore-eos", "--temperature", "1.2", "--seed",
+                    seed, "--prompt-ids", prompt})
+                   .output;
+    }
+  }
+  const ProgramResult result = run(several);
+  EXPECT_EQ(result.output, alone) << result.errors;
+}
+
+TEST_F(GenerateCommand, SaysOfWhichSequenceALineIs) {
+  const ProgramResult result =
+      run({"--prompt", "ABC", "--num-sequences", "2", "--max-tokens", "3", "--ignore-eos", "--json"});
+  const std::string last = result.output.substr(result.output.rfind('\n', result.output.size() - 2) + 1);
+  const Value summary = parse_json(last, "generate");
+  EXPECT_EQ(*summary.get_if<Table>()->find("sequence"), Value(1)) << result.errors;
+  EXPECT_EQ(summary.get_if<Table>()->find("tokens")->get_if<List>()->size(), 3U);
+  EXPECT_THAT(result.errors, HasSubstr("memory: at most"));
+  const ProgramResult text = run({"--prompt", "ABC", "--prompt", "D", "--max-tokens", "3", "--ignore-eos"});
+  EXPECT_EQ(text.output,
+            "== 1\n" + letters(greedy({1, 2, 3}, 3)) + "\n== 2\n" + letters(greedy({4}, 3)) + "\n");
+}
+
 TEST_F(GenerateCommand, EndsAtAStopString) {
   const std::string all = letters(greedy({5, 17, 30}, 12));
   const size_t place = all.find(all.substr(5, 3));

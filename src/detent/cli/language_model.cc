@@ -1,5 +1,7 @@
 #include "detent/cli/language_model.h"
 
+#include <utility>
+
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
@@ -19,9 +21,11 @@ bool has_tokenizer_file(const fs::path& folder) {
 
 }  // namespace
 
-Decoder read_decoder(const fs::path& path) {
+Decoder read_decoder(const fs::path& path) { return decoder_of(read_network(path), path); }
+
+Decoder decoder_of(Graph graph, const fs::path& path) {
   try {
-    return Decoder(read_network(path));
+    return Decoder(std::move(graph));
   } catch (const Error& error) {
     const std::string message = error.what();
     if (message.starts_with(path.string())) throw;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/graph/graph.h"
 #include "detent/language/decoder.h"
 #include "detent/tokenizers/tokenizer.h"
 
@@ -12,6 +13,9 @@ namespace detent {
 
 /// The decoder of a network of language: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either.
 Decoder read_decoder(const std::filesystem::path& path);
+
+/// The decoder of a graph that was read from there; messages name it.
+Decoder decoder_of(Graph graph, const std::filesystem::path& path);
 
 /// The tokenizer that comes with a network: of the folder that it is or lies in, or of the GGUF file. nullopt
 /// where there is none.

@@ -90,6 +90,28 @@ TEST_F(PerplexityCommand, ComparesWithANetwork) {
   EXPECT_THAT(result.output, HasSubstr("100.0000 % agree; 0.0000 % of the answers changed"));
 }
 
+TEST_F(PerplexityCommand, MeasuresFormatsOneAfterAnother) {
+  const std::vector<std::string> windows = {"--window", "20", "--windows", "2"};
+  std::vector<std::string> args = windows;
+  args.insert(args.end(), {"--formats", "fp16", "int8", "block_fp:width=3/fp8_e4m3fn"});
+  const Table found = results(args);
+  const List& rows = *found.find("formats")->get_if<List>();
+  ASSERT_EQ(rows.size(), 4U);
+  const auto cell = [&](size_t row, const char* key) { return *rows[row].get_if<Table>()->find(key); };
+  const double plain = *results(windows).find("perplexity")->get_if<double>();
+  const auto perplexity = [&](size_t row) { return *cell(row, "perplexity").get_if<double>(); };
+  EXPECT_EQ(cell(0, "format"), Value("float"));
+  EXPECT_NEAR(perplexity(0), plain, 1e-4);
+  EXPECT_EQ(cell(3, "format"), Value("block_fp:width=3/fp8_e4m3fn"));
+  EXPECT_NEAR(perplexity(1), plain, 0.01 * plain);
+  EXPECT_GT(std::abs(perplexity(3) - plain), std::abs(perplexity(1) - plain));
+  args = windows;
+  args.insert(args.end(), {"--formats", "int9000"});
+  EXPECT_THAT(run(args).errors, HasSubstr("--formats"));
+  args.insert(args.end(), {"--reference", path("network.mz")});
+  EXPECT_THAT(run(args).errors, HasSubstr("takes the place of a reference"));
+}
+
 TEST_F(PerplexityCommand, AnswersQuestions) {
   write_file(path("task.jsonl"),
              R"({"context_ids": [5, 9], "choice_ids": [[7, 3], [8], [1, 2, 3]], "answer": 1}

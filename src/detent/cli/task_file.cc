@@ -98,12 +98,11 @@ class QuestionReader {
   const Table* table_;
 };
 
-Question read_question(std::string_view line, const std::string& where, const Tokenizer* tokenizer) {
-  const Value value = parse_json(line, where);
-  return QuestionReader(value, where, tokenizer).read();
-}
-
 }  // namespace
+
+Question question_of(const Value& object, const std::string& where, const Tokenizer* tokenizer) {
+  return QuestionReader(object, where, tokenizer).read();
+}
 
 std::vector<Question> read_questions(const std::filesystem::path& path, const Tokenizer* tokenizer) {
   const std::string text = read_text_file(path);
@@ -114,7 +113,7 @@ std::vector<Question> read_questions(const std::filesystem::path& path, const To
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     const std::string where = fmt::format("{}:{}", path.string(), ++number);
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      questions.push_back(read_question(line, where, tokenizer));
+      questions.push_back(question_of(parse_json(line, where), where, tokenizer));
     }
     begin = end + 1;
   }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include "detent/core/value.h"
 #include "detent/language/multiple_choice.h"
 #include "detent/tokenizers/tokenizer.h"
 
@@ -15,5 +17,8 @@ namespace detent {
 /// blanks at the end of a context belong to its choices. Throws Error naming file and line; texts need a
 /// tokenizer.
 std::vector<Question> read_questions(const std::filesystem::path& path, const Tokenizer* tokenizer);
+
+/// One of them; `where` begins messages.
+Question question_of(const Value& object, const std::string& where, const Tokenizer* tokenizer);
 
 }  // namespace detent

@@ -179,17 +179,6 @@ const Tensor* find_tensor(const NamedTensors& tensors, const std::string& name) 
   return found == tensors.end() ? nullptr : &found->second;
 }
 
-constexpr const char* kTokens = "input_ids";
-
-/// What stands beside the tokens of a language model where a file does not give it: a mask by which every
-/// token may be seen, and types of one sentence. Nothing of others.
-std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens) {
-  if (name != "attention_mask" && name != "token_type_ids") return std::nullopt;
-  Tensor tensor(DType::kInt64, tokens.shape());
-  if (name == "attention_mask") std::ranges::fill(tensor.values<int64_t>(), 1);
-  return tensor;
-}
-
 /// The tensors that the network takes by their names; of a single one, also the one called "inputs".
 NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInput> wanted,
                           const std::string& where) {
@@ -203,7 +192,7 @@ NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInp
       inputs.emplace_back(input.name, *tensor);
       continue;
     }
-    const Tensor* tokens = find_tensor(tensors, kTokens);
+    const Tensor* tokens = find_tensor(tensors, kTokensName);
     if (const auto given = tokens == nullptr ? std::nullopt : beside_tokens(input.name, *tokens)) {
       inputs.emplace_back(input.name, *given);
       continue;
@@ -353,10 +342,10 @@ const FileKind& csv_kind() {
 /// What a tensor without a name is for: the tokens of a language model, or the only input.
 std::string lone_name(std::span<const SampleInput> wanted, const std::string& where) {
   const bool are_of_tokens = std::ranges::all_of(wanted, [](const SampleInput& input) {
-    return input.name == kTokens || beside_tokens(input.name, Tensor());
+    return input.name == kTokensName || beside_tokens(input.name, Tensor());
   });
-  const bool takes_tokens = std::ranges::find(wanted, kTokens, &SampleInput::name) != wanted.end();
-  if (takes_tokens && are_of_tokens) return kTokens;
+  const bool takes_tokens = std::ranges::find(wanted, kTokensName, &SampleInput::name) != wanted.end();
+  if (takes_tokens && are_of_tokens) return kTokensName;
   check_takes_one(wanted, where);
   return "inputs";
 }
@@ -396,6 +385,13 @@ std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& 
 }
 
 }  // namespace
+
+std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens) {
+  if (name != "attention_mask" && name != "token_type_ids") return std::nullopt;
+  Tensor tensor(DType::kInt64, tokens.shape());
+  if (name == "attention_mask") std::ranges::fill(tensor.values<int64_t>(), 1);
+  return tensor;
+}
 
 std::vector<fs::path> arrays_in(const fs::path& folder) {
   std::vector<fs::path> files;

@@ -1,5 +1,11 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
 #include "detent/datasets/dataset.h"
 
 namespace detent {
@@ -22,6 +28,12 @@ DatasetInfo npz_info();
 DatasetInfo unlabelled_info();
 /// Files of inputs that a folder holds, sorted by name.
 std::vector<std::filesystem::path> arrays_in(const std::filesystem::path& folder);
+
+/// What the tokens of a language model are called.
+inline constexpr const char* kTokensName = "input_ids";
+/// What stands beside them where nobody gives it: a mask by which every token may be seen, and types of one
+/// sentence. Nothing of others.
+std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens);
 
 /// train.csv, ...: a sample a line, its label in the last column.
 DatasetInfo csv_info();

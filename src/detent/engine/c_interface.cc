@@ -20,6 +20,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/engine/c_status.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/graph/open_shapes.h"
@@ -104,30 +105,8 @@ struct Loaded {
 
 thread_local std::string error_text;
 
-detent_status failed(detent_status status, const std::string& text) noexcept {
-  try {
-    error_text = text;
-  } catch (...) {
-    error_text.clear();
-  }
-  return status;
-}
-
-/// `fault` is the status of errors that the caller's data is at fault for.
-template <class Work>
-detent_status guarded(detent_status fault, const Work& work) noexcept {
-  try {
-    return work();
-  } catch (const detent::Error& error) {
-    return failed(fault, error.what());
-  } catch (const std::bad_alloc&) {
-    return failed(DETENT_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::exception& error) {
-    return failed(DETENT_INTERNAL, error.what());
-  } catch (...) {
-    return failed(DETENT_INTERNAL, "unknown error");
-  }
-}
+using detent::failed;
+using detent::guarded;
 
 /// It begins with the version of its format, a small number; a graph with the length of its header, behind
 /// which that begins.
@@ -263,6 +242,15 @@ detent_value value_of(const detent_tensor& tensor) {
 struct detent_program {
   std::shared_ptr<const Loaded> loaded;
 };
+
+detent_status detent::failed(detent_status status, const std::string& text) noexcept {
+  try {
+    error_text = text;
+  } catch (...) {
+    error_text.clear();
+  }
+  return status;
+}
 
 extern "C" {
 

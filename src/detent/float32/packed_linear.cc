@@ -27,36 +27,79 @@ constexpr bool kHas32Registers = HWY_TARGET <= HWY_AVX3;
 /// Vectors of a tile of so many rows: twelve sums beside the weights and an input, or 24.
 constexpr int64_t most_vectors(int64_t rows) { return rows == 8 ? 3 : 12 / rows; }
 
-/// Where weights are read.
+using Vector = hn::VFromD<Singles>;
+
+// Where weights are read: those of kInputs inputs at a time, at `At` an input of a column, `Load` some
+// outputs.
+
 struct Whole {
-  using Word = float;
-  static const float* Of(const PanelSums& p) { return p.weights; }
-  static HWY_INLINE hn::VFromD<Singles> Load(Singles d, const float* from) { return hn::LoadU(d, from); }
+  static constexpr int64_t kInputs = 1;
+  static constexpr bool kHasScales = false;
+  static const float* At(const PanelSums& p, int64_t k) { return p.weights + k * p.width; }
+  static HWY_INLINE Vector Load(Singles d, const float* from, int64_t /*input*/) {
+    return hn::LoadU(d, from);
+  }
 };
 struct Halves {
-  using Word = uint16_t;
-  static const uint16_t* Of(const PanelSums& p) { return p.halves; }
-  static HWY_INLINE hn::VFromD<Singles> Load(Singles d, const uint16_t* from) {
+  static constexpr int64_t kInputs = 1;
+  static constexpr bool kHasScales = false;
+  static const uint16_t* At(const PanelSums& p, int64_t k) { return p.halves + k * p.width; }
+  static HWY_INLINE Vector Load(Singles d, const uint16_t* from, int64_t /*input*/) {
     const hn::Rebind<uint16_t, Singles> narrow;
     const hn::RebindToUnsigned<Singles> bits;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, from))));
+  }
+};
+struct Codes {
+  static constexpr int64_t kInputs = 1;
+  static constexpr bool kHasScales = true;
+  static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k * p.width; }
+  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t /*input*/) {
+    const hn::Rebind<int8_t, Singles> narrow;
+    const hn::RebindToSigned<Singles> words;
+    return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(narrow, from)));
+  }
+};
+struct Nibbles {
+  static constexpr int64_t kInputs = 2;
+  static constexpr bool kHasScales = true;
+  static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k / 2 * p.width; }
+  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t input) {
+    const hn::Rebind<int8_t, Singles> narrow;
+    const hn::RebindToSigned<Singles> words;
+    const auto bytes = hn::PromoteTo(words, hn::LoadU(narrow, from));
+    const auto code = input == 0 ? hn::ShiftRight<28>(hn::ShiftLeft<28>(bytes)) : hn::ShiftRight<4>(bytes);
+    return hn::ConvertTo(d, code);
   }
 };
 
 template <class Weights, int64_t Rows, int64_t Vectors>
 HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
   const Singles d;
-  hn::VFromD<Singles> sums[static_cast<size_t>(Rows)][static_cast<size_t>(Vectors)];
+  Vector sums[static_cast<size_t>(Rows)][static_cast<size_t>(Vectors)];
   for (auto& of_row : sums) {
     for (auto& sum : of_row) sum = hn::Zero(d);
   }
   const float* inputs = p.inputs + row * p.depth;
-  const typename Weights::Word* weights = Weights::Of(p) + column;
-  for (int64_t k = 0; k < p.depth; ++k, weights += p.width) {
-    for (int64_t r = 0; r < Rows; ++r) {
-      const auto input = hn::Set(d, inputs[r * p.depth + k]);
-      for (int64_t v = 0; v < Vectors; ++v)
-        sums[r][v] = Fused(d, input, Weights::Load(d, weights + v * kLanes), sums[r][v]);
+  for (int64_t begin = 0; begin < p.depth; begin += p.group) {
+    const float* const scales = Weights::kHasScales ? p.scales + begin / p.group * p.width + column : nullptr;
+    const auto* weights = Weights::At(p, begin) + column;
+    const int64_t end = std::min(p.depth, begin + p.group);
+    for (int64_t k = begin; k < end; k += Weights::kInputs, weights += p.width) {
+      for (int64_t i = 0; i < Weights::kInputs; ++i) {
+        Vector scaled[static_cast<size_t>(Vectors)];
+        if constexpr (Weights::kHasScales) {
+          for (int64_t v = 0; v < Vectors; ++v)
+            scaled[v] = hn::Mul(Weights::Load(d, weights + v * kLanes, i), hn::LoadU(d, scales + v * kLanes));
+        }
+        for (int64_t r = 0; r < Rows; ++r) {
+          const auto input = hn::Set(d, inputs[r * p.depth + k + i]);
+          for (int64_t v = 0; v < Vectors; ++v) {
+            const auto weight = Weights::kHasScales ? scaled[v] : Weights::Load(d, weights + v * kLanes, i);
+            sums[r][v] = Fused(d, input, weight, sums[r][v]);
+          }
+        }
+      }
     }
   }
   float* results = p.results + row * p.stride + column;
@@ -100,17 +143,41 @@ void SumPanelOf(const PanelSums& p) {
   for (; row < p.rows; ++row) SumRows<Weights, 1>(p, row);
 }
 
-void SumPanel(const PanelSums& p) {
-  if (p.halves == nullptr) return SumPanelOf<Whole>(p);
-  constexpr int64_t kManyRows = 16;  // from which on it pays to widen the weights first
-  if (p.rows < kManyRows) return SumPanelOf<Halves>(p);
+/// All weights of the panel as float32.
+template <class Weights>
+void Widen(const PanelSums& p, float* to) {
   const Singles d;
+  for (int64_t k = 0; k < p.depth; ++k, to += p.width) {
+    const auto* from = Weights::At(p, k);
+    const float* const scales = Weights::kHasScales ? p.scales + k / p.group * p.width : nullptr;
+    for (int64_t i = 0; i < p.width; i += kLanes) {
+      auto weights = Weights::Load(d, from + i, k % Weights::kInputs);
+      if constexpr (Weights::kHasScales) weights = hn::Mul(weights, hn::LoadU(d, scales + i));
+      hn::StoreU(weights, d, to + i);
+    }
+  }
+}
+
+template <class Weights>
+void SumNarrow(const PanelSums& p) {
+  constexpr int64_t kManyRows = 16;  // from which on it pays to widen the weights first
+  if (p.rows < kManyRows) return SumPanelOf<Weights>(p);
   std::vector<float> weights(static_cast<size_t>(p.depth * p.width));
-  for (int64_t i = 0; i < p.depth * p.width; i += kLanes)
-    hn::StoreU(Halves::Load(d, p.halves + i), d, weights.data() + i);
+  Widen<Weights>(p, weights.data());
   PanelSums whole = p;
   whole.weights = weights.data();
+  whole.group = p.depth;
   SumPanelOf<Whole>(whole);
+}
+
+void SumPanel(const PanelSums& p) {
+  if (p.codes != nullptr) {
+    p.are_nibbles ? SumNarrow<Nibbles>(p) : SumNarrow<Codes>(p);
+  } else if (p.halves != nullptr) {
+    SumNarrow<Halves>(p);
+  } else {
+    SumPanelOf<Whole>(p);
+  }
 }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -135,18 +202,70 @@ constexpr int64_t kSplit = int64_t{1} << 21;
 
 }  // namespace
 
-PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bias)
+PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bias,
+                           const WeightScales& scales)
     : depth_(weight.dim(1)),
       stride_((weight.dim(0) + kBlock - 1) / kBlock * kBlock),
+      group_(std::max<int64_t>(depth_, 1)),
       bias_(DType::kFloat32, {stride_}) {
   const std::span<float> biases = bias_.values<float>();
   std::ranges::fill(biases, -0.0F);
   if (bias) std::ranges::copy(bias->values<float>(), biases.begin());
   is_finite_ = std::ranges::all_of(weight.values<float>(), [](float x) { return std::isfinite(x); });
+  if (pack_codes(weight, scales)) return;
   const bool is_narrow = std::ranges::all_of(
       weight.values<float>(), [](float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x)) == 0; });
   weights_ = Tensor(is_narrow ? DType::kBFloat16 : DType::kFloat32, {stride_ * depth_});
   is_narrow ? pack<uint16_t>(weight) : pack<float>(weight);
+}
+
+/// Whether all weights are codes times the scales, to the last bit; then they are kept so.
+bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) {
+  const int64_t outputs = weight.dim(0);
+  if (scales.scales.empty() || scales.group < 1 || depth_ == 0) return false;
+  const int64_t groups = (depth_ + scales.group - 1) / scales.group;
+  const bool is_one = scales.scales.size() == 1;
+  if (!is_one && std::ssize(scales.scales) != outputs * groups) return false;
+  const float* const from = weight.values<float>().data();
+  std::vector<int8_t> codes(static_cast<size_t>(outputs * depth_));
+  int most = 0;
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t k = 0; k < depth_; ++k) {
+      const float scale = scales.scales[static_cast<size_t>(is_one ? 0 : o * groups + k / scales.group)];
+      const float weight_at = from[o * depth_ + k];
+      const float steps = weight_at / scale;
+      if (!(std::fabs(steps) < 127.25F)) return false;
+      const int code = static_cast<int>(steps + (steps < 0 ? -0.5F : 0.5F));
+      if (std::bit_cast<uint32_t>(static_cast<float>(code) * scale) != std::bit_cast<uint32_t>(weight_at))
+        return false;
+      codes[static_cast<size_t>(o * depth_ + k)] = static_cast<int8_t>(code);
+      most = std::max(most, code < 0 ? -code - 1 : code);
+    }
+  }
+  group_ = scales.group;
+  are_nibbles_ = most < 8 && depth_ % 2 == 0 && group_ % 2 == 0;
+  weights_ = Tensor(DType::kInt8, {stride_ * depth_ / (are_nibbles_ ? 2 : 1)});
+  scales_ = Tensor(DType::kFloat32, {stride_ * groups});
+  int8_t* to = weights_.values<int8_t>().data();
+  float* scale_to = scales_.values<float>().data();
+  for (int64_t panel = 0; panel < panels(); ++panel) {
+    const int64_t first = panel * kPanel;
+    const int64_t width = panel_width(panel);
+    const int64_t count = std::min(width, outputs - first);
+    const auto code = [&](int64_t i, int64_t k) {
+      return codes[static_cast<size_t>((first + i) * depth_ + k)];
+    };
+    for (int64_t k = 0; k < depth_; k += are_nibbles_ ? 2 : 1, to += width) {
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = are_nibbles_ ? static_cast<int8_t>((code(i, k) & 15) | code(i, k + 1) * 16) : code(i, k);
+      }
+    }
+    for (int64_t g = 0; g < groups; ++g, scale_to += width) {
+      for (int64_t i = 0; i < count; ++i)
+        scale_to[i] = scales.scales[static_cast<size_t>(is_one ? 0 : (first + i) * groups + g)];
+    }
+  }
+  return true;
 }
 
 template <class Word>
@@ -178,19 +297,31 @@ int64_t PackedLinear::panels() const { return std::max<int64_t>(0, stride_ - kLe
 
 void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const {
   const int64_t first = panel * kPanel;
-  const bool is_narrow = weights_.dtype() == DType::kBFloat16;
-  const std::byte* const weights =
-      weights_.bytes().data() + static_cast<size_t>(first * depth_) * dtype_size(weights_.dtype());
-  HWY_DYNAMIC_DISPATCH(SumPanel)
-  ({.inputs = inputs,
-    .weights = is_narrow ? nullptr : reinterpret_cast<const float*>(weights),
-    .bias = bias_.values<float>().data() + first,
-    .results = results + first,
-    .rows = rows,
-    .depth = depth_,
-    .width = panel_width(panel),
-    .stride = stride_,
-    .halves = is_narrow ? reinterpret_cast<const uint16_t*>(weights) : nullptr});
+  const std::byte* const weights = weights_.bytes().data() + static_cast<size_t>(first * depth_) *
+                                                                 dtype_size(weights_.dtype()) /
+                                                                 (are_nibbles_ ? 2 : 1);
+  PanelSums sums{.inputs = inputs,
+                 .weights = nullptr,
+                 .bias = bias_.values<float>().data() + first,
+                 .results = results + first,
+                 .rows = rows,
+                 .depth = depth_,
+                 .width = panel_width(panel),
+                 .stride = stride_,
+                 .group = group_,
+                 .are_nibbles = are_nibbles_};
+  switch (weights_.dtype()) {
+    case DType::kInt8:
+      sums.codes = reinterpret_cast<const int8_t*>(weights);
+      sums.scales = scales_.values<float>().data() + first * ((depth_ + group_ - 1) / group_);
+      break;
+    case DType::kBFloat16:
+      sums.halves = reinterpret_cast<const uint16_t*>(weights);
+      break;
+    default:
+      sums.weights = reinterpret_cast<const float*>(weights);
+  }
+  HWY_DYNAMIC_DISPATCH(SumPanel)(sums);
 }
 
 void PackedLinear::sums(const float* inputs, int64_t rows, float* results, bool backwards) const {

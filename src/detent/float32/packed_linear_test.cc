@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
@@ -68,6 +72,57 @@ TEST_P(PackedLinearTest, KeepsWeightsThatBfloat16HoldsInIt) {
       }
     }
   }
+}
+
+/// Codes of at most `most` times scales, and the scales.
+std::pair<Tensor, WeightScales> scaled_codes(int64_t out, int64_t depth, int64_t group, int most) {
+  const Tensor drawn = random_tensor({out, depth});
+  WeightScales scales{.group = group};
+  const int64_t groups = (depth + group - 1) / group;
+  for (int64_t i = 0; i < out * groups; ++i)
+    scales.scales.push_back(0.01F + 0.003F * static_cast<float>(i % 17));
+  Tensor weight(DType::kFloat32, {out, depth});
+  for (int64_t i = 0; i < weight.numel(); ++i) {
+    const float code =
+        std::nearbyint(drawn.values<float>()[static_cast<size_t>(i)] * 0.4F * static_cast<float>(most));
+    const float held = std::clamp(code, static_cast<float>(-most), static_cast<float>(most));
+    const int64_t at = i / depth * groups + i % depth / group;
+    // Never -0.
+    weight.values<float>()[static_cast<size_t>(i)] =
+        static_cast<float>(static_cast<int>(held)) * scales.scales[static_cast<size_t>(at)];
+  }
+  return {weight, scales};
+}
+
+TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
+  for (const auto& [depth, group, most] : std::vector<std::tuple<int64_t, int64_t, int>>{
+           {66, 66, 127}, {96, 32, 127}, {70, 32, 7}, {64, 64, 7}, {67, 67, 7}, {45, 9, 100}}) {
+    for (const int64_t out : {1, 49, 150, 208}) {
+      const auto [weight, scales] = scaled_codes(out, depth, group, most);
+      const PackedLinear packed(weight, std::nullopt, scales);
+      const int64_t bits = most < 8 && depth % 2 == 0 ? 4 : 8;
+      const int64_t groups = (depth + group - 1) / group;
+      EXPECT_EQ(packed.byte_size(), packed.stride() * (bits * depth / 8 + 4 * groups + 4));
+      for (const int64_t rows : {1, 2, 3, 8, 15, 16, 75}) {
+        const Tensor inputs = random_tensor({rows, depth});
+        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+        Tensor results(DType::kFloat32, {rows, packed.stride()});
+        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+        for (int64_t row = 0; row < rows; ++row) {
+          const Tensor sums = Tensor::from<float>(
+              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << depth << " " << rows;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(PackedLinearTest, KeepsWeightsThatMissTheirScalesAsTheyAre) {
+  auto [weight, scales] = scaled_codes(20, 32, 32, 127);
+  weight.values<float>()[77] = std::nextafter(weight.values<float>()[77], 9.0F);
+  const PackedLinear packed(weight, std::nullopt, scales);
+  EXPECT_EQ(packed.byte_size(), packed.stride() * (4 * 32 + 4));
 }
 
 TEST_P(PackedLinearTest, GivesTheSumsOfZerosWithoutProducts) {

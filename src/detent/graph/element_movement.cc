@@ -89,15 +89,27 @@ Tensor gathered(const Tensor& from, const StridedView& view) {
   return result;
 }
 
-Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
-                      size_t index) {
+std::vector<StridedCopy> movement_copies(const Node& node, std::span<const Shape> inputs, const Shape& result,
+                                         size_t index) {
   const auto* movement = trait<Movement>(node);
   DETENT_CHECK(movement != nullptr, "node {} ({}) does not move elements", node.name, node.op);
-  if (movement->is_view()) return inputs[0].reshaped(shape);
+  if (movement->is_view()) return {};
+  return movement->parts ? movement->parts(node, inputs[0], index) : movement->copies(node, inputs, result);
+}
+
+Tensor copied_elements(std::span<const Tensor> inputs, std::span<const StridedCopy> copies,
+                       const Shape& shape) {
+  Tensor result(inputs[0].dtype(), shape);
+  for (const StridedCopy& copy : copies) copy_elements(inputs[copy.input], copy.from, result, copy.to);
+  return result;
+}
+
+Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
+                      size_t index) {
   std::vector<Shape> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.shape());
-  const std::vector<StridedCopy> copies =
-      movement->parts ? movement->parts(node, shapes[0], index) : movement->copies(node, shapes, shape);
+  const std::vector<StridedCopy> copies = movement_copies(node, shapes, shape, index);
+  if (is_view(node)) return inputs[0].reshaped(shape);
   int64_t copied = 0;
   for (const StridedCopy& copy : copies) copied += element_count(copy.to.shape);
   Tensor result(inputs[0].dtype(), shape);

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/core/parallel.h"
-#include "detent/core/product.h"
+#include "detent/engine/code_pairs.h"
+#include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/language/cache_products.h"
+#include "detent/language/known_moves.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/sequence_cache.h"
 #include "detent/runtime/reference_step.h"
@@ -25,13 +27,6 @@ using Flows = std::vector<Flow>;  // of each sequence
 /// Where a value is kept while the steps run.
 constexpr size_t kNowhere = SIZE_MAX;
 
-std::optional<CachedTensor::Kind> cache_kind(const Node& node) {
-  if (!is_view(node) || node.inputs.size() != 1) return std::nullopt;
-  if (node.target.ends_with(".key_cache")) return CachedTensor::Kind::kKeys;
-  if (node.target.ends_with(".value_cache")) return CachedTensor::Kind::kValues;
-  return std::nullopt;
-}
-
 /// A layer of rows that computes in float32 on float32.
 bool is_plain_linear(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
@@ -42,13 +37,31 @@ bool is_plain_linear(const ReferenceStep& step) {
          std::ranges::none_of(step.outputs, is_set);
 }
 
-bool is_plain_product(const ReferenceStep& step) {
+/// In float32 on float32, or on codes.
+bool is_product(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
-  return trait<MatrixProduct>(*step.node) != nullptr && !step.form &&
-         std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
+  if (trait<MatrixProduct>(*step.node) == nullptr || step.node->inputs.size() != 2) return false;
+  if (step.form) return std::holds_alternative<ProductForm>(*step.form);
+  return std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
 }
 
-enum class StepKind { kAny, kLinear, kCache, kCacheProduct };
+/// What computes pairs of codes that the node takes; null where that is the reference.
+std::shared_ptr<const CodePairs> pairs_of(const ReferenceStep& step) {
+  const auto* form = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
+  const bool takes_codes = step.inputs.size() == 2 && step.inputs[0] && step.inputs[1];
+  return form != nullptr && takes_codes ? code_pairs(*form) : nullptr;
+}
+
+enum class StepKind { kAny, kLinear, kCodeLinear, kCodePairs, kCache, kCacheProduct };
+
+/// A layer whose weights are packed: one that computes in float32, or one on codes.
+struct DecoderLayer {
+  std::shared_ptr<const PackedLinear> linear = {};
+  std::shared_ptr<const RowLayer> on_codes = {};
+
+  int64_t byte_size() const { return linear != nullptr ? linear->byte_size() : on_codes->weight_bytes(); }
+};
+using DecoderLayers = std::map<std::string, DecoderLayer, std::less<>>;
 
 struct DecoderStep {
   const ReferenceStep* reference;
@@ -56,46 +69,24 @@ struct DecoderStep {
   std::vector<size_t> inputs = {};  // places; kNowhere of a constant
   size_t output = 0;                // place of the first result
   std::vector<size_t> last_reads = {};
-  std::shared_ptr<const PackedLinear> linear = {};
+  DecoderLayer layer = {};
   int64_t outputs_of_linear = 0;
-  size_t cache = 0;            // of kCache, and what kCacheProduct reads
-  bool is_read_whole = false;  // of kCache: somebody else than a kCacheProduct reads it
+  std::shared_ptr<const CodePairs> pairs = {};
+  size_t cache = 0;                       // of kCache, and what kCacheProduct reads
+  const ReferenceStep* reader = nullptr;  // of kCache, where only kCacheProduct reads it: the first
 };
 
-/// Rows [rows of a, k] of each head times the head of a cache, whose first `tokens` count.
-Tensor cache_product(const Tensor& a, const CachedTensor& cache, int64_t tokens) {
-  const bool are_keys = cache.kind() == CachedTensor::Kind::kKeys;
-  const int64_t rows = a.dim(2);
-  const int64_t depth = a.dim(3);
-  const int64_t columns = are_keys ? tokens : cache.size();
-  const int64_t padded =
-      (columns + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding;
-  constexpr int64_t kDepth = 128;  // the part of the cache under one tile stays in the first-level cache
-  Tensor result(DType::kFloat32, {1, cache.heads(), rows, columns});
-  float* const results = result.values<float>().data();
-  parallel_for(cache.heads(), 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> sums(static_cast<size_t>(rows * padded));
-    for (int64_t head = begin; head < end; ++head) {
-      std::ranges::fill(sums, 0.0F);
-      const float* const from = a.values<float>().data() + head * rows * depth;
-      for (int64_t k = 0; k < depth; k += kDepth) {
-        add_product({.a = from + k,
-                     .a_row = depth,
-                     .a_column = 1,
-                     .b = cache.head(head) + k * cache.stride(),
-                     .b_stride = cache.stride(),
-                     .c = sums.data(),
-                     .c_stride = padded,
-                     .rows = rows,
-                     .depth = std::min(kDepth, depth - k),
-                     .column_begin = 0,
-                     .column_end = padded});
-      }
-      for (int64_t row = 0; row < rows; ++row)
-        std::copy_n(sums.data() + row * padded, columns, results + (head * rows + row) * columns);
-    }
-  });
-  return result;
+Flow product_of_cache(const ReferenceStep& step, const Flow& a, const CachedTensor& cache, int64_t tokens) {
+  if (!step.form) return {cache_product(as_values(a), cache, tokens)};
+  const auto& form = std::get<ProductForm>(*step.form);
+  const Tensor sums = cache_code_product(form, *step.node, a.tensor, cache, tokens);
+  if (!form.output) {
+    Flow result{mapped<int32_t, float>(sums, [&](int32_t sum) { return form.result(sum); })};
+    return converted(*step.node, std::move(result), step.outputs[0]);
+  }
+  const Flow result{mapped<int32_t, int32_t>(sums, [&](int32_t sum) { return form.requantized(sum); }),
+                    form.output};
+  return converted(*step.node, result, step.outputs[0]);
 }
 
 /// The last token of [1, tokens, size].
@@ -107,33 +98,78 @@ Flow last_token(const Flow& flow) {
   return last;
 }
 
-/// The layer on all sequences at once: its weights are read once.
-Flows linear_results(const DecoderStep& step, const Flows& inputs) {
-  const PackedLinear& linear = *step.linear;
+/// The rows of all sequences, behind each other.
+Tensor joined_rows(const Flows& inputs) {
+  const Tensor& first = inputs.front().tensor;
+  const int64_t depth = first.shape().back();
+  if (inputs.size() == 1) return first.reshaped({first.numel() / depth, depth});
   int64_t rows = 0;
-  for (const Flow& input : inputs) rows += input.tensor.numel() / linear.depth();
-  Tensor joined = inputs.front().tensor;
-  if (inputs.size() > 1) {
-    joined = Tensor(DType::kFloat32, {rows, linear.depth()});
-    float* to = joined.values<float>().data();
-    for (const Flow& input : inputs) to = std::ranges::copy(input.tensor.values<float>(), to).out;
-  }
-  Tensor sums(DType::kFloat32, {rows, linear.stride()});
-  linear.sums(std::as_const(joined).values<float>().data(), rows, sums.values<float>().data());
+  for (const Flow& input : inputs) rows += input.tensor.numel() / depth;
+  Tensor joined(first.dtype(), {rows, depth});
+  auto to = joined.bytes().begin();
+  for (const Flow& input : inputs) to = std::ranges::copy(input.tensor.bytes(), to).out;
+  return joined;
+}
+
+/// Rows `stride` elements long, of which `outputs` count, as those of each sequence.
+Flows parted_rows(const Tensor& rows, int64_t outputs, const Flows& inputs) {
   Flows results;
-  const float* from = sums.values<float>().data();
+  const auto element = static_cast<int64_t>(dtype_size(rows.dtype()));
+  const int64_t stride = rows.dim(1);
+  const std::byte* from = rows.bytes().data();
   for (const Flow& input : inputs) {
     Shape shape = input.tensor.shape();
-    shape.back() = step.outputs_of_linear;
-    if (inputs.size() == 1 && linear.stride() == step.outputs_of_linear) return {{sums.reshaped(shape)}};
-    Tensor result(DType::kFloat32, shape);
-    float* to = result.values<float>().data();
-    const int64_t count = input.tensor.numel() / linear.depth();
-    for (int64_t row = 0; row < count; ++row, from += linear.stride(), to += step.outputs_of_linear)
-      std::copy_n(from, step.outputs_of_linear, to);
+    const int64_t count = input.tensor.numel() / shape.back();
+    shape.back() = outputs;
+    if (inputs.size() == 1 && stride == outputs) return {{rows.reshaped(shape)}};
+    Tensor result(rows.dtype(), shape);
+    std::byte* to = result.bytes().data();
+    for (int64_t row = 0; row < count; ++row, from += stride * element, to += outputs * element)
+      std::copy_n(from, outputs * element, to);
     results.push_back({std::move(result)});
   }
   return results;
+}
+
+/// The layer on all sequences at once: its weights are read once.
+Flows linear_results(const DecoderStep& step, const Flows& inputs) {
+  const PackedLinear& linear = *step.layer.linear;
+  const Tensor joined = joined_rows(inputs);
+  Tensor sums(DType::kFloat32, {joined.dim(0), linear.stride()});
+  linear.sums(joined.values<float>().data(), joined.dim(0), sums.values<float>().data());
+  return parted_rows(sums, step.outputs_of_linear, inputs);
+}
+
+Flows code_results(const DecoderStep& step, const Flows& inputs) {
+  const Flow rows = step.layer.on_codes->results(joined_rows(inputs));
+  Flows results = parted_rows(rows.tensor, step.outputs_of_linear, inputs);
+  for (Flow& result : results) {
+    result.type = rows.type;
+    result = converted(*step.reference->node, std::move(result), step.reference->outputs.front());
+  }
+  return results;
+}
+
+/// Those of an affine format without zero points.
+WeightScales weight_scales(const Node& node) {
+  const std::optional<QuantSpec> rounding = node.rounding("weight");
+  if (!rounding) return {};
+  WeightScales found;
+  for (const CodeType& type : code_types(*rounding)) {
+    if (type.zero_point != 0) return {};
+    found.scales.push_back(type.scale);
+  }
+  const Tensor& weight = node.find_parameter("weight")->tensor;
+  const auto groups = std::max<int64_t>(std::ssize(found.scales) / weight.dim(0), 1);
+  found.group = rounding->group_size.value_or((weight.dim(1) + groups - 1) / groups);
+  return found;
+}
+
+std::shared_ptr<const PackedLinear> packed_linear(const Node& node) {
+  std::optional<Tensor> weight;
+  std::optional<Tensor> bias;
+  for (const auto& [name, tensor] : rounded_parameters(node)) (name == "weight" ? weight : bias) = tensor;
+  return std::make_shared<const PackedLinear>(*weight, bias, weight_scales(node));
 }
 
 }  // namespace
@@ -156,36 +192,38 @@ struct Decoder::Compiled {
   };
 
   explicit Compiled(Graph graph);
-  void add_steps(const std::map<std::string, std::shared_ptr<const PackedLinear>>& layers);
-  void note_whole_reads();
+  void add_steps(const DecoderLayers& layers);
+  void note_readers();
   void check();
   std::vector<Tensor> run(std::span<const Sequence> sequences, WantedLogits wanted) const;
   Flow input_of(const Node& node, const Sequence& sequence) const;
   Flows taken(const DecoderStep& step, const std::vector<Flows>& places, size_t sequence) const;
   Flow cached(const DecoderStep& step, Flow now, const Sequence& sequence) const;
+  Flows sequence_results(const DecoderStep& step, const Sequence& sequence, const Flows& inputs) const;
   std::vector<Flows> results(const DecoderStep& step, std::span<const Sequence> sequences,
                              const std::vector<Flows>& places, bool last_only) const;
 };
 
 Decoder::Compiled::Compiled(Graph graph) {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const PackedLinear>> layers;
+  DecoderLayers layers;
   plan = reference_plan(std::move(graph), [&](ReferenceStep& step) {
-    if (!is_plain_linear(step)) return false;
-    std::optional<Tensor> weight;
-    std::optional<Tensor> bias;
-    for (const auto& [name, tensor] : rounded_parameters(*step.node))
-      (name == "weight" ? weight : bias) = tensor;
-    auto packed = std::make_shared<const PackedLinear>(*weight, bias);
+    DecoderLayer layer;
+    if (is_plain_linear(step)) {
+      layer.linear = packed_linear(*step.node);
+    } else {
+      layer.on_codes = take_row_layer(step);
+      if (layer.on_codes == nullptr) return false;
+    }
     const std::lock_guard lock(mutex);
-    layers.emplace(step.node->name, std::move(packed));
+    layers.emplace(step.node->name, std::move(layer));
     return true;
   });
   add_steps(layers);
   check();
 }
 
-void Decoder::Compiled::add_steps(const std::map<std::string, std::shared_ptr<const PackedLinear>>& layers) {
+void Decoder::Compiled::add_steps(const DecoderLayers& layers) {
   std::map<std::string, size_t, std::less<>> place_of;
   std::map<std::string, size_t, std::less<>> cache_of;
   for (const ReferenceStep& reference : plan->steps) {
@@ -198,19 +236,21 @@ void Decoder::Compiled::add_steps(const std::map<std::string, std::shared_ptr<co
     const auto layer = layers.find(node.name);
     const auto kind = cache_kind(node);
     if (layer != layers.end()) {
-      step.kind = StepKind::kLinear;
-      step.linear = layer->second;
+      step.kind = layer->second.linear != nullptr ? StepKind::kLinear : StepKind::kCodeLinear;
+      step.layer = layer->second;
       step.outputs_of_linear = node.find_parameter("weight")->tensor.dim(0);
-      weight_bytes += step.linear->byte_size();
+      weight_bytes += step.layer.byte_size();
     } else if (kind) {
       step.kind = StepKind::kCache;
       step.cache = caches.size();
       cache_of.emplace(node.name, caches.size());
       caches.push_back(*kind);
-    } else if (is_plain_product(reference) && !cache_of.contains(node.inputs[0].node) &&
+    } else if (is_product(reference) && !cache_of.contains(node.inputs[0].node) &&
                cache_of.contains(node.inputs[1].node)) {
       step.kind = StepKind::kCacheProduct;
       step.cache = cache_of.at(node.inputs[1].node);
+    } else if ((step.pairs = pairs_of(reference)) != nullptr) {
+      step.kind = StepKind::kCodePairs;
     }
     if (trait<WeightedSum>(node) != nullptr) head = steps.size();
     if (reference.role != OperatorRole::kOutput) {
@@ -218,19 +258,38 @@ void Decoder::Compiled::add_steps(const std::map<std::string, std::shared_ptr<co
     }
     steps.push_back(std::move(step));
   }
-  note_whole_reads();
+  note_readers();
 }
 
-void Decoder::Compiled::note_whole_reads() {
-  std::map<std::string, DecoderStep*, std::less<>> cache_steps;
+/// Products read a cache where it lies, in the codes that all of them take; others get a copy of it.
+void Decoder::Compiled::note_readers() {
+  struct Readers {
+    DecoderStep* cache;
+    std::vector<DecoderStep*> products = {};
+    bool are_others = false;
+  };
+  std::map<std::string, Readers, std::less<>> readers;
   for (DecoderStep& step : steps) {
     const Node& node = *step.reference->node;
-    if (step.kind == StepKind::kCache) cache_steps.emplace(node.name, &step);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto read = cache_steps.find(node.inputs[i].node);
-      const bool in_place = step.kind == StepKind::kCacheProduct && i == 1;
-      if (read != cache_steps.end() && !in_place && read->first != node.name)
-        read->second->is_read_whole = true;
+      const auto read = readers.find(node.inputs[i].node);
+      if (read == readers.end()) continue;
+      if (step.kind == StepKind::kCacheProduct && i == 1) {
+        read->second.products.push_back(&step);
+      } else {
+        read->second.are_others = true;
+      }
+    }
+    if (step.kind == StepKind::kCache) readers.emplace(node.name, Readers{&step});
+  }
+  for (auto& [name, of_cache] : readers) {
+    const auto& products = of_cache.products;
+    const auto type = [](const DecoderStep* step) { return step->reference->inputs[1]; };
+    const auto is_alike = [&](const DecoderStep* step) { return type(step) == type(products.front()); };
+    if (!products.empty() && !of_cache.are_others && std::ranges::all_of(products, is_alike)) {
+      of_cache.cache->reader = products.front()->reference;
+    } else {
+      for (DecoderStep* const product : products) product->kind = StepKind::kAny;
     }
   }
 }
@@ -275,9 +334,33 @@ Flows Decoder::Compiled::taken(const DecoderStep& step, const std::vector<Flows>
 /// What is new goes into the cache, where products read it; others get all of it.
 Flow Decoder::Compiled::cached(const DecoderStep& step, Flow now, const Sequence& sequence) const {
   CachedTensor& cache = sequence.cache->tensors[step.cache];
+  if (step.reader != nullptr) {
+    const std::optional<CodeType>& type = step.reader->inputs[1];
+    now = type ? converted(*step.reader->node, std::move(now), type) : Flow{as_values(now)};
+  }
   cache.write(now.tensor, sequence.cache->size);
-  if (step.is_read_whole) now.tensor = cache.first(sequence.total());
+  if (step.reader == nullptr) now.tensor = cache.first(sequence.total());
   return now;
+}
+
+Flows Decoder::Compiled::sequence_results(const DecoderStep& step, const Sequence& sequence,
+                                          const Flows& inputs) const {
+  const ReferenceStep& reference = *step.reference;
+  if (reference.role == OperatorRole::kInput) return {input_of(*reference.node, sequence)};
+  if (step.kind == StepKind::kCacheProduct)
+    return {product_of_cache(reference, inputs[0], sequence.cache->tensors[step.cache], sequence.total())};
+  if (step.kind == StepKind::kCodePairs) {
+    const auto& form = std::get<PairForm>(*reference.form);
+    const Flow pairs{step.pairs->results(inputs[0].tensor, inputs[1].tensor), form.output};
+    return {converted(*reference.node, pairs, reference.outputs[0])};
+  }
+  const bool moves = reference.engine == NodeEngine::kMoves && !reference.form;
+  if (!moves) return reference_results(reference, inputs, plan->in_float.get());
+  KnownMove& move = sequence.cache->moves[static_cast<size_t>(&step - steps.data())];
+  if (auto known = move.results(inputs)) return *std::move(known);
+  Flows results = reference_results(reference, inputs, plan->in_float.get());
+  move.note(*reference.node, inputs, results);
+  return results;
 }
 
 /// The results of one step, for each of them those of all sequences.
@@ -288,22 +371,14 @@ std::vector<Flows> Decoder::Compiled::results(const DecoderStep& step, std::span
     inputs.push_back(taken(step, values, s));
     if (last_only) inputs.back().front() = last_token(inputs.back().front());
   }
-  if (step.kind == StepKind::kLinear) {
+  if (step.kind == StepKind::kLinear || step.kind == StepKind::kCodeLinear) {
     Flows rows;
     for (const Flows& of_sequence : inputs) rows.push_back(of_sequence.front());
-    return {linear_results(step, rows)};
+    return {step.kind == StepKind::kLinear ? linear_results(step, rows) : code_results(step, rows)};
   }
   std::vector<Flows> results;
   for (size_t s = 0; s < sequences.size(); ++s) {
-    Flows of_sequence;
-    if (step.reference->role == OperatorRole::kInput) {
-      of_sequence = {input_of(*step.reference->node, sequences[s])};
-    } else if (step.kind == StepKind::kCacheProduct) {
-      const CachedTensor& cache = sequences[s].cache->tensors[step.cache];
-      of_sequence = {{cache_product(inputs[s][0].tensor, cache, sequences[s].total())}};
-    } else {
-      of_sequence = reference_results(*step.reference, inputs[s], plan->in_float.get());
-    }
+    Flows of_sequence = sequence_results(step, sequences[s], inputs[s]);
     if (step.kind == StepKind::kCache) of_sequence[0] = cached(step, std::move(of_sequence[0]), sequences[s]);
     results.resize(of_sequence.size());
     for (size_t i = 0; i < of_sequence.size(); ++i) results[i].push_back(std::move(of_sequence[i]));
@@ -336,6 +411,7 @@ Decoder::Decoder(Decoder&&) noexcept = default;
 SequenceCache Decoder::start() const {
   auto contents = std::make_unique<SequenceCache::Contents>();
   for (const CachedTensor::Kind kind : compiled_->caches) contents->tensors.emplace_back(kind);
+  contents->moves.resize(compiled_->steps.size());
   return SequenceCache(std::move(contents));
 }
 
@@ -366,6 +442,12 @@ Tensor Decoder::run(SequenceCache& cache, std::span<const int64_t> tokens, Wante
 }
 
 int64_t Decoder::vocabulary() const { return compiled_->vocabulary; }
+
+DecoderMemory Decoder::memory(const DecoderLoad& load) const {
+  const ReferencePlan& plan = *compiled_->plan;
+  return {compiled_->weight_bytes + parameter_bytes(plan), cache_bytes(plan, load),
+          buffer_bytes(plan, compiled_->head, load)};
+}
 
 int64_t Decoder::weight_bytes() const { return compiled_->weight_bytes; }
 

@@ -7,6 +7,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
+#include "detent/language/decoder_memory.h"
 
 namespace detent {
 
@@ -61,6 +62,8 @@ class Decoder {
              WantedLogits wanted = WantedLogits::kOfLastToken) const;
 
   int64_t vocabulary() const;
+  /// Bytes that runs take at most, the weights among them.
+  DecoderMemory memory(const DecoderLoad& load) const;
   /// Bytes of the weights as they are packed.
   int64_t weight_bytes() const;
 

@@ -7,14 +7,16 @@
 
 namespace detent {
 
-LogitsOf logits_of(const Decoder& decoder, int64_t piece) {
+int64_t piece_of_logits(const Decoder& decoder) {
   constexpr int64_t kLogitBytes = int64_t{32} << 20;
   constexpr int64_t kLeast = 16;
   constexpr int64_t kMost = 512;
-  if (piece == 0) {
-    const int64_t row_bytes = decoder.vocabulary() * static_cast<int64_t>(sizeof(float));
-    piece = std::clamp(kLogitBytes / row_bytes, kLeast, kMost);
-  }
+  const int64_t row_bytes = decoder.vocabulary() * static_cast<int64_t>(sizeof(float));
+  return std::clamp(kLogitBytes / row_bytes, kLeast, kMost);
+}
+
+LogitsOf logits_of(const Decoder& decoder, int64_t piece) {
+  if (piece == 0) piece = piece_of_logits(decoder);
   return [&decoder, piece](std::span<const int64_t> tokens, int64_t from,
                            const std::function<void(int64_t, const Tensor&)>& visit) {
     SequenceCache cache = decoder.start();

@@ -8,6 +8,9 @@
 
 namespace detent {
 
+/// As many tokens at a time as have logits of 32 MiB, within reason.
+int64_t piece_of_logits(const Decoder& decoder);
+
 /// Runs sequences through a decoder, `piece` tokens at a time; 0: as many as have logits of 32 MiB. The bits
 /// do not depend on it. Keeps a reference.
 LogitsOf logits_of(const Decoder& decoder, int64_t piece = 0);

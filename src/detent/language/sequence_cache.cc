@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/product.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
@@ -20,7 +21,29 @@ void copy_words(const std::byte* from, float* to, int64_t count) {
   std::memcpy(to, from, static_cast<size_t>(count) * kWord);
 }
 
+int64_t capacity_for(int64_t tokens) {
+  int64_t capacity = kLeastCapacity;
+  while (capacity < tokens) capacity *= 2;
+  return capacity;
+}
+
 }  // namespace
+
+std::optional<CachedTensor::Kind> cache_kind(const Node& node) {
+  if (!is_view(node) || node.inputs.size() != 1) return std::nullopt;
+  if (node.target.ends_with(".key_cache")) return CachedTensor::Kind::kKeys;
+  if (node.target.ends_with(".value_cache")) return CachedTensor::Kind::kValues;
+  return std::nullopt;
+}
+
+int64_t CachedTensor::bytes_for(Kind kind, const Shape& of_token, int64_t tokens) {
+  CachedTensor tensor(kind);
+  tensor.heads_ = of_token[1];
+  tensor.size_ = kind == Kind::kKeys ? of_token[2] : of_token[3];
+  tensor.padded_size_ = padded(tensor.size_);
+  tensor.capacity_ = capacity_for(tokens);
+  return tensor.heads_ * tensor.head_words() * static_cast<int64_t>(kWord);
+}
 
 void CachedTensor::grow(int64_t tokens) {
   if (tokens <= capacity_) return;
@@ -28,8 +51,7 @@ void CachedTensor::grow(int64_t tokens) {
   larger.heads_ = heads_;
   larger.size_ = size_;
   larger.padded_size_ = padded_size_;
-  larger.capacity_ = std::max(kLeastCapacity, capacity_);
-  while (larger.capacity_ < tokens) larger.capacity_ *= 2;
+  larger.capacity_ = capacity_for(tokens);
   larger.words_ = Tensor(DType::kFloat32, {heads_ * larger.head_words()});
   const int64_t rows = kind_ == Kind::kKeys ? size_ : capacity_;
   for (int64_t head = 0; head < heads_ && capacity_ > 0; ++head) {

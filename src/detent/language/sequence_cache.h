@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/language/decoder.h"
+#include "detent/language/known_moves.h"
 
 namespace detent {
 
@@ -23,6 +25,9 @@ class CachedTensor {
   int64_t size() const { return size_; }
   int64_t byte_size() const { return static_cast<int64_t>(words_.byte_size()); }
 
+  /// What so many tokens of a node take whose result for one token has this shape.
+  static int64_t bytes_for(Kind kind, const Shape& of_token, int64_t tokens);
+
   /// Writes tokens [from, from + tokens of the tensor), growing where that is needed.
   void write(const Tensor& tensor, int64_t from);
   /// A copy of the first tokens, without gaps.
@@ -30,6 +35,10 @@ class CachedTensor {
 
   /// Row 0 of a head: keys have `size` rows of tokens, values a row of `size` for each token.
   const float* head(int64_t index) const { return words_.values<float>().data() + index * head_words(); }
+  /// The same of codes.
+  const int32_t* codes(int64_t index) const {
+    return reinterpret_cast<const int32_t*>(words_.bytes().data()) + index * head_words();
+  }
   int64_t stride() const { return kind_ == Kind::kKeys ? capacity_ : padded_size_; }
 
  private:
@@ -45,9 +54,13 @@ class CachedTensor {
   Tensor words_;             // float32, be they codes
 };
 
+/// What a node keeps, if it is one that the decoder keeps results of.
+std::optional<CachedTensor::Kind> cache_kind(const Node& node);
+
 struct SequenceCache::Contents {
   int64_t size = 0;
   std::vector<CachedTensor> tensors;  // in the order of the cache nodes
+  std::vector<KnownMove> moves;       // by step
 };
 
 }  // namespace detent

@@ -6,6 +6,7 @@ namespace detent::python {
 
 // Parts of the module, a file each.
 void bind_formats(nanobind::module_& module);
+void bind_language(nanobind::module_& module);
 void bind_networks(nanobind::module_& module);
 void bind_sessions(nanobind::module_& module);
 

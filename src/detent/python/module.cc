@@ -33,4 +33,5 @@ NB_MODULE(_detent, module) {
   detent::python::bind_formats(module);
   detent::python::bind_networks(module);
   detent::python::bind_sessions(module);
+  detent::python::bind_language(module);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -18,12 +19,14 @@
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/datasets/collected_samples.h"
+#include "detent/datasets/sample_files.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/network.h"
+#include "detent/python/outputs.h"
 #include "detent/python/quantizing.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
@@ -51,12 +54,7 @@ class Samples {
     if (arrays.size() != inputs_.size())
       throw nb::type_error(
           fmt::format("{}: got {} inputs, expected {}", where, arrays.size(), inputs_.size()).c_str());
-    std::vector<Tensor> batch;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const nb::object array = arrays[i];
-      batch.push_back(
-          tensor_of(array, inputs_[i].dtype, fmt::format("{}, input {}", where, inputs_[i].name)));
-    }
+    const std::vector<Tensor> batch = tensors_of(arrays, where);
     Tensor numbers;
     if (!labels.is_none()) numbers = tensor_of(labels, DType::kInt64, where + ", labels");
     without_lock([&] {
@@ -78,6 +76,38 @@ class Samples {
   }
 
  private:
+  /// What is None stands beside tokens.
+  std::vector<Tensor> tensors_of(const nb::list& arrays, const std::string& where) const {
+    std::vector<Tensor> batch(inputs_.size());
+    const Tensor* tokens = nullptr;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const nb::object array = arrays[i];
+      if (array.is_none()) continue;
+      batch[i] = tensor_of(array, inputs_[i].dtype, fmt::format("{}, input {}", where, inputs_[i].name));
+      if (inputs_[i].name == kTokensName) tokens = &batch[i];
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!nb::object(arrays[i]).is_none()) continue;
+      auto given = tokens == nullptr ? std::nullopt : beside_tokens(inputs_[i].name, *tokens);
+      if (!given) refuse_inputs(arrays);
+      batch[i] = std::move(*given);
+    }
+    return batch;
+  }
+
+  [[noreturn]] void refuse_inputs(const nb::list& arrays) const {
+    std::vector<std::string> known;
+    std::vector<std::string> got;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      known.push_back(inputs_[i].name);
+      if (!nb::object(arrays[i]).is_none()) got.push_back(inputs_[i].name);
+    }
+    throw nb::type_error(fmt::format("{}: got the inputs {}, expected {}", source_,
+                                     got.empty() ? "nothing" : fmt::format("{}", fmt::join(got, ", ")),
+                                     fmt::join(known, ", "))
+                             .c_str());
+  }
+
   std::vector<SampleInput> inputs_;
   int64_t class_count_;
   std::string source_;
@@ -137,10 +167,6 @@ nb::dict quantized(const Network& network, Samples& calibration, Samples* test, 
     return quantize(network, calibration.dataset(), test == nullptr ? nullptr : &test->labelled(), request);
   });
   return outcome_dict(outcome);
-}
-
-void refuse_existing(const std::string& path, bool overwrite) {
-  if (fs::exists(path) && !overwrite) fail("{} exists: choose another name, or overwrite=True", path);
 }
 
 std::vector<std::string> save(const Network& network, const std::string& path, bool packed, bool overwrite) {
@@ -224,6 +250,10 @@ nb::list descriptions(const std::vector<FieldDescription>& fields) {
 }
 
 }  // namespace
+
+void refuse_existing(const std::string& path, bool overwrite) {
+  if (fs::exists(path) && !overwrite) fail("{} exists: choose another name, or overwrite=True", path);
+}
 
 void bind_networks(nb::module_& module) {
   nb::class_<Samples>(module, "Samples", "Samples in bounded memory.")

@@ -15,6 +15,7 @@
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
 #include "detent/core/thread_limit.h"
+#include "detent/datasets/sample_files.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/network.h"
@@ -32,7 +33,10 @@ class Session {
   Session(const Network& network, int threads)
       : inputs_(network.sample_inputs()), outputs_(network.output_names()), threads_(threads) {
     program_ = without_lock([&] { return network.program(); });
-    for (const SampleInput& input : inputs_) input_keys_.push_back(nb::cast(input.name));
+    for (const SampleInput& input : inputs_) {
+      if (input.name == kTokensName) tokens_ = input_keys_.size();
+      input_keys_.push_back(nb::cast(input.name));
+    }
     for (const std::string& name : outputs_) output_keys_.push_back(nb::cast(name));
   }
 
@@ -57,25 +61,38 @@ class Session {
 
  private:
   std::vector<Tensor> tensors_of(nb::handle given) const {
-    std::vector<Tensor> tensors;
-    tensors.reserve(inputs_.size());
-    if (!nb::isinstance<nb::dict>(given)) {
-      if (inputs_.size() != 1)
-        throw nb::type_error(fmt::format("got {}, expected a dict of the inputs {}", type_text(given),
-                                         fmt::join(names(), ", "))
-                                 .c_str());
-      tensors.push_back(tensor_of(given, inputs_[0].dtype, "input " + inputs_[0].name));
-      return tensors;
+    const bool is_dict = nb::isinstance<nb::dict>(given);
+    if (!is_dict && inputs_.size() != 1 && !tokens_)
+      throw nb::type_error(
+          fmt::format("got {}, expected a dict of the inputs {}", type_text(given), fmt::join(names(), ", "))
+              .c_str());
+    nb::dict dict;
+    if (is_dict) {
+      dict = nb::borrow<nb::dict>(given);
+    } else {
+      dict[input_keys_[tokens_.value_or(0)]] = given;
     }
-    const auto dict = nb::borrow<nb::dict>(given);
+    std::vector<Tensor> tensors(inputs_.size());
+    size_t found = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!dict.contains(input_keys_[i]))
-        fail("input {} is missing: got {}", inputs_[i].name, keys_text(dict));
-      tensors.push_back(
-          tensor_of(nb::object(dict[input_keys_[i]]), inputs_[i].dtype, "input " + inputs_[i].name));
+      if (!dict.contains(input_keys_[i])) continue;
+      tensors[i] = tensor_of(nb::object(dict[input_keys_[i]]), inputs_[i].dtype, "input " + inputs_[i].name);
+      ++found;
     }
-    if (dict.size() != inputs_.size()) refuse_unknown(dict);
+    if (found != inputs_.size()) add_beside_tokens(dict, tensors);
+    if (dict.size() != found) refuse_unknown(dict);
     return tensors;
+  }
+
+  void add_beside_tokens(const nb::dict& dict, std::vector<Tensor>& tensors) const {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (dict.contains(input_keys_[i])) continue;
+      auto given = tokens_ && dict.contains(input_keys_[*tokens_])
+                       ? beside_tokens(inputs_[i].name, tensors[*tokens_])
+                       : std::nullopt;
+      if (!given) fail("input {} is missing: got {}", inputs_[i].name, keys_text(dict));
+      tensors[i] = std::move(*given);
+    }
   }
 
   std::vector<std::string> names() const {
@@ -109,6 +126,7 @@ class Session {
   std::vector<SampleInput> inputs_;
   std::vector<std::string> outputs_;
   std::vector<nb::object> input_keys_;
+  std::optional<size_t> tokens_;  // the input with the tokens of a language model
   std::vector<nb::object> output_keys_;
   int threads_;
   std::shared_ptr<const FastProgram> program_;

@@ -2,16 +2,17 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <charconv>
 #include <iostream>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/text_generator.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
@@ -19,14 +20,18 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/tokenizers/chat/chat_template.h"
+#include "detent/workflows/chat_prompt.h"
+#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/text_generator.h"
 
 namespace detent {
 namespace {
 
 struct GenerateArguments {
   std::string model;
-  std::optional<std::string> prompt;
-  std::string prompt_ids;
+  std::vector<std::string> prompts;
+  std::vector<std::string> prompt_ids;
+  int64_t num_sequences = 1;
   std::string tokenizer;
   std::string template_file;
   std::string system;
@@ -51,27 +56,31 @@ std::vector<int64_t> parse_ids(const std::string& text) {
 }
 
 void check_arguments(const GenerateArguments& arguments) {
-  if (arguments.prompt && !arguments.prompt_ids.empty())
+  if (!arguments.prompts.empty() && !arguments.prompt_ids.empty())
     throw UsageError("--prompt and --prompt-ids exclude each other");
-  if (!arguments.prompt && arguments.prompt_ids.empty() && !arguments.chat)
+  if (arguments.prompts.empty() && arguments.prompt_ids.empty() && !arguments.chat)
     throw UsageError("`detent generate` needs --prompt TEXT, --prompt-ids IDS or --chat");
+  if (arguments.num_sequences < 1)
+    throw UsageError(fmt::format("--num-sequences: got {}, expected at least 1", arguments.num_sequences));
+  if (arguments.chat && (arguments.prompts.size() > 1 || arguments.num_sequences > 1))
+    throw UsageError("--chat answers one --prompt, by one sequence");
   if (arguments.chat && !arguments.prompt_ids.empty())
     throw UsageError("--chat and --prompt-ids exclude each other");
   if (!arguments.chat && !(arguments.system.empty() && arguments.template_file.empty()))
     throw UsageError("--system and --chat-template belong to --chat");
-  if (arguments.options.max_tokens < 1)
-    throw UsageError(fmt::format("--max-tokens: got {}, expected at least 1", arguments.options.max_tokens));
-  check_sampling_options(arguments.options.sampling);
+  check_generation_options(arguments.options);
 }
 
 /// Shows what is generated: text, ids, or JSON, a line a token.
 class Display {
  public:
-  explicit Display(const GenerateArguments& arguments) : arguments_(arguments) {}
+  /// `sequence` counts from 0 where there are several: their lines say which.
+  explicit Display(const GenerateArguments& arguments, std::optional<size_t> sequence = std::nullopt)
+      : arguments_(arguments), sequence_(sequence) {}
 
   void show(int64_t token, std::string_view text) {
     if (arguments_.json) {
-      Table line;
+      Table line = named_line();
       if (token >= 0) line["token"] = token;
       line["text"] = std::string(text);
       print(json_text(Value(line), JsonLayout::kOneLine) + "\n");
@@ -90,26 +99,29 @@ class Display {
       if (!ends_line_) print("\n");
       return;
     }
-    const Table summary{{"text", generated.text},
-                        {"tokens", Value(generated.tokens)},
-                        {"stopped_by", generated.stopped_by},
-                        {"prompt_tokens", static_cast<int64_t>(prompt_tokens)},
-                        {"seconds", seconds}};
+    Table summary = named_line();
+    summary["text"] = generated.text;
+    summary["tokens"] = Value(generated.tokens);
+    summary["stopped_by"] = generated.stopped_by;
+    summary["prompt_tokens"] = static_cast<int64_t>(prompt_tokens);
+    summary["seconds"] = seconds;
     print(json_text(Value(summary), JsonLayout::kOneLine) + "\n");
   }
 
  private:
+  Table named_line() const {
+    if (!sequence_) return {};
+    return Table{{"sequence", static_cast<int64_t>(*sequence_)}};
+  }
+
   const GenerateArguments& arguments_;
+  std::optional<size_t> sequence_;
   bool any_ = false;
   bool ends_line_ = false;
 };
 
 GeneratedText generate(TextGenerator& generator, const GenerateArguments& arguments,
                        const std::vector<int64_t>& prompt) {
-  if (prompt.empty())
-    fail(
-        "the prompt has no tokens: the tokenizer puts none before a text, so that an empty one cannot be "
-        "continued");
   const auto begin = std::chrono::steady_clock::now();
   Display display(arguments);
   const StopSignals signals;
@@ -135,14 +147,7 @@ class Chat {
     messages_.push_back({std::move(role), std::move(content)});
   }
 
-  std::vector<int64_t> prompt() const {
-    Table variables;
-    const SpecialTokens& special = tokenizer_.special_tokens();
-    for (const auto& [name, id] :
-         {std::pair("bos_token", special.begin_of_sequence), std::pair("eos_token", special.end_of_sequence)})
-      variables[name] = id ? tokenizer_.token(*id) : std::string();
-    return tokenizer_.encode(template_.render(messages_, true, variables), false);
-  }
+  std::vector<int64_t> prompt() const { return chat_tokens(template_, messages_, tokenizer_); }
 
  private:
   static ChatTemplate read(const GenerateArguments& arguments) {
@@ -160,8 +165,8 @@ class Chat {
 
 void chat(TextGenerator& generator, const GenerateArguments& arguments, const Tokenizer& tokenizer) {
   Chat chat(arguments, tokenizer);
-  if (arguments.prompt) {
-    chat.add("user", *arguments.prompt);
+  if (!arguments.prompts.empty()) {
+    chat.add("user", arguments.prompts.front());
     generate(generator, arguments, chat.prompt());
     return;
   }
@@ -175,21 +180,82 @@ void chat(TextGenerator& generator, const GenerateArguments& arguments, const To
   if (asks) print("\n");
 }
 
+/// All prompts, each as often as asked for, with seeds that follow each other.
+struct Sequences {
+  std::vector<TextGenerator> generators;
+  std::vector<size_t> prompt_tokens;
+};
+
+Sequences started_sequences(const GenerateArguments& arguments, const std::shared_ptr<const Decoder>& decoder,
+                            const std::optional<Tokenizer>& tokenizer,
+                            const std::vector<std::vector<int64_t>>& prompts) {
+  Sequences started;
+  const std::vector<int64_t> ends = end_tokens(arguments.model, tokenizer);
+  for (const std::vector<int64_t>& prompt : prompts) {
+    for (int64_t i = 0; i < arguments.num_sequences; ++i) {
+      GenerationOptions options = arguments.options;
+      options.sampling.seed += static_cast<decltype(options.sampling.seed)>(i);
+      started.generators.emplace_back(decoder, tokenizer, ends).start(prompt, options);
+      started.prompt_tokens.push_back(prompt.size());
+    }
+  }
+  return started;
+}
+
+/// Several at once: lines of JSON as they come, texts when all of them have ended.
+void generate_several(const GenerateArguments& arguments, const Decoder& decoder, Sequences sequences) {
+  const auto begin = std::chrono::steady_clock::now();
+  const StopSignals signals;
+  std::vector<Display> displays;
+  for (size_t i = 0; i < sequences.generators.size(); ++i) displays.emplace_back(arguments, i);
+  generate_texts(decoder, sequences.generators, [&](size_t i, const GeneratedPiece& piece) {
+    if (arguments.json) displays[i].show(piece.token, piece.text);
+  });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  bool is_stopped = false;
+  for (size_t i = 0; i < displays.size(); ++i) {
+    const GeneratedText& generated = sequences.generators[i].generated();
+    if (!arguments.json && !arguments.print_ids) print(fmt::format("== {}\n", i + 1));
+    if (!arguments.json)
+      print(arguments.print_ids ? fmt::format("{}", fmt::join(generated.tokens, ",")) : generated.text);
+    displays[i].finish(generated, sequences.prompt_tokens[i], seconds.count());
+    is_stopped = is_stopped || generated.stopped_by == "signal";
+  }
+  if (is_stopped) throw Interrupted(StopSignals::received(), "stopped before all texts had ended");
+}
+
+std::vector<std::vector<int64_t>> read_prompts(const GenerateArguments& arguments,
+                                               const std::optional<Tokenizer>& tokenizer) {
+  std::vector<std::vector<int64_t>> prompts;
+  for (const std::string& ids : arguments.prompt_ids) prompts.push_back(parse_ids(ids));
+  for (const std::string& text : arguments.prompts) prompts.push_back(tokenizer->encode(text));
+  return prompts;
+}
+
 void run(const GenerateArguments& arguments) {
-  const std::vector<int64_t> ids =
-      arguments.prompt_ids.empty() ? std::vector<int64_t>() : parse_ids(arguments.prompt_ids);
+  for (const std::string& ids : arguments.prompt_ids) static_cast<void>(parse_ids(ids));
   const std::optional<Tokenizer> tokenizer =
       find_tokenizer(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer);
-  const bool needs_text = arguments.prompt || arguments.chat || !arguments.options.stop.empty();
+  const bool needs_text = !arguments.prompts.empty() || arguments.chat || !arguments.options.stop.empty();
   if (!tokenizer && needs_text)
     fail("{}: no tokenizer comes with it: --tokenizer names one, or --prompt-ids gives ids of tokens",
          arguments.model);
   if (!tokenizer && !arguments.print_ids && !arguments.json)
     fail("{}: no tokenizer comes with it: --tokenizer names one, or --print-ids shows ids of tokens",
          arguments.model);
-  TextGenerator generator(read_decoder(arguments.model), tokenizer, end_tokens(arguments.model, tokenizer));
+  const auto decoder = std::make_shared<const Decoder>(read_decoder(arguments.model));
+  TextGenerator generator(decoder, tokenizer, end_tokens(arguments.model, tokenizer));
   if (arguments.chat) return chat(generator, arguments, *tokenizer);
-  generate(generator, arguments, arguments.prompt ? tokenizer->encode(*arguments.prompt) : ids);
+  const std::vector<std::vector<int64_t>> prompts = read_prompts(arguments, tokenizer);
+  const auto longest = std::ssize(*std::ranges::max_element(prompts, {}, &std::vector<int64_t>::size));
+  announce_memory(*decoder, {.sequences = std::ssize(prompts) * arguments.num_sequences,
+                             .tokens = longest + arguments.options.max_tokens,
+                             .at_once = longest});
+  if (prompts.size() == 1 && arguments.num_sequences == 1) {
+    generate(generator, arguments, prompts.front());
+  } else {
+    generate_several(arguments, *decoder, started_sequences(arguments, decoder, tokenizer, prompts));
+  }
 }
 
 void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
@@ -197,11 +263,18 @@ void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
                  "a language model: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either")
       ->required()
       ->option_text(" ");
-  app.add_option("--prompt", arguments.prompt, "the text to continue; with --chat, the only message")
+  app.add_option(
+         "--prompt", arguments.prompts,
+         "the text to continue; with --chat, the only message; several are continued beside each other")
+      ->allow_extra_args(false)
       ->option_text("TEXT");
   app.add_option("--prompt-ids", arguments.prompt_ids,
                  "the same as ids of tokens, as in 5,17,200: no tokenizer is needed")
+      ->allow_extra_args(false)
       ->option_text("IDS");
+  app.add_option("--num-sequences", arguments.num_sequences,
+                 "continue each prompt so many times, with seeds that follow --seed")
+      ->capture_default_str();
   app.add_flag(
       "--chat", arguments.chat,
       "answer messages, a line each of standard input, by the model's chat template; Ctrl-C ends an answer");

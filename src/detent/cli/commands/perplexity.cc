@@ -1,25 +1,22 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
+#include "detent/cli/read_network.h"
 #include "detent/cli/task_file.h"
 #include "detent/core/processors.h"
-#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/core/progress.h"
 #include "detent/io/file.h"
 #include "detent/io/npy.h"
 #include "detent/io/output_path.h"
-#include "detent/language/decoder_logits.h"
 #include "detent/language/multiple_choice.h"
 #include "detent/language/perplexity.h"
+#include "detent/workflows/format_perplexities.h"
+#include "detent/workflows/measure_perplexity.h"
 
 namespace detent {
 namespace {
@@ -36,15 +33,9 @@ struct PerplexityArguments {
   std::string reference_logits;
   std::string logits_file;
   std::string losses_file;
+  std::vector<std::string> formats;
   bool overwrite = false;
 };
-
-PerplexityProtocol parse_protocol(const std::string& text) {
-  const std::vector<std::string> known = {"windows", "halves"};
-  if (text == known[0]) return PerplexityProtocol::kWindows;
-  if (text == known[1]) return PerplexityProtocol::kHalves;
-  throw UsageError("--protocol: " + unknown_name_message("protocol", text, known));
-}
 
 void check_arguments(PerplexityArguments& arguments) {
   const int inputs =
@@ -57,44 +48,20 @@ void check_arguments(PerplexityArguments& arguments) {
   if (!arguments.task.empty() && keeps) {
     throw UsageError("--task has no losses or logits to keep: --reference MODEL compares");
   }
+  if (!arguments.formats.empty() && (keeps || !arguments.task.empty() || !arguments.reference.empty())) {
+    throw UsageError(
+        "--formats takes the place of a reference, of a task and of what is kept: it compares with the "
+        "network "
+        "as it is");
+  }
   if (!arguments.reference.empty() && !arguments.reference_logits.empty()) {
     throw UsageError("--reference and --reference-logits exclude each other");
   }
-  arguments.options.protocol = parse_protocol(arguments.protocol);
-  const auto at_least = [](const char* option, int64_t value, int64_t least) {
-    if (value < least)
-      throw UsageError(fmt::format("{}: got {}, expected at least {}", option, value, least));
-  };
-  at_least("--window", arguments.options.window, 2);
-  at_least("--stride", arguments.options.stride, 0);
-  at_least("--windows", arguments.options.windows, 0);
-  if (arguments.options.stride > 0 && arguments.options.protocol == PerplexityProtocol::kHalves) {
-    throw UsageError("--stride: windows of the protocol halves stand one behind the other");
-  }
-  if (arguments.options.stride > arguments.options.window) {
-    throw UsageError(fmt::format("--stride: got {}, expected at most the window, {}",
-                                 arguments.options.stride, arguments.options.window));
-  }
+  arguments.options.protocol = perplexity_protocol(arguments.protocol);
+  check_perplexity_options(arguments.options);
   if (!arguments.logits_file.empty())
     claim_output(arguments.logits_file, "--save-logits", arguments.overwrite);
   if (!arguments.losses_file.empty()) claim_output(arguments.losses_file, "--losses", arguments.overwrite);
-}
-
-std::vector<int64_t> read_ids(const std::string& path) {
-  const Tensor array = read_npy(path);
-  if (is_floating_point(array.dtype()) || array.dtype() == DType::kBool) {
-    fail("{}: an array of {}, expected integers: ids of tokens", path, dtype_name(array.dtype()));
-  }
-  const Tensor ids = to_dtype(array, DType::kInt64);
-  const auto values = ids.values<int64_t>();
-  return {values.begin(), values.end()};
-}
-
-/// What the tokenizer puts in front of texts, if that is what begins a sequence.
-std::optional<int64_t> begin_of_text(const Tokenizer& tokenizer) {
-  const std::vector<int64_t> around = tokenizer.encode("");
-  const std::optional<int64_t> begin = tokenizer.special_tokens().begin_of_sequence;
-  return !around.empty() && begin == around.front() ? begin : std::nullopt;
 }
 
 /// The whole text at once, with what the tokenizer puts around a text.
@@ -106,7 +73,7 @@ std::vector<int64_t> read_tokens(PerplexityArguments& arguments) {
   }
   if (arguments.text.empty()) {
     if (tokenizer) arguments.options.begin_of_sequence = begin_of_text(*tokenizer);
-    return read_ids(arguments.ids);
+    return token_ids(read_npy(arguments.ids), arguments.ids);
   }
   if (!tokenizer) {
     fail("{}: no tokenizer comes with it: --tokenizer names one, or --ids gives the text as ids of tokens",
@@ -115,27 +82,6 @@ std::vector<int64_t> read_tokens(PerplexityArguments& arguments) {
   arguments.options.begin_of_sequence = begin_of_text(*tokenizer);
   return tokenizer->encode(read_file(arguments.text));
 }
-
-/// The logits of scored tokens, written one by one.
-class LogitsFile {
- public:
-  LogitsFile(const std::string& path, const std::vector<TokenWindow>& windows, int64_t vocabulary) {
-    if (path.empty()) return;
-    writer_.emplace(path, DType::kFloat32, Shape{scored_tokens(windows), vocabulary});
-  }
-  std::function<void(std::span<const float>)> sink() {
-    if (!writer_) return {};
-    return [this](std::span<const float> row) {
-      writer_->append(Tensor::from<float>({1, std::ssize(row)}, row));
-    };
-  }
-  void commit() {
-    if (writer_) writer_->commit();
-  }
-
- private:
-  std::optional<NpyWriter> writer_;
-};
 
 std::string comparison_text(const TokenScores& scores) {
   const auto count = static_cast<double>(scores.losses.size());
@@ -150,64 +96,40 @@ std::string comparison_text(const TokenScores& scores) {
       100 * static_cast<double>(scores.changed) / count);
 }
 
-Table comparison_value(const TokenScores& scores) {
-  const auto count = static_cast<double>(scores.losses.size());
-  const double reference = ordered_mean(scores.reference_losses);
-  return Table{{"perplexity", perplexity_of(reference)},
-               {"mean_loss", reference},
-               {"kl_mean", ordered_mean(scores.divergences)},
-               {"kl_median", quantile(scores.divergences, 0.5)},
-               {"kl_99_percent", quantile(scores.divergences, 0.99)},
-               {"kl_largest", quantile(scores.divergences, 1)},
-               {"top_agreement", static_cast<double>(scores.agreements) / count},
-               {"changed_answers", static_cast<double>(scores.changed) / count}};
+void add_all(const Table& found, CommandResults& results) {
+  for (const auto& [key, value] : found) results.add(key, value);
 }
 
-void show(const PerplexityArguments& arguments, const TokenScores& scores, int64_t tokens, int64_t windows,
-          CommandResults& results) {
-  const auto count = static_cast<int64_t>(scores.losses.size());
-  const double accuracy = static_cast<double>(scores.hits) / static_cast<double>(count);
+void show(const PerplexityArguments& arguments, const PerplexityResult& result, CommandResults& results) {
+  const TokenScores& scores = result.scores;
+  const auto count = static_cast<double>(scores.losses.size());
   results.say(
       fmt::format("perplexity: {:.6f} (standard error {:.6f})\nmean loss: {:.6f}\nscored: {} tokens in {} "
                   "windows of {}, of a text "
                   "of {} tokens\nmost likely token right: {:.4f} %\n",
-                  scores.perplexity(), scores.perplexity_error(), scores.mean_loss(), count, windows,
-                  arguments.options.window, tokens, 100 * accuracy));
-  results.add("perplexity", scores.perplexity());
-  results.add("perplexity_error", scores.perplexity_error());
-  results.add("mean_loss", scores.mean_loss());
-  results.add("top_accuracy", accuracy);
-  results.add("scored_tokens", count);
-  results.add("text_tokens", tokens);
-  results.add("windows", Table{{"protocol", arguments.protocol},
-                               {"count", windows},
-                               {"tokens", arguments.options.window},
-                               {"stride", arguments.options.stride == 0 ? arguments.options.window
-                                                                        : arguments.options.stride}});
-  if (scores.divergences.empty()) return;
-  results.say(comparison_text(scores));
-  results.add("reference", comparison_value(scores));
+                  scores.perplexity(), scores.perplexity_error(), scores.mean_loss(), scores.losses.size(),
+                  result.windows, arguments.options.window, result.text_tokens,
+                  100 * static_cast<double>(scores.hits) / count));
+  if (!scores.divergences.empty()) results.say(comparison_text(scores));
+  add_all(perplexity_value(result, arguments.options), results);
 }
 
 void show_task(const AnswerScores& scores, bool has_reference, CommandResults& results) {
-  const double accuracy = scores.accuracy();
-  const double error = std::sqrt(accuracy * (1 - accuracy) / static_cast<double>(scores.questions));
   results.say(fmt::format(
       "right answers: {:.4f} % of {} questions (standard error {:.4f} %)\nby likelihood per byte: {:.4f} %\n",
-      100 * accuracy, scores.questions, 100 * error, 100 * scores.accuracy_per_byte()));
-  Table task{{"questions", scores.questions},
-             {"accuracy", accuracy},
-             {"standard_error", error},
-             {"accuracy_per_byte", scores.accuracy_per_byte()}};
-  if (has_reference) {
+      100 * scores.accuracy(), scores.questions, 100 * answers_error(scores),
+      100 * scores.accuracy_per_byte()));
+  if (has_reference)
     results.say(fmt::format("reference: {:.4f} % right; {:.4f} % agree; {:.4f} % of the answers changed\n",
                             100 * scores.share(scores.reference_right), 100 * scores.share(scores.agreements),
                             100 * scores.share(scores.changed)));
-    task["reference"] = Table{{"accuracy", scores.share(scores.reference_right)},
-                              {"agreement", scores.share(scores.agreements)},
-                              {"changed_answers", scores.share(scores.changed)}};
-  }
-  results.add("task", std::move(task));
+  results.add("task", answers_value(scores, has_reference));
+}
+
+/// nullptr where there is none.
+const Decoder* read_reference(const PerplexityArguments& arguments, std::optional<Decoder>& decoder) {
+  if (arguments.reference.empty()) return nullptr;
+  return &decoder.emplace(read_decoder(arguments.reference));
 }
 
 void measure_task(const PerplexityArguments& arguments, CommandResults& results) {
@@ -216,40 +138,52 @@ void measure_task(const PerplexityArguments& arguments, CommandResults& results)
   const std::vector<Question> questions = read_questions(arguments.task, tokenizer ? &*tokenizer : nullptr);
   const Decoder decoder = read_decoder(arguments.model);
   std::optional<Decoder> other;
-  LogitsOf reference;
-  if (!arguments.reference.empty()) reference = logits_of(other.emplace(read_decoder(arguments.reference)));
-  Progress progress("answering, questions", std::ssize(questions));
-  const auto seen = [&](const AnswerScores& scores) {
-    progress.update(scores.questions, fmt::format("{:.2f} % right", 100 * scores.accuracy()));
-  };
-  const AnswerScores scores = answer_questions(logits_of(decoder), reference, questions, seen);
-  progress.finish();
-  show_task(scores, static_cast<bool>(reference), results);
+  const Decoder* const reference = read_reference(arguments, other);
+  show_task(measure_answers(decoder, reference, questions), reference != nullptr, results);
 }
 
-void measure_perplexity(PerplexityArguments& arguments, CommandResults& results) {
+void measure_text(PerplexityArguments& arguments, CommandResults& results) {
   const std::vector<int64_t> tokens = read_tokens(arguments);
-  const std::vector<TokenWindow> windows = token_windows(arguments.options, std::ssize(tokens));
+  // Before the network is read, which takes its time.
+  static_cast<void>(token_windows(arguments.options, std::ssize(tokens)));
   const Decoder decoder = read_decoder(arguments.model);
   std::optional<Decoder> other;
-  LogitsOf reference;
-  if (!arguments.reference.empty()) reference = logits_of(other.emplace(read_decoder(arguments.reference)));
+  PerplexityReference reference{read_reference(arguments, other)};
   if (!arguments.reference_logits.empty()) {
-    reference = kept_logits(read_npy(arguments.reference_logits), windows, arguments.reference_logits);
+    reference.logits = read_npy(arguments.reference_logits);
+    reference.logits_name = arguments.reference_logits;
   }
-  LogitsFile logits(arguments.logits_file, windows, decoder.vocabulary());
-  Progress progress("scoring, windows", std::ssize(windows));
-  const auto seen = [&](int64_t done, const TokenScores& scores) {
-    progress.update(done, fmt::format("perplexity {:.4f}", scores.perplexity()));
+  const PerplexityFiles files{arguments.logits_file, arguments.losses_file};
+  show(arguments, measure_perplexity(decoder, tokens, arguments.options, reference, files), results);
+}
+
+void show_formats(const PerplexityArguments& arguments, std::span<const FormatPerplexity> found,
+                  CommandResults& results) {
+  TextTable table(
+      {"format", "bits a weight", "bits an activation", "perplexity", "standard error", "of float"});
+  for (const FormatPerplexity& one : found) {
+    const double perplexity = one.scores.perplexity();
+    table.add_row({one.format, fmt::format("{:.2f}", one.weight_bits),
+                   fmt::format("{:.2f}", one.activation_bits), fmt::format("{:.4f}", perplexity),
+                   fmt::format("{:.4f}", one.scores.perplexity_error()),
+                   fmt::format("{:.4f}", perplexity / found.front().scores.perplexity())});
+  }
+  results.say("\n");
+  results.add_table("formats", table);
+  results.add("scored_tokens", std::ssize(found.front().scores.losses));
+  results.add("window", arguments.options.window);
+}
+
+void measure_formats(PerplexityArguments& arguments, CommandResults& results) {
+  std::vector<FormatPair> pairs;
+  for (const std::string& text : arguments.formats) pairs.push_back(parse_format_pair(text, "--formats"));
+  const std::vector<int64_t> tokens = read_tokens(arguments);
+  const auto seen = [&](const FormatPerplexity& one) {
+    results.say(fmt::format("{}: perplexity {:.6f}\n", one.format, one.scores.perplexity()));
   };
-  const TokenScores scores =
-      score_tokens(logits_of(decoder), reference, tokens, windows, arguments.options, seen, logits.sink());
-  progress.finish();
-  logits.commit();
-  if (!arguments.losses_file.empty()) {
-    write_npy(arguments.losses_file, Tensor::from<double>({std::ssize(scores.losses)}, scores.losses));
-  }
-  show(arguments, scores, std::ssize(tokens), std::ssize(windows), results);
+  show_formats(arguments,
+               format_perplexities(read_network(arguments.model), pairs, tokens, arguments.options, seen),
+               results);
 }
 
 void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
@@ -291,6 +225,10 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
       ->option_text("FILE");
   app.add_option("--losses", arguments.losses_file, "write the loss of each scored token, float64, .npy")
       ->option_text("FILE");
+  app.add_option("--formats", arguments.formats,
+                 "quantize both operands of every product to each of these, and measure one after another: a "
+                 "format, or WEIGHTS/ACTIVATIONS")
+      ->option_text("FORMAT ...");
   add_overwrite_option(app, arguments.overwrite);
 }
 
@@ -317,8 +255,10 @@ int run_perplexity(const std::vector<std::string>& args) {
     if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   }
   CommandResults results("perplexity", result_options);
-  if (arguments.task.empty()) {
-    measure_perplexity(arguments, results);
+  if (!arguments.formats.empty()) {
+    measure_formats(arguments, results);
+  } else if (arguments.task.empty()) {
+    measure_text(arguments, results);
   } else {
     measure_task(arguments, results);
   }

@@ -1,0 +1,79 @@
+#include "detent/engine/row_layer.h"
+
+#include <utility>
+
+#include "detent/engine/packed_blocks.h"
+#include "detent/engine/packed_sums.h"
+#include "detent/engine/single_step.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+class SumRows final : public RowLayer {
+ public:
+  SumRows(SumForm form, PackedSums packed)
+      : RowLayer(packed.outputs),
+        input_(form.input),
+        output_(std::move(form.output)),
+        packed_(std::make_shared<const PackedSums>(std::move(packed))) {}
+
+  Flow results(const Tensor& codes) const override {
+    SingleStep step({{codes, input_}}, {.shape = {codes.dim(0), outputs()}, .type = output_});
+    return step.run(*sums_step(
+        {.packed = packed_, .finish = packed_->finish, .input = 0, .output = 1, .follow_ups = {}}));
+  }
+  int64_t weight_bytes() const override { return static_cast<int64_t>(packed_->weights.byte_size()); }
+
+ private:
+  CodeType input_;
+  std::optional<CodeType> output_;
+  std::shared_ptr<const PackedSums> packed_;
+};
+
+class BlockRows final : public RowLayer {
+ public:
+  BlockRows(const BlockSumForm& form, PackedBlocks packed)
+      : RowLayer(packed.outputs),
+        input_(form.input),
+        output_(form.output),
+        packed_(std::make_shared<const PackedBlocks>(std::move(packed))) {}
+
+  Flow results(const Tensor& codes) const override {
+    const float unit = packed_->unit == 0 ? 1 : packed_->unit;
+    SingleStep step({{codes, input_}}, {.shape = {codes.dim(0), outputs()}, .type = output_, .unit = unit});
+    return step.run(*block_sums_step(packed_, packed_->finish, 0, 1));
+  }
+  int64_t weight_bytes() const override { return packed_->byte_size(); }
+
+ private:
+  CodeType input_;
+  std::optional<CodeType> output_;
+  std::shared_ptr<const PackedBlocks> packed_;
+};
+
+Tensor without_codes(const Tensor& weight) {
+  return Tensor::borrow(weight.dtype(), weight.shape(), nullptr, nullptr);
+}
+
+}  // namespace
+
+std::unique_ptr<const RowLayer> take_row_layer(ReferenceStep& step) {
+  const auto* sum = trait<WeightedSum>(*step.node);
+  if (sum == nullptr || sum->spatial_dims != 0 || sum->transposed || !step.form) return nullptr;
+  if (auto* form = std::get_if<SumForm>(&*step.form);
+      form != nullptr && why_not_packed(*form, *step.node).empty()) {
+    PackedSums packed = packed_sums(*form, *step.node, kernel_set());
+    form->weight = without_codes(form->weight);
+    return std::make_unique<const SumRows>(*form, std::move(packed));
+  }
+  if (auto* form = std::get_if<BlockSumForm>(&*step.form);
+      form != nullptr && why_not_packed(*form, *step.node).empty()) {
+    PackedBlocks packed = packed_blocks(*form, *step.node, kernel_set());
+    form->weight = without_codes(form->weight);
+    return std::make_unique<const BlockRows>(*form, std::move(packed));
+  }
+  return nullptr;
+}
+
+}  // namespace detent

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "detent/core/tensor.h"
+#include "detent/runtime/flow.h"
+#include "detent/runtime/reference_step.h"
+
+namespace detent {
+
+/// A linear layer on codes by itself, its weights in the order of the kernels: what runs of single layers
+/// need, as those of a decoder are. The results are those of the plain reference.
+class RowLayer {
+ public:
+  virtual ~RowLayer() = default;
+
+  /// Codes [rows, inputs] of the type that the step takes become codes or values [rows, outputs].
+  virtual Flow results(const Tensor& codes) const = 0;
+  virtual int64_t weight_bytes() const = 0;
+  int64_t outputs() const { return outputs_; }
+
+ protected:
+  explicit RowLayer(int64_t outputs) : outputs_(outputs) {}
+
+ private:
+  int64_t outputs_;
+};
+
+/// Null where no kernel computes the step. Otherwise its form loses the weights.
+std::unique_ptr<const RowLayer> take_row_layer(ReferenceStep& step);
+
+}  // namespace detent

@@ -1,0 +1,71 @@
+#include "detent/engine/single_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "detent/core/parallel.h"
+
+namespace detent {
+namespace {
+
+/// Codes as places have them: bytes, or the values of codes of more than 8 bits.
+void put_codes(const Tensor& codes, const CodeType& type, std::byte* to) {
+  const auto from = codes.values<int32_t>();
+  if (fits_bytes(type)) {
+    std::ranges::transform(from, reinterpret_cast<uint8_t*>(to),
+                           [&](int32_t code) { return static_cast<uint8_t>(code - type.low); });
+  } else {
+    std::ranges::transform(from, reinterpret_cast<float*>(to),
+                           [&](int32_t code) { return type.value(code); });
+  }
+}
+
+/// What a place has: bytes, or values in units of `unit`, which the codes of more than 8 bits are rounded
+/// from.
+Flow taken_flow(const std::byte* from, Shape shape, const std::optional<CodeType>& type, float unit) {
+  const auto* const values = reinterpret_cast<const float*>(from);
+  if (!type) {
+    Tensor result(DType::kFloat32, std::move(shape));
+    std::ranges::copy(std::span(values, result.values<float>().size()), result.values<float>().begin());
+    return {std::move(result)};
+  }
+  Tensor result(DType::kInt32, std::move(shape));
+  const auto codes = result.values<int32_t>();
+  if (fits_bytes(*type)) {
+    std::ranges::transform(std::span(reinterpret_cast<const uint8_t*>(from), codes.size()), codes.begin(),
+                           [&](uint8_t byte) { return int32_t{byte} + type->low; });
+  } else {
+    std::ranges::transform(std::span(values, codes.size()), codes.begin(),
+                           [&](float x) { return type->at(x / unit); });
+  }
+  return {std::move(result), type};
+}
+
+}  // namespace
+
+SingleStep::SingleStep(const std::vector<Flow>& inputs, Result result) : result_(std::move(result)) {
+  constexpr int64_t kLine = 64;
+  int64_t bytes = 0;
+  const auto add = [&](const Shape& shape, const std::optional<CodeType>& type) {
+    Place place{.shape = shape, .type = type.value_or(CodeType()), .is_values = !type || is_wide(*type)};
+    place.measure();
+    place.offset = bytes;
+    bytes += (place.bytes() + kLine - 1) / kLine * kLine;
+    places_.push_back(std::move(place));
+  };
+  for (const Flow& input : inputs) add(input.tensor.shape(), input.type);
+  add(result_.shape, result_.type);
+  arena_ = Tensor(DType::kUInt8, {bytes});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    put_codes(inputs[i].tensor, *inputs[i].type, arena_.bytes().data() + places_[i].offset);
+}
+
+Flow SingleStep::run(EngineStep& step) {
+  RunState state{
+      .places = places_, .arena = arena_.bytes().data(), .threads = in_parallel_for() ? 1 : thread_count()};
+  step.prepare(places_);
+  step.run(state);
+  return taken_flow(state.arena + places_.back().offset, result_.shape, result_.type, result_.unit);
+}
+
+}  // namespace detent

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/graph/graph.h"
+#include "detent/language/perplexity.h"
+#include "detent/passes/transform/static_quantize_options.h"
+
+namespace detent {
+
+/// What both operands of every product are rounded to, the two of attention too.
+struct FormatPair {
+  std::string text;
+  OperandFormat weights;
+  OperandFormat activations;
+};
+
+/// "FORMAT", or "WEIGHTS/ACTIVATIONS". Throws Error beginning with `where`.
+FormatPair parse_format_pair(const std::string& text, const std::string& where);
+
+struct FormatPerplexity {
+  std::string format;  // "float" of the network as it is
+  double weight_bits = 32;
+  double activation_bits = 32;
+  TokenScores scores;
+};
+
+/// The perplexity of a float network and of what static_quantize makes of it with each pair, on the same
+/// windows. Each window runs at once, for blocks may lie along the text. Ranges, where a format needs some,
+/// are those of `kCalibrationWindows` short windows behind the ones that are scored, or of the text's last
+/// ones. `seen` is called behind each.
+std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::span<const FormatPair> formats,
+                                                  std::span<const int64_t> tokens,
+                                                  const PerplexityOptions& options,
+                                                  const std::function<void(const FormatPerplexity&)>& seen);
+
+}  // namespace detent

@@ -1,0 +1,359 @@
+"""Language models from Python do what the commands do."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import detent
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|"
+HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_SIZE, INNER = 24, 2, 6, 2, 8, 40
+TEXT = "ABCabcXYZxyzQRSTqrstLMNOPlmnop" * 3
+
+
+def _weights() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(5)
+    shapes = {"embed_tokens.weight": (len(LETTERS) + 1, HIDDEN), "norm.weight": (HIDDEN,)}
+    for layer in range(LAYERS):
+        shapes |= {
+            f"layers.{layer}.{name}.weight": shape
+            for name, shape in {
+                "input_layernorm": (HIDDEN,),
+                "post_attention_layernorm": (HIDDEN,),
+                "self_attn.q_proj": (HEADS * HEAD_SIZE, HIDDEN),
+                "self_attn.k_proj": (KV_HEADS * HEAD_SIZE, HIDDEN),
+                "self_attn.v_proj": (KV_HEADS * HEAD_SIZE, HIDDEN),
+                "self_attn.o_proj": (HIDDEN, HEADS * HEAD_SIZE),
+                "mlp.gate_proj": (INNER, HIDDEN),
+                "mlp.up_proj": (INNER, HIDDEN),
+                "mlp.down_proj": (HIDDEN, INNER),
+            }.items()
+        }
+    weights = {}
+    for name, shape in shapes.items():
+        values = (random.random(shape) - 0.5) * 0.8 + (1 if "norm" in name else 0)
+        weights["model." + name] = values.astype(np.float32)
+    return weights
+
+
+def _safetensors(weights: dict[str, np.ndarray]) -> bytes:
+    header, data = {}, b""
+    for name, value in weights.items():
+        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + value.nbytes]}
+        data += value.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """A Llama of two layers, and a tokenizer that knows letters."""
+    path = tmp_path_factory.mktemp("language")
+    config = {
+        "model_type": "llama", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS, "head_dim": HEAD_SIZE, "intermediate_size": INNER,
+        "vocab_size": len(LETTERS) + 1, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+        "tie_word_embeddings": True, "eos_token_id": 0, "bos_token_id": 0,
+    }  # fmt: skip
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "model.safetensors").write_bytes(_safetensors(_weights()))
+    vocabulary = {"</s>": 0, **{letter: i + 1 for i, letter in enumerate(LETTERS)}}
+    tokenizer = {
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        "added_tokens": [{"id": 0, "content": "</s>", "special": True}],
+        "decoder": {"type": "Fuse"},
+    }
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    template = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}{% if add_generation_prompt %}a{% endif %}"
+    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "chat_template": template}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def language_model(folder) -> detent.Network:
+    return detent.load(folder)
+
+
+def of_command(program, command, folder, *options) -> list[dict]:
+    done = subprocess.run([program, command, folder, *options, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if command == "perplexity":
+        about = ("schema", "schema_version", "command", "version", "warnings")
+        return {key: value for key, value in json.loads(done.stdout).items() if key not in about}
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+GENERATED = [
+    ({}, []),
+    ({"max_tokens": 7, "ignore_eos": True}, ["--max-tokens", "7", "--ignore-eos"]),
+    (
+        {"temperature": 1.5, "top_p": 0.9, "top_k": 40, "min_p": 0.01, "seed": 7, "repetition_penalty": 1.2, "max_tokens": 30},
+        ["--temperature", "1.5", "--top-p", "0.9", "--top-k", "40", "--min-p", "0.01", "--seed", "7", "--repetition-penalty",
+         "1.2", "--max-tokens", "30"],
+    ),
+    ({"stop": ["a", "X"], "temperature": 2, "ignore_eos": True}, ["--stop", "a", "--stop", "X", "--temperature", "2", "--ignore-eos"]),
+    ({"chat": True, "system": "B", "max_tokens": 9}, ["--chat", "--system", "B", "--max-tokens", "9"]),
+    ({"num_threads": 1, "max_tokens": 5}, ["--num-threads", "1", "--max-tokens", "5"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "flags"), GENERATED, ids=[" ".join(flags) or "defaults" for _, flags in GENERATED])
+def test_generates_what_the_command_does(program, folder, language_model, options, flags):
+    *pieces, whole = of_command(program, "generate", folder, "--prompt", "ABC", *flags)
+    generation = language_model.generate("ABC", **options)
+    assert isinstance(generation, detent.Generation)
+    tokens = list(generation)
+    assert all(isinstance(token, detent.GeneratedToken) for token in tokens)
+    assert [(token.token, token.text) for token in tokens] == [(piece.get("token"), piece["text"]) for piece in pieces]
+    found = generation.to_dict()
+    assert found.pop("seconds") >= 0
+    whole.pop("seconds")
+    assert found == whole
+    assert (generation.text, generation.tokens, generation.stopped_by) == (whole["text"], whole["tokens"], whole["stopped_by"])
+    assert str(generation) == "".join(map(str, tokens)) == whole["text"]
+    assert "tokens" in repr(generation)
+
+
+def test_takes_ids_and_messages(program, folder, language_model):
+    expected = of_command(program, "generate", folder, "--prompt-ids", "5,17,30", "--max-tokens", "6")[-1]["tokens"]
+    for ids in ([5, 17, 30], (5, 17, 30), np.array([5, 17, 30]), np.int32([5, 17, 30])):
+        assert language_model.generate(ids, max_tokens=6).tokens == expected
+    messages = [{"role": "system", "content": "B"}, {"role": "user", "content": "ABC"}]
+    chat = language_model.generate(messages, max_tokens=9)
+    assert chat.tokens == language_model.generate("ABC", chat=True, system="B", max_tokens=9).tokens
+    plain = "{{ messages[0].content }}"
+    assert language_model.generate("ABC", chat=True, chat_template=plain, max_tokens=4).tokens == language_model.generate("ABC", max_tokens=4).tokens
+
+
+def test_several_at_once(language_model):
+    alone = [language_model.generate("ABC", max_tokens=40, temperature=1, seed=seed).tokens for seed in range(4)]
+    found = [None] * 4
+
+    def work(seed):
+        found[seed] = language_model.generate("ABC", max_tokens=40, temperature=1, seed=seed).tokens
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == alone
+
+
+def test_one_text_from_two_threads(language_model):
+    expected = language_model.generate("ABC", max_tokens=60, ignore_eos=True).tokens
+    generation = language_model.generate("ABC", max_tokens=60, ignore_eos=True)
+    parts = [[], []]
+    threads = [threading.Thread(target=lambda part=part: part.extend(generation)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(t.token for part in parts for t in part if t.token is not None) == sorted(expected)
+    assert generation.tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "error", "text"),
+    [
+        ("", {}, detent.Error, "no tokens"),
+        ([], {}, detent.Error, "no tokens"),
+        (3, {}, TypeError, "prompt: got int"),
+        (None, {}, TypeError, "prompt: got NoneType"),
+        ([1.5], {}, TypeError, "prompt: got list"),
+        (np.float32([1]), {}, TypeError, "prompt"),
+        ("A", {"max_tokens": 0}, detent.Error, "max_tokens"),
+        ("A", {"top_p": 2}, detent.Error, "top_p"),
+        ("A", {"stop": [""]}, detent.Error, "stop"),
+        ("A", {"system": "B"}, ValueError, "chat=True"),
+        ("A", {"num_threads": 0}, ValueError, "num_threads"),
+        ([61], {"max_tokens": 2}, detent.Error, "61"),
+        ([-1], {"max_tokens": 2}, detent.Error, "-1"),
+        ([3], {"chat": True}, TypeError, "prompt"),
+        ("A", {"tokenizer": "nowhere"}, detent.Error, "no tokenizer"),
+    ],
+)
+def test_wrong_prompts_raise(language_model, prompt, options, error, text):
+    with pytest.raises(error, match=text):
+        list(language_model.generate(prompt, **options))
+    assert len(language_model.generate("A", max_tokens=2, ignore_eos=True).tokens) == 2
+
+
+def test_other_networks_are_refused(net):
+    with pytest.raises(detent.Error):
+        net.generate([1, 2])
+    with pytest.raises(detent.Error, match="no tokenizer"):
+        net.tokenizer  # noqa: B018
+    with pytest.raises(detent.Error):
+        net.perplexity(ids=[1, 2, 3], window=2)
+
+
+def test_has_every_option_of_the_commands(program):
+    import inspect
+    import re
+
+    for command, method, other in (
+        ("generate", detent.Network.generate, {"prompt_ids": "prompt", "print_ids": "prompt", "json": "prompt", "help": "prompt"}),
+        ("perplexity", detent.Network.perplexity, {"json": "text", "help": "text"}),
+    ):
+        shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
+        flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.M)}
+        parameters = inspect.signature(method).parameters
+        assert len(flags) > 10
+        for flag in flags - {"help_all"}:
+            assert other.get(flag, flag) in parameters, flag
+
+
+def test_tokenizer(folder, language_model):
+    tokenizer = language_model.tokenizer
+    assert isinstance(tokenizer, detent.Tokenizer)
+    ids = tokenizer.encode("ABz")
+    assert ids == [1, 2, LETTERS.index("z") + 1]
+    assert tokenizer.decode(ids) == tokenizer.decode(np.array(ids)) == "ABz"
+    assert tokenizer.decode([0, 1], skip_special_tokens=False) == "</s>A"
+    assert (tokenizer.token(1), tokenizer.id_of("A"), tokenizer.id_of("none")) == ("A", 1, None)
+    assert tokenizer.special_tokens["eos"] == 0
+    assert len(tokenizer) == len(LETTERS) + 1
+    messages = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]
+    assert tokenizer.apply_chat_template(messages, tokenize=False) == "uAaBa"
+    assert tokenizer.apply_chat_template(messages, add_generation_prompt=False) == tokenizer.encode("uAaB")
+    assert tokenizer.apply_chat_template(messages, chat_template="{{ messages[1].content }}") == tokenizer.encode("B")
+    assert detent.Tokenizer(folder).encode("A") == detent.Tokenizer(folder / "model.safetensors").encode("A") == [1]
+    with pytest.raises(KeyError):
+        tokenizer.apply_chat_template([{"role": "user"}])
+    with pytest.raises(TypeError):
+        tokenizer.encode(3)
+    with pytest.raises(TypeError):
+        tokenizer.decode("A")
+
+
+MEASURED = [
+    ({"window": 20}, ["--window", "20"]),
+    ({"window": 20, "stride": 7, "windows": 5}, ["--window", "20", "--stride", "7", "--windows", "5"]),
+    ({"window": 20, "protocol": "halves", "num_threads": 1}, ["--window", "20", "--protocol", "halves"]),
+]
+
+
+@pytest.mark.parametrize(("options", "flags"), MEASURED, ids=[" ".join(flags) for _, flags in MEASURED])
+def test_perplexity_is_that_of_the_command(program, folder, language_model, tmp_path, options, flags):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    expected = of_command(program, "perplexity", folder, "--text", path, "--losses", tmp_path / "losses.npy", *flags)
+    found = language_model.perplexity(TEXT, losses=tmp_path / "ours.npy", **options)
+    assert isinstance(found, detent.Perplexity)
+    assert found.to_dict() == expected
+    np.testing.assert_array_equal(found.losses, np.load(tmp_path / "losses.npy"))
+    assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "losses.npy").read_bytes()
+    assert found.to_dict() == language_model.perplexity(path, **options).to_dict()
+    ids = language_model.tokenizer.encode(TEXT)
+    np.save(tmp_path / "ids.npy", ids)
+    for given in (ids, np.array(ids), tmp_path / "ids.npy"):
+        assert language_model.perplexity(ids=given, **options).to_dict() == expected
+    assert f"{found.perplexity:.6f}" in str(found)
+    assert "<b>" in found._repr_html_()
+
+
+def test_runs_and_calibrates_with_ids_alone(language_model, tmp_path):
+    ids = np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1))
+    mask = np.ones_like(ids)
+    logits = language_model.run({"input_ids": ids, "attention_mask": mask})["logits"]
+    for inputs in (ids, {"input_ids": ids}):
+        np.testing.assert_array_equal(language_model.run(inputs)["logits"], logits)
+    with pytest.raises(detent.Error, match="input_ids is missing"):
+        language_model.run({"attention_mask": mask})
+    graphs = set()
+    for i, samples in enumerate((ids, [{"input_ids": ids}], [{"input_ids": ids, "attention_mask": mask}])):
+        language_model.quantize(samples, analyze=False).network.save(tmp_path / f"{i}.mz")
+        graphs.add((tmp_path / f"{i}.mz").read_bytes())
+    assert len(graphs) == 1
+    with pytest.raises(TypeError, match="got the inputs attention_mask, expected input_ids, attention_mask"):
+        language_model.quantize([{"attention_mask": mask}])
+
+
+def test_perplexity_compares(program, folder, language_model, tmp_path):
+    quantized = language_model.quantize(np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1)), weights="int4", analyze=False).network
+    quantized.save(tmp_path / "quantized.mz")
+    np.save(tmp_path / "ids.npy", language_model.tokenizer.encode(TEXT))
+    expected = of_command(program, "perplexity", tmp_path / "quantized.mz", "--ids", tmp_path / "ids.npy", "--window", "20",
+                          "--reference", folder)  # fmt: skip
+    for reference in (language_model, folder):
+        found = quantized.perplexity(TEXT, window=20, reference=reference)
+        assert found.to_dict() == expected
+    language_model.perplexity(TEXT, window=20, save_logits=tmp_path / "logits.npy")
+    for logits in (tmp_path / "logits.npy", np.load(tmp_path / "logits.npy")):
+        assert quantized.perplexity(TEXT, window=20, reference_logits=logits).to_dict() == expected
+    with pytest.raises(detent.Error, match="exists"):
+        language_model.perplexity(TEXT, window=20, save_logits=tmp_path / "logits.npy")
+    with pytest.raises(ValueError, match="exclude each other"):
+        language_model.perplexity(TEXT, reference=language_model, reference_logits=np.zeros((1, 1), np.float32))
+
+
+def test_answers_are_those_of_the_command(program, folder, language_model, tmp_path):
+    questions = [{"context": "AB", "choices": ["C", "xyz"], "answer": 0}, {"context": "xy", "choices": ["z", "A", "Q"], "answer": 2}]
+    path = tmp_path / "task.jsonl"
+    path.write_text("\n".join(map(json.dumps, questions)))
+    expected = of_command(program, "perplexity", folder, "--task", path, "--reference", folder)["task"]
+    for task in (questions, path, str(path)):
+        found = language_model.perplexity(task=task, reference=language_model)
+        assert isinstance(found, detent.Answers)
+        assert found.to_dict() == expected
+    with pytest.raises(detent.Error, match=r"task\[0\]"):
+        language_model.perplexity(task=[{"context": "A", "choices": ["B"], "answer": 0}])
+    with pytest.raises(ValueError, match="no questions"):
+        language_model.perplexity(task=[])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({}, TypeError, "one of text, ids and task"),
+        ({"text": "A", "ids": [1]}, TypeError, "one of text, ids and task"),
+        ({"text": "ABC"}, detent.Error, "512"),
+        ({"text": TEXT, "window": 1}, detent.Error, "window"),
+        ({"text": TEXT, "protocol": "half"}, detent.Error, "protocol"),
+        ({"ids": np.float32([1, 2]), "window": 2}, TypeError, "ids"),
+        ({"ids": [1, 99], "window": 2}, detent.Error, "99"),
+        ({"text": pathlib.Path("/nowhere")}, OSError, None),
+    ],
+)
+def test_wrong_texts_raise(language_model, options, error, text):
+    with pytest.raises(error, match=text):
+        language_model.perplexity(**options)
+
+
+INTERRUPTED = """
+import sys, time
+import detent
+net = detent.load(sys.argv[1])
+print("ready", flush=True)
+try:
+    while True:
+        {work}
+except KeyboardInterrupt:
+    print(time.monotonic(), flush=True)
+assert net.generate("A", max_tokens=3, ignore_eos=True).stopped_by == "length"
+"""
+
+
+@pytest.mark.parametrize("work", ['net.generate("AB", max_tokens=400, ignore_eos=True).text', 'net.perplexity("ABCx" * 4000)'])
+def test_interruption_ends_it(folder, work):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED.format(work=work), folder], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert float(out) - sent < 3, "a second, on a machine that does nothing else"
