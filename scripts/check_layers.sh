@@ -30,9 +30,9 @@ hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes runtime language engine
+workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes search runtime language engine report
 cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime language hardware engine report workflows
-python:     core formats graph io onnx tokenizers datasets evaluation passes training language engine report workflows cli
+python:     core formats graph integer io onnx tokenizers datasets evaluation workers passes search training language engine report workflows cli
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'
