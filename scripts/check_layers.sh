@@ -30,9 +30,9 @@ engine:     core formats graph integer float32 io runtime
 language:   core formats graph integer float32 io runtime engine
 report:     core formats graph integer io
 training:   core formats graph io models datasets evaluation workers execution engine
-workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes runtime engine language
+workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes search runtime engine language report
 cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime hardware engine language report workflows
-python:     core formats graph io onnx tokenizers datasets evaluation passes training engine language report workflows cli
+python:     core formats graph integer io onnx tokenizers datasets evaluation workers passes search training engine language report workflows cli
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

@@ -6,27 +6,42 @@
 >>> result.network.export("int8.onnx")
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+from __future__ import annotations
 
 from detent import _detent
 from detent._errors import Error
-from detent._formats import Encoded, Format, FormatError, format_names
+from detent._formats import Format, format_names
 from detent._networks import Network, Session, load, num_threads, quantize, set_num_threads
-from detent._nodes import Input, Node, Nodes
-from detent._results import Accuracy, QuantizeResult, Sizes
-from detent._torch_export import from_torch
 
-if _TYPE_CHECKING:
+TYPE_CHECKING = False  # but for type checkers
+if TYPE_CHECKING:
+    from typing import Any
+
+    from detent._format_results import Encoded, FormatError
     from detent._language import Answers, GeneratedToken, Generation, Perplexity, Tokenizer
+    from detent._nodes import Input, Node, Nodes
+    from detent._results import Accuracy, QuantizeResult, Sizes
+    from detent._search import SearchPoint, SearchResult
+    from detent._torch_export import from_torch
 
 # Imported when they are first asked for: `import detent` is quick.
 _LATER = {
-    "Answers": "detent._language",
-    "GeneratedToken": "detent._language",
-    "Generation": "detent._language",
-    "Perplexity": "detent._language",
-    "Tokenizer": "detent._language",
+    "Accuracy": "_results",
+    "Answers": "_language",
+    "Encoded": "_format_results",
+    "FormatError": "_format_results",
+    "GeneratedToken": "_language",
+    "Generation": "_language",
+    "Input": "_nodes",
+    "Node": "_nodes",
+    "Nodes": "_nodes",
+    "Perplexity": "_language",
+    "QuantizeResult": "_results",
+    "SearchPoint": "_search",
+    "SearchResult": "_search",
+    "Sizes": "_results",
+    "Tokenizer": "_language",
+    "from_torch": "_torch_export",
 }
 
 __version__: str = _detent.version()
@@ -46,6 +61,8 @@ __all__ = [
     "Nodes",
     "Perplexity",
     "QuantizeResult",
+    "SearchPoint",
+    "SearchResult",
     "Session",
     "Sizes",
     "Tokenizer",
@@ -63,9 +80,11 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'detent' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_LATER[name]), name)
+    value = getattr(importlib.import_module("detent." + _LATER[name]), name)
+    globals()[name] = value
+    return value

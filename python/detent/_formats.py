@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 from detent import _detent
 from detent._errors import Error
 
+TYPE_CHECKING = False  # but for type checkers
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
     from numpy.typing import NDArray
+
+    from detent._format_results import Encoded, FormatError
 
 
 def _plain(x: Any) -> Any:
     """A tensor of torch without its gradient, which no array has; anything else as it is."""
     return x.detach() if hasattr(x, "detach") else x
-
-
-@dataclass(frozen=True)
-class FormatError:
-    """What rounding to a format does to an array.
-
-    count: elements. sqnr_db: signal to noise in dB, higher is better. mean_squared_error, max_error: of the elements.
-    cosine: of the angle between both as vectors. zero_share: of the results that are 0. saturated_share: of the elements
-    that lay beyond the range; None where nothing tells. distinct_values: how many different results there are, 65,537
-    where more than 65,536.
-    """
-
-    count: int
-    sqnr_db: float
-    mean_squared_error: float
-    max_error: float
-    cosine: float
-    zero_share: float
-    saturated_share: float | None
-    distinct_values: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return dict(self.__dict__)
-
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """An array as bits, with everything that decoding needs.
-
-    codes: uint8, the codes of all elements in row-major order, packed. scales, zero_points: of the groups, None where the
-    format stores none. streams: all parts by name. nbytes: what they take.
-    """
-
-    format: Format
-    shape: tuple[int, ...]
-    packing: str
-    streams: dict[str, NDArray[Any]]
-
-    @property
-    def codes(self) -> NDArray[np.uint8]:
-        return self.streams["codes"]
-
-    @property
-    def scales(self) -> NDArray[Any] | None:
-        return self.streams.get("scales")
-
-    @property
-    def zero_points(self) -> NDArray[Any] | None:
-        return self.streams.get("zero_points")
-
-    @property
-    def nbytes(self) -> int:
-        return sum(stream.nbytes for stream in self.streams.values())
-
-    def decode(self) -> NDArray[np.float32]:
-        """The values: those of fake_quantize, to the last bit."""
-        return self.format.decode(self)
 
 
 class Format:
@@ -156,6 +100,8 @@ class Format:
         `decode(encode(x))` is `fake_quantize(x)`, signs of zeros included. Raises Error where `x` has NaN and the format
         has no code for it.
         """
+        from detent._format_results import Encoded
+
         x = _plain(x)
         streams = self._spec.encode(x, packing, seed)
         return Encoded(self, tuple(x.shape), packing, streams)
@@ -169,6 +115,8 @@ class Format:
 
     def error(self, x: Any, *, seed: int = 0) -> FormatError:
         """What `fake_quantize` does to `x`."""
+        from detent._format_results import FormatError
+
         return FormatError(**self._spec.error(_plain(x), seed))
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from detent import _detent
 from detent._results import Result
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Path = Union[str, "os.PathLike[str]"]
+    from detent._types import Path
+
 Message = Mapping[str, str]
 
 MOST_THREADS = 4096

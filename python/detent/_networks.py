@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Union, overload
 
 from detent import _detent
 from detent._formats import Format
-from detent._nodes import Input, Node, Nodes
-from detent._results import Accuracy, QuantizeResult, Sizes
-from detent._samples import SampleSource, collect
 
+# Only type checkers take it for true: typing and dataclasses cost more than the rest of the import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, overload
+
     from numpy.typing import NDArray
 
     from detent._language import Answers, Generation, LanguageModel, Message, Perplexity, Tokenizer
+    from detent._nodes import Input, Nodes
+    from detent._results import Accuracy, QuantizeResult, Sizes
+    from detent._search import SearchResult
+    from detent._types import FormatLike, Path, SampleSource
+else:
 
-Path = Union[str, "os.PathLike[str]"]
-FormatLike = Union[str, Format]
+    def overload(function):
+        return function
+
 
 _MOST_THREADS = 4096
 
@@ -72,6 +77,8 @@ class Network:
     @property
     def inputs(self) -> list[Input]:
         """In the order in which it takes them."""
+        from detent._nodes import Input
+
         return [
             Input(name, dtype, tuple(int(size) if size.isdigit() else size for size in shape))
             for name, dtype, shape in self._graph.inputs()
@@ -85,11 +92,15 @@ class Network:
     @property
     def nodes(self) -> Nodes:
         """The nodes in execution order, shapes for one sample."""
+        from detent._nodes import Node, Nodes
+
         return Nodes([Node(self._graph, found) for found in self._graph.nodes()])
 
     @property
     def sizes(self) -> Sizes:
         """What storing it takes."""
+        from detent._results import Sizes
+
         return Sizes(**self._graph.sizes())
 
     def run(self, inputs: Mapping[str, Any] | Any, *, out: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
@@ -130,7 +141,12 @@ class Network:
         batch_size: int = 128,
         num_workers: int = 0,
         analyze: bool = True,
+        report: Path | None = None,
+        overwrite: bool = False,
     ) -> QuantizeResult:
+        from detent._results import Accuracy, QuantizeResult, Sizes
+        from detent._samples import collect
+
         options = {
             "weights": weights,
             "activations": activations,
@@ -156,10 +172,11 @@ class Network:
             "improve": _names("improve", improve),
             "output": None,
         }
-        tested = None if test is None else collect(self._graph, test, "test", labelled=True)
+        tested = None if test is None else collect(self._graph, test, "test", labels="needed")
         samples = collect(self._graph, calibration, "calibration")
+        page = "" if report is None else os.fspath(report)
         found: dict[str, Any] = self._graph.quantize(
-            samples, tested, wish, seed, batch_size, num_workers, analyze
+            samples, tested, wish, seed, batch_size, num_workers, analyze, page, overwrite
         )
         network = Network(found.pop("network"))
         for name, kind in (
@@ -180,8 +197,149 @@ class Network:
         >>> print(net.test(loader))
         0.6300 +- 0.0483 (63/100)
         """
-        collected = collect(self._graph, samples, "samples", labelled=True)
+        from detent._results import Accuracy
+        from detent._samples import collect
+
+        collected = collect(self._graph, samples, "samples", labels="needed")
         return Accuracy(**self._graph.test(collected, batch_size, num_workers))
+
+    def values(
+        self,
+        inputs: Mapping[str, Any] | Any,
+        names: Sequence[str] | None = None,
+        *,
+        before_quantization: bool = False,
+        as_integers: bool = False,
+        engine: str | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Intermediate results by name: what `detent run --value` gives.
+
+        inputs: as `run` takes them. names: of nodes, or what the ONNX model calls the values; None: the results of all
+        nodes that compute. before_quantization: as nodes compute them, before they are rounded. as_integers: those that
+        have quantized integers, as these. engine: "simulation", "reference" or "fast"; None: fast where the network is
+        quantized for integers.
+
+        Raises Error on unknown names, and as `run` does.
+
+        >>> net.values(images, ["relu1"])["relu1"].shape
+        (1, 64, 112, 112)
+        """
+        if isinstance(names, str):
+            raise TypeError("names: got str, expected a list of names")
+        given = None if names is None else list(names)
+        return _detent.values(self._graph, inputs, given, before_quantization, as_integers, engine)
+
+    def report(
+        self,
+        path: Path,
+        samples: SampleSource | None = None,
+        *,
+        overwrite: bool = False,
+        batch_size: int = 128,
+        num_workers: int = 0,
+    ) -> None:
+        """Writes a page (NAME.html) that shows the network: what `detent test --report` writes.
+
+        samples: what histograms of activations are of, and, with labels, the accuracy; None: weights alone. A page that
+        exists is replaced with `overwrite` only, any other file never. `quantize` and `search` write pages of their results.
+        """
+        from detent._samples import collect
+
+        collected = None if samples is None else collect(self._graph, samples, "samples", labels="kept")
+        _detent.report(self._graph, collected, os.fspath(path), overwrite, batch_size, num_workers)
+
+    def search(
+        self,
+        calibration: SampleSource,
+        *,
+        validation: SampleSource | None = None,
+        max_drop: float | None = None,
+        min_sqnr: float | None = None,
+        max_bytes: int | str | None = None,
+        max_bits: float | None = None,
+        max_latency: str | None = None,
+        cost: str | None = None,
+        quality: str | None = None,
+        time: str | None = None,
+        evaluations: int | None = None,
+        strategy: str | None = None,
+        weights: Sequence[FormatLike] | None = None,
+        activations: Sequence[FormatLike] | None = None,
+        elementwise: Sequence[FormatLike] | None = None,
+        choices: str | None = None,
+        weight_granularity: str | None = None,
+        weight_calibrators: Sequence[str] | None = None,
+        calibrator: str | None = None,
+        percentile: float | None = None,
+        num_sigma: float | None = None,
+        scale_form: str | None = None,
+        weight_rule: str | None = None,
+        prepare: Sequence[str] | str | None = None,
+        improve: Sequence[str] | str | None = None,
+        winners: int | None = None,
+        num_samples: int | None = None,
+        eval_samples: int | None = None,
+        points: int | None = None,
+        seed: int = 0,
+        batch_size: int = 128,
+        num_workers: int = 0,
+        folder: Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        report: Path | None = None,
+    ) -> SearchResult:
+        from detent._samples import collect
+        from detent._search import search_result
+
+        options = {
+            "max_drop": max_drop,
+            "min_sqnr": min_sqnr,
+            "max_bytes": max_bytes,
+            "max_bits": max_bits,
+            "max_latency": max_latency,
+            "cost": cost,
+            "quality": quality,
+            "time": time,
+            "evaluations": evaluations,
+            "strategy": strategy,
+            "weights": weights,
+            "activations": activations,
+            "elementwise": elementwise,
+            "choices": choices,
+            "weight_granularity": weight_granularity,
+            "weight_calibrators": weight_calibrators,
+            "calibrator": calibrator,
+            "percentile": percentile,
+            "num_sigma": num_sigma,
+            "scale_form": scale_form,
+            "weight_rule": weight_rule,
+            "prepare": prepare,
+            "improve": improve,
+            "winners": winners,
+            "num_samples": num_samples,
+            "eval_samples": eval_samples,
+            "points": points,
+        }
+        wish = {name: _option(value) for name, value in options.items() if value is not None}
+        for name in ("prepare", "improve"):
+            if name in wish and not isinstance(wish[name], str):
+                wish[name] = ",".join(wish[name]) or "none"
+        samples = collect(self._graph, calibration, "calibration", labels="kept")
+        judged = None if validation is None else collect(self._graph, validation, "validation", labels="kept")
+        found = _detent.search(
+            self._graph,
+            samples,
+            judged,
+            wish,
+            seed,
+            batch_size,
+            num_workers,
+            "" if folder is None else os.fspath(folder),
+            resume,
+            overwrite,
+            "" if report is None else os.fspath(report),
+        )
+        return search_result(found["report"], {name: Network(graph) for name, graph in found["networks"].items()})
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -385,6 +543,8 @@ class Network:
         return f"<detent.Network {self.name}: {inputs} -> {', '.join(self.outputs)}>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         sizes = self.sizes
         return (
             f"<p><b>{escape(self.name)}</b>: {sizes.weight_values} weights in {sizes.weight_bytes} bytes</p>"
@@ -395,7 +555,9 @@ class Network:
 def _option(value: Any) -> Any:
     if isinstance(value, Format):
         return str(value)
-    return {name: _option(entry) for name, entry in value.items()} if isinstance(value, Mapping) else value
+    if isinstance(value, (list, tuple)):
+        return [_option(entry) for entry in value]
+    return {name: _option(entry) for name, entry in value.items()} if hasattr(value, "items") else value
 
 
 def _names(option: str, names: Sequence[str] | None) -> list[str] | None:
@@ -426,6 +588,7 @@ def _described_quantize() -> str:
         "seed: of the order in which samples are taken. batch_size: samples a batch. num_workers: threads that load ahead",
         "analyze: False leaves out what each layer loses, what would help, and the comparison with integer execution:",
         "the same network in less time",
+        "report: a page (NAME.html) that shows the results; one that exists is replaced with `overwrite` only",
         "",
         "Raises TypeError on what is no array of the input's kind, Error on options and samples that do not fit; what the",
         "iterable raises comes through. Ctrl-C ends it.",
@@ -438,6 +601,37 @@ def _described_quantize() -> str:
 
 
 Network.quantize.__doc__ = _described_quantize()
+
+
+def _described_search() -> str:
+    lines = [
+        "The smallest network that is good enough, or the best one that is small enough: what `detent search` does.",
+        "",
+        "calibration: as `quantize` takes it; pairs of inputs and labels let networks be judged by their accuracy, others by",
+        "the SQNR of the outputs. validation: what networks are judged by; None: where there are labels, samples of",
+        "calibration that then do not calibrate, else the same samples.",
+        "",
+        "What is not given, or None, is as the command has it:",
+        "",
+    ]
+    for described in _detent.search_options():
+        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
+    lines += [
+        "seed: of what is drawn at random. batch_size: samples a batch. num_workers: threads that load ahead",
+        "folder: where the networks and the journal are written while it searches; None: nowhere. resume: goes on with the",
+        "search that is there, after Ctrl-C too; overwrite: begins anew",
+        "report: a page (NAME.html) that shows the results",
+        "",
+        "Raises Error on options and samples that do not fit, and where the network is quantized already. Ctrl-C ends it.",
+        "",
+        ">>> found = net.search(loader, max_drop=0.5, time=\"10m\")",
+        ">>> print(found)",
+        ">>> found.network.export(\"small.onnx\")",
+    ]
+    return "\n".join(lines)
+
+
+Network.search.__doc__ = _described_search()
 
 
 def load(path: Path, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -103,8 +104,13 @@ class QuantizeResult(Result):
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
     def _repr_html_(self) -> str:
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
-        return f"<table><tr><th></th><th>float</th><th>quantized</th></tr>{body}</table>"
+        return table_html(("", "float", "quantized"), [tuple(map(escape, row)) for row in self._rows()])
+
+
+def table_html(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Cells that are escaped already."""
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return "<table><tr>" + "".join(f"<th>{cell}</th>" for cell in head) + f"</tr>{body}</table>"
 
 
 def fields_of(result: type[Any]) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from detent import _detent
 
-Batch = Any
-"""An array, batch first; a dict of arrays by input; or a pair of that and labels."""
-SampleSource = Union[Iterable[Batch], Callable[[], Iterable[Batch]]]
+if TYPE_CHECKING:
+    from detent._types import SampleSource
 
 
 def _is_array(value: object) -> bool:
@@ -54,8 +53,8 @@ def _only_input(inputs: list[tuple[str, str, list[str]]], item: Any, source: str
     return names[0] if len(names) == 1 else "input_ids"
 
 
-def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, labelled: bool = False) -> _detent.Samples:
-    """Takes all that `given` yields, once."""
+def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, labels: str = "dropped") -> _detent.Samples:
+    """Takes all that `given` yields, once. labels: "dropped", "needed", or "kept" where there are any."""
     inputs = graph.inputs()
     samples = _detent.Samples(graph, source)
     if _is_array(given):
@@ -65,12 +64,12 @@ def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, la
     if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
         raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
     for item in given:
-        labels = None
+        given_labels = None
         if isinstance(item, (tuple, list)):
             if len(item) != 2:
                 raise TypeError(f"{source}: got {len(item)} parts, expected inputs, or a pair of inputs and labels")
-            item, labels = item
-        elif labelled:
+            item, given_labels = item
+        elif labels == "needed":
             raise TypeError(f"{source}: got {type(item).__name__}, expected a pair of inputs and labels")
         if not isinstance(item, Mapping):
             item = {_only_input(inputs, item, source): item}
@@ -81,5 +80,5 @@ def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, la
         arrays = [
             _batched(name, item[name], len(shape), source) if name in item else None for name, _, shape in inputs
         ]
-        samples.add(arrays, _labels(labels) if labelled else None)
+        samples.add(arrays, None if labels == "dropped" or given_labels is None else _labels(given_labels))
     return samples

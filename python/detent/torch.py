@@ -14,7 +14,7 @@ import torch
 
 from detent._formats import Format
 
-__all__ = ["FakeQuantize", "fake_quantize", "quantize_"]
+__all__ = ["FakeQuantize", "LearnedFakeQuantize", "fake_quantize", "quantize_"]
 
 FormatLike = Union[str, Format]
 
@@ -40,15 +40,102 @@ class _StraightThrough(torch.autograd.Function):
         return (gradient.masked_fill(ctx.saved_tensors[0], 0) if ctx.clips else gradient), None, None
 
 
-def fake_quantize(x: torch.Tensor, number_format: FormatLike, *, seed: int = 0) -> torch.Tensor:
+class _LearnedScale(torch.autograd.Function):
+    """Learned step sizes: Esser et al. 2019, arXiv:1902.08153."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, scale: torch.Tensor, made: Format, factor: float, seed: int) -> torch.Tensor:
+        about = made._spec.learned_scale(list(x.shape))
+        spread = _spread(scale.detach(), made, x)
+        scaled = (x.detach() / spread).contiguous()
+        codes_format = Format(about["codes"])
+        codes = torch.from_numpy(codes_format.fake_quantize(scaled, seed=seed))
+        held = torch.from_numpy(codes_format.saturates(scaled)).logical_not()
+        ctx.factor, ctx.made, ctx.scale_shape = factor, made, scale.shape
+        ctx.save_for_backward(held, codes if about["slope_is_code"] else codes - scaled * held)
+        return codes * spread
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        held, slope = ctx.saved_tensors
+        of_scale = torch.zeros(ctx.scale_shape.numel(), dtype=torch.float64)
+        places = torch.from_numpy(ctx.made._spec.groups_of(list(slope.shape))).reshape(-1)
+        of_scale.index_add_(0, places, (gradients[0] * slope).double().reshape(-1))
+        of_scale = (of_scale * ctx.factor).to(gradients[0].dtype).reshape(ctx.scale_shape)
+        return gradients[0] * held, of_scale, None, None, None
+
+
+def _spread(scale: torch.Tensor, made: Format, x: torch.Tensor) -> torch.Tensor:
+    """In the place of every element, its scale."""
+    if scale.ndim == 0:
+        return scale
+    return scale[torch.from_numpy(made._spec.groups_of(list(x.shape)))]
+
+
+def _with_learned_scale(x: torch.Tensor, made: Format, scale: torch.Tensor, samples: int, seed: int) -> torch.Tensor:
+    about = made._spec.learned_scale(list(x.shape))
+    if list(scale.shape) != about["shape"]:
+        raise ValueError(f"scale: got shape {tuple(scale.shape)}, expected {tuple(about['shape'])}")
+    for name, tensor in (("x", x), ("scale", scale)):
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise TypeError(
+                f"{name}: got {tensor.dtype} on {tensor.device}, expected float32 in memory of the processor"
+            )
+    if not bool(((scale > 0) & torch.isfinite(scale)).all()):
+        raise ValueError("scale: got one that is not above 0: try a smaller learning rate of scales")
+    elements = x.numel() / (samples * scale.numel())
+    factor = (elements * about["largest_code"]) ** -0.5
+    result: torch.Tensor = _LearnedScale.apply(x, scale, made, factor, seed)
+    return result
+
+
+def fake_quantize(
+    x: torch.Tensor,
+    number_format: FormatLike,
+    *,
+    scale: torch.Tensor | None = None,
+    samples: int = 1,
+    seed: int = 0,
+) -> torch.Tensor:
     """`Format.fake_quantize` of a tensor of any float dtype, with a gradient.
 
     The gradient passes straight through: everywhere, or, of a format with `gradient="clipped"`, only where the format holds
-    the element, as in training by the command. Raises TypeError where `x` is not in memory of the processor.
+    the element, as in training by the command. scale: one that is learned (LSQ), in the place of the format's, float32 of
+    shape (), or of one a channel or group: the gradient of `x` is then clipped, that of the scale the one of training by the
+    command. samples: of the batch, where `x` are activations. Raises TypeError where `x` is not in memory of the processor,
+    and Error where the format has no scale to learn.
     """
     made = number_format if isinstance(number_format, Format) else Format(number_format)
+    if scale is not None:
+        return _with_learned_scale(x, made, scale, samples, seed)
     result: torch.Tensor = _StraightThrough.apply(x, made, seed)
     return result
+
+
+class LearnedFakeQuantize(torch.nn.Module):
+    """Rounds what passes to a format whose scales are learned (LSQ): a parametrization of weights, or of activations.
+
+    scale: the parameter, which begins with 2 mean |x| / sqrt(largest code) of `example`. is_batch: `x` are activations,
+    batch first.
+
+    >>> detent.torch.LearnedFakeQuantize("int4:granularity=channel", weight)
+    """
+
+    def __init__(self, number_format: FormatLike, example: torch.Tensor, *, is_batch: bool = False) -> None:
+        super().__init__()
+        self.format = number_format if isinstance(number_format, Format) else Format(number_format)
+        self.format._spec.learned_scale(list(example.shape))
+        begin = self.format._spec.initial_scale(example.detach())
+        self.scale = torch.nn.Parameter(torch.from_numpy(begin.copy()))
+        self.is_batch = is_batch
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`x`, rounded."""
+        return fake_quantize(x, self.format, scale=self.scale, samples=len(x) if self.is_batch else 1)
+
+    def extra_repr(self) -> str:
+        """The format."""
+        return str(self.format)
 
 
 class FakeQuantize(torch.nn.Module):
@@ -75,11 +162,14 @@ def quantize_(
     module: torch.nn.Module,
     weights: FormatLike,
     filter: Callable[[torch.nn.Module, str], bool] | None = None,
+    *,
+    learned_scales: bool = False,
 ) -> torch.nn.Module:
     """Gives layers weights that are rounded to a format at each use, and returns the module.
 
     The weights stay as they are, and are what is trained: `torch.nn.utils.parametrize`. filter: which modules, by module and
-    name; usual are Linear, Conv1d, Conv2d and Conv3d. Raises ValueError where there are none.
+    name; usual are Linear, Conv1d, Conv2d and Conv3d. learned_scales: scales are parameters that are trained along (LSQ).
+    Raises ValueError where there are none.
     """
     from torch.nn.utils import parametrize
 
@@ -87,5 +177,6 @@ def quantize_(
     if not chosen:
         raise ValueError("no module to quantize")
     for part in chosen:
-        parametrize.register_parametrization(part, "weight", FakeQuantize(weights))
+        rounding = LearnedFakeQuantize(weights, part.weight) if learned_scales else FakeQuantize(weights)
+        parametrize.register_parametrization(part, "weight", rounding)
     return module

@@ -11,10 +11,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tiny_llama import write_tiny_llama
 
 import detent
 
 CLASSES = 10
+
 
 
 def _model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], inputs: list[onnx.ValueInfoProto]) -> bytes:
@@ -93,6 +95,13 @@ def images() -> np.ndarray:
 def labels(net: detent.Network, images: np.ndarray) -> np.ndarray:
     """What the network in float says: it is always right."""
     return net.run(images)["logits"].argmax(axis=1)
+
+
+@pytest.fixture(scope="session")
+def language_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("language")
+    write_tiny_llama(path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -12,76 +12,16 @@ import time
 
 import numpy as np
 import pytest
+from tiny_llama import LETTERS
 
 import detent
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|"
-HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_SIZE, INNER = 24, 2, 6, 2, 8, 40
 TEXT = "ABCabcXYZxyzQRSTqrstLMNOPlmnop" * 3
 
 
-def _weights() -> dict[str, np.ndarray]:
-    random = np.random.default_rng(5)
-    shapes = {"embed_tokens.weight": (len(LETTERS) + 1, HIDDEN), "norm.weight": (HIDDEN,)}
-    for layer in range(LAYERS):
-        shapes |= {
-            f"layers.{layer}.{name}.weight": shape
-            for name, shape in {
-                "input_layernorm": (HIDDEN,),
-                "post_attention_layernorm": (HIDDEN,),
-                "self_attn.q_proj": (HEADS * HEAD_SIZE, HIDDEN),
-                "self_attn.k_proj": (KV_HEADS * HEAD_SIZE, HIDDEN),
-                "self_attn.v_proj": (KV_HEADS * HEAD_SIZE, HIDDEN),
-                "self_attn.o_proj": (HIDDEN, HEADS * HEAD_SIZE),
-                "mlp.gate_proj": (INNER, HIDDEN),
-                "mlp.up_proj": (INNER, HIDDEN),
-                "mlp.down_proj": (HIDDEN, INNER),
-            }.items()
-        }
-    weights = {}
-    for name, shape in shapes.items():
-        values = (random.random(shape) - 0.5) * 0.8 + (1 if "norm" in name else 0)
-        weights["model." + name] = values.astype(np.float32)
-    return weights
-
-
-def _safetensors(weights: dict[str, np.ndarray]) -> bytes:
-    header, data = {}, b""
-    for name, value in weights.items():
-        header[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [len(data), len(data) + value.nbytes]}
-        data += value.tobytes()
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> pathlib.Path:
-    """A Llama of two layers, and a tokenizer that knows letters."""
-    path = tmp_path_factory.mktemp("language")
-    config = {
-        "model_type": "llama", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "num_key_value_heads": KV_HEADS, "head_dim": HEAD_SIZE, "intermediate_size": INNER,
-        "vocab_size": len(LETTERS) + 1, "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "hidden_act": "silu",
-        "tie_word_embeddings": True, "eos_token_id": 0, "bos_token_id": 0,
-    }  # fmt: skip
-    (path / "config.json").write_text(json.dumps(config))
-    (path / "model.safetensors").write_bytes(_safetensors(_weights()))
-    vocabulary = {"</s>": 0, **{letter: i + 1 for i, letter in enumerate(LETTERS)}}
-    tokenizer = {
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
-        "added_tokens": [{"id": 0, "content": "</s>", "special": True}],
-        "decoder": {"type": "Fuse"},
-    }
-    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    template = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}{% if add_generation_prompt %}a{% endif %}"
-    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>", "chat_template": template}))
-    return path
-
-
-@pytest.fixture(scope="module")
-def language_model(folder) -> detent.Network:
-    return detent.load(folder)
+def language_model(language_folder) -> detent.Network:
+    return detent.load(language_folder)
 
 
 def of_command(program, command, folder, *options) -> list[dict]:
@@ -108,8 +48,8 @@ GENERATED = [
 
 
 @pytest.mark.parametrize(("options", "flags"), GENERATED, ids=[" ".join(flags) or "defaults" for _, flags in GENERATED])
-def test_generates_what_the_command_does(program, folder, language_model, options, flags):
-    *pieces, whole = of_command(program, "generate", folder, "--prompt", "ABC", *flags)
+def test_generates_what_the_command_does(program, language_folder, language_model, options, flags):
+    *pieces, whole = of_command(program, "generate", language_folder, "--prompt", "ABC", *flags)
     generation = language_model.generate("ABC", **options)
     assert isinstance(generation, detent.Generation)
     tokens = list(generation)
@@ -124,8 +64,8 @@ def test_generates_what_the_command_does(program, folder, language_model, option
     assert "tokens" in repr(generation)
 
 
-def test_takes_ids_and_messages(program, folder, language_model):
-    expected = of_command(program, "generate", folder, "--prompt-ids", "5,17,30", "--max-tokens", "6")[-1]["tokens"]
+def test_takes_ids_and_messages(program, language_folder, language_model):
+    expected = of_command(program, "generate", language_folder, "--prompt-ids", "5,17,30", "--max-tokens", "6")[-1]["tokens"]
     for ids in ([5, 17, 30], (5, 17, 30), np.array([5, 17, 30]), np.int32([5, 17, 30])):
         assert language_model.generate(ids, max_tokens=6).tokens == expected
     messages = [{"role": "system", "content": "B"}, {"role": "user", "content": "ABC"}]
@@ -214,7 +154,7 @@ def test_has_every_option_of_the_commands(program):
             assert other.get(flag, flag) in parameters, flag
 
 
-def test_tokenizer(folder, language_model):
+def test_tokenizer(language_folder, language_model):
     tokenizer = language_model.tokenizer
     assert isinstance(tokenizer, detent.Tokenizer)
     ids = tokenizer.encode("ABz")
@@ -228,7 +168,7 @@ def test_tokenizer(folder, language_model):
     assert tokenizer.apply_chat_template(messages, tokenize=False) == "uAaBa"
     assert tokenizer.apply_chat_template(messages, add_generation_prompt=False) == tokenizer.encode("uAaB")
     assert tokenizer.apply_chat_template(messages, chat_template="{{ messages[1].content }}") == tokenizer.encode("B")
-    assert detent.Tokenizer(folder).encode("A") == detent.Tokenizer(folder / "model.safetensors").encode("A") == [1]
+    assert detent.Tokenizer(language_folder).encode("A") == detent.Tokenizer(language_folder / "model.safetensors").encode("A") == [1]
     with pytest.raises(KeyError):
         tokenizer.apply_chat_template([{"role": "user"}])
     with pytest.raises(TypeError):
@@ -245,10 +185,10 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("options", "flags"), MEASURED, ids=[" ".join(flags) for _, flags in MEASURED])
-def test_perplexity_is_that_of_the_command(program, folder, language_model, tmp_path, options, flags):
+def test_perplexity_is_that_of_the_command(program, language_folder, language_model, tmp_path, options, flags):
     path = tmp_path / "text.txt"
     path.write_text(TEXT)
-    expected = of_command(program, "perplexity", folder, "--text", path, "--losses", tmp_path / "losses.npy", *flags)
+    expected = of_command(program, "perplexity", language_folder, "--text", path, "--losses", tmp_path / "losses.npy", *flags)
     found = language_model.perplexity(TEXT, losses=tmp_path / "ours.npy", **options)
     assert isinstance(found, detent.Perplexity)
     assert found.to_dict() == expected
@@ -280,13 +220,13 @@ def test_runs_and_calibrates_with_ids_alone(language_model, tmp_path):
         language_model.quantize([{"attention_mask": mask}])
 
 
-def test_perplexity_compares(program, folder, language_model, tmp_path):
+def test_perplexity_compares(program, language_folder, language_model, tmp_path):
     quantized = language_model.quantize(np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1)), weights="int4", analyze=False).network
     quantized.save(tmp_path / "quantized.mz")
     np.save(tmp_path / "ids.npy", language_model.tokenizer.encode(TEXT))
     expected = of_command(program, "perplexity", tmp_path / "quantized.mz", "--ids", tmp_path / "ids.npy", "--window", "20",
-                          "--reference", folder)  # fmt: skip
-    for reference in (language_model, folder):
+                          "--reference", language_folder)  # fmt: skip
+    for reference in (language_model, language_folder):
         found = quantized.perplexity(TEXT, window=20, reference=reference)
         assert found.to_dict() == expected
     language_model.perplexity(TEXT, window=20, save_logits=tmp_path / "logits.npy")
@@ -298,11 +238,11 @@ def test_perplexity_compares(program, folder, language_model, tmp_path):
         language_model.perplexity(TEXT, reference=language_model, reference_logits=np.zeros((1, 1), np.float32))
 
 
-def test_answers_are_those_of_the_command(program, folder, language_model, tmp_path):
+def test_answers_are_those_of_the_command(program, language_folder, language_model, tmp_path):
     questions = [{"context": "AB", "choices": ["C", "xyz"], "answer": 0}, {"context": "xy", "choices": ["z", "A", "Q"], "answer": 2}]
     path = tmp_path / "task.jsonl"
     path.write_text("\n".join(map(json.dumps, questions)))
-    expected = of_command(program, "perplexity", folder, "--task", path, "--reference", folder)["task"]
+    expected = of_command(program, "perplexity", language_folder, "--task", path, "--reference", language_folder)["task"]
     for task in (questions, path, str(path)):
         found = language_model.perplexity(task=task, reference=language_model)
         assert isinstance(found, detent.Answers)
@@ -346,9 +286,9 @@ assert net.generate("A", max_tokens=3, ignore_eos=True).stopped_by == "length"
 
 
 @pytest.mark.parametrize("work", ['net.generate("AB", max_tokens=400, ignore_eos=True).text', 'net.perplexity("ABCx" * 4000)'])
-def test_interruption_ends_it(folder, work):
+def test_interruption_ends_it(language_folder, work):
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED.format(work=work), folder], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTED.format(work=work), language_folder], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.5)

@@ -79,4 +79,85 @@ def test_what_cannot_be_raises(x):
     with pytest.raises(TypeError):
         detent.torch.fake_quantize(torch.zeros(3, dtype=torch.int32), "int4")
     assert isinstance(detent.torch.FakeQuantize("int4")(x), torch.Tensor)
-    assert {"FakeQuantize", "fake_quantize", "quantize_"} == set(dir(detent.torch))
+    assert {"FakeQuantize", "LearnedFakeQuantize", "fake_quantize", "quantize_"} == set(dir(detent.torch))
+
+
+def test_gradient_of_a_learned_scale_is_that_of_the_paper():
+    """The numbers of the program's own test, worked by hand: codes -4 to 3, scale 1/2."""
+    import detent.torch
+
+    x = torch.tensor([-3, -0.6, 0.3, 0.8, 2.0], requires_grad=True)
+    scale = torch.tensor(0.5, requires_grad=True)
+    y = detent.torch.fake_quantize(x, "fixed:width=3", scale=scale)
+    assert y.tolist() == [-2, -0.5, 0.5, 1, 1.5]
+    y.backward(torch.tensor([1, 2, 3, 4, 5.0]))
+    assert x.grad.tolist() == [0, 2, 3, 4, 0]
+    assert scale.grad.item() == pytest.approx((-4 + 2 * 0.2 + 3 * 0.4 + 4 * 0.4 + 5 * 3) / 15**0.5, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("int4", -8, 7),
+        ("int4:granularity=channel,axis=0", -8, 7),
+        ("int4_g32", -8, 7),
+        ("affine:width=4,signed=false", 0, 15),
+        ("fixed:width=5", -16, 15),
+    ],
+)
+def test_learned_scales_of_channels_and_groups(x, text, low, high):
+    import detent.torch
+
+    made = detent.Format(text)
+    rounding = detent.torch.LearnedFakeQuantize(made, x, is_batch=True)
+    scale = rounding.scale.detach()
+    upstream = torch.randn_like(x)
+    y = rounding(x)
+    y.backward(upstream)
+    groups = torch.from_numpy(made._spec.groups_of(list(x.shape)))
+    spread = scale.double().reshape(-1)[groups]
+    v = x.detach().double() / spread
+    codes = v.round().clamp(low, high)
+    inside = (v >= low - 0.5) & (v <= high + 0.5)
+    torch.testing.assert_close(y.detach().double(), codes * spread, rtol=1e-5, atol=1e-6)
+    assert torch.equal(x.grad, upstream * inside)
+    slope = upstream.double() * (codes - v * inside)
+    sums = torch.zeros(scale.numel(), dtype=torch.float64).index_add_(0, groups.reshape(-1), slope.reshape(-1))
+    expected = sums / (x.numel() / (len(x) * scale.numel()) * high) ** 0.5
+    torch.testing.assert_close(rounding.scale.grad.double().reshape(-1), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_trains_learned_scales():
+    import detent.torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    detent.torch.quantize_(module, "int4:granularity=channel", learned_scales=True)
+    scales = [value for name, value in module.named_parameters() if name.endswith("scale")]
+    assert [tuple(scale.shape) for scale in scales] == [(8,), (1,)]
+    before = [scale.detach().clone() for scale in scales]
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.02)
+    inputs = torch.randn(64, 8)
+    losses = []
+    for _ in range(50):
+        loss = ((module(inputs) - inputs.sum(dim=1, keepdim=True)) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+    assert not any(torch.equal(old, new) for old, new in zip(before, scales, strict=True))
+
+
+def test_wrong_scales_raise(x):
+    import detent.torch
+
+    one = torch.tensor(1.0)
+    with pytest.raises(detent.Error, match="scale"):
+        detent.torch.fake_quantize(x, "nvfp4", scale=one)
+    with pytest.raises(ValueError, match="expected \\(16,\\)"):
+        detent.torch.fake_quantize(x, "int4:granularity=channel", scale=one)
+    with pytest.raises(ValueError, match="above 0"):
+        detent.torch.fake_quantize(x, "int4", scale=-one)
+    with pytest.raises(TypeError, match="float64"):
+        detent.torch.fake_quantize(x.double(), "int4", scale=one)

@@ -38,12 +38,13 @@ void claim_report(const ResultOptions& options) {
   claim_output(*report, "--report", options.overwrite);
 }
 
+Table results_table(const std::string& command) {
+  return {
+      {"schema", "detent results"}, {"schema_version", 1}, {"command", command}, {"version", DETENT_VERSION}};
+}
+
 CommandResults::CommandResults(const std::string& command, ResultOptions options)
-    : options_(std::move(options)),
-      table_{{"schema", "detent results"},
-             {"schema_version", 1},
-             {"command", command},
-             {"version", DETENT_VERSION}} {
+    : options_(std::move(options)), table_(results_table(command)) {
   if (!are_kept()) return;
   warnings_ = std::make_shared<Warnings>();
   warnings_->set_level(spdlog::level::warn);

@@ -113,7 +113,10 @@ CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
   const bool divides =
       dataset_info(name).has_one_split(options) && training->has_labels() && training->size() > 1;
   if (!divides) return {std::move(training), make_dataset(name, Split::kTest, options), false};
-  const std::shared_ptr<const Dataset> whole = std::move(training);
+  return divide_for_calibration(std::move(training), most);
+}
+
+CalibrationSplits divide_for_calibration(std::shared_ptr<const Dataset> whole, int64_t most) {
   const std::vector<int64_t> order = by_class(whole->labels());
   const int64_t count = std::min(whole->size() / 2, most);
   std::vector<int64_t> chosen;
@@ -121,7 +124,7 @@ CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
     chosen.push_back(order[static_cast<size_t>((2 * i + 1) * whole->size() / (2 * count))]);
   std::ranges::sort(chosen);
   auto rest = make_dataset_part(whole, all_but(chosen, whole->size()));
-  return {make_dataset_part(whole, std::move(chosen)), std::move(rest), true};
+  return {make_dataset_part(std::move(whole), std::move(chosen)), std::move(rest), true};
 }
 
 }  // namespace detent

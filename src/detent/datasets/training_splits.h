@@ -39,6 +39,9 @@ struct CalibrationSplits {
 CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
                                           const DatasetOptions& options = {});
 
+/// That division of samples with labels, at least two.
+CalibrationSplits divide_for_calibration(std::shared_ptr<const Dataset> whole, int64_t most);
+
 /// Only these samples of `whole`, in this order.
 std::unique_ptr<Dataset> make_dataset_part(std::shared_ptr<const Dataset> whole,
                                            std::vector<int64_t> samples);

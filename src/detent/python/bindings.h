@@ -9,5 +9,6 @@ void bind_formats(nanobind::module_& module);
 void bind_language(nanobind::module_& module);
 void bind_networks(nanobind::module_& module);
 void bind_sessions(nanobind::module_& module);
+void bind_studies(nanobind::module_& module);
 
 }  // namespace detent::python

@@ -9,6 +9,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
+#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/bit_packing.h"
@@ -117,6 +118,31 @@ nb::dict distortion(const NumberFormatSpec& format, nb::handle x, uint64_t seed)
   return result;
 }
 
+/// What a scale that is trained needs to know of a tensor of this shape.
+nb::dict learned_scale(const NumberFormatSpec& format, const Shape& shape) {
+  const QuantSpec& spec = format.spec;
+  const bool has_scale = std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, spec.format);
+  if (!has_scale || std::holds_alternative<BinaryResidual>(spec.format))
+    fail("{}: it has not one scale for each group, expected a format of codes times a scale, such as int4",
+         format_name(spec.format));
+  nb::dict dict;
+  dict["codes"] = quant_spec_text(code_spec(spec));
+  dict["shape"] = scale_shape(spec, shape);
+  dict["largest_code"] = largest_code(spec);
+  dict["slope_is_code"] =
+      std::holds_alternative<Ternary>(spec.format) || std::holds_alternative<Binary>(spec.format);
+  return dict;
+}
+
+/// By element, the number of its scale.
+nb::object groups_of(const NumberFormatSpec& format, const Shape& shape) {
+  const Grouping grouping = make_grouping(format.spec, shape);
+  Tensor groups(DType::kInt64, shape);
+  const auto values = groups.values<int64_t>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = grouping.group_of(static_cast<int64_t>(i));
+  return array_of(groups);
+}
+
 }  // namespace
 
 void bind_formats(nb::module_& module) {
@@ -149,6 +175,16 @@ void bind_formats(nb::module_& module) {
             return array_of(without_lock([&] { return clipped_ste_mask(self.spec, input); }));
           },
           "x"_a.none(), nb::sig("def mask(self, x: typing.Any) -> typing.Any"))
+      .def("learned_scale", learned_scale, "shape"_a,
+           nb::sig("def learned_scale(self, shape: list[int]) -> dict[str, typing.Any]"))
+      .def("groups_of", groups_of, "shape"_a, nb::sig("def groups_of(self, shape: list[int]) -> typing.Any"))
+      .def(
+          "initial_scale",
+          [](const NumberFormatSpec& self, nb::handle x) {
+            const Tensor values = to_float32(values_of(x));
+            return array_of(without_lock([&] { return initial_scale(self.spec, values, "scale"); }));
+          },
+          "x"_a.none(), nb::sig("def initial_scale(self, x: typing.Any) -> typing.Any"))
       .def("encode", encoded, "x"_a.none(), "packing"_a, "seed"_a,
            nb::sig("def encode(self, x: typing.Any, packing: str, seed: int) -> dict[str, typing.Any]"))
       .def("decode", decoded, "shape"_a, "streams"_a, "packing"_a,

@@ -34,4 +34,5 @@ NB_MODULE(_detent, module) {
   detent::python::bind_networks(module);
   detent::python::bind_sessions(module);
   detent::python::bind_language(module);
+  detent::python::bind_studies(module);
 }

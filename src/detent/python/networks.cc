@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -16,10 +15,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "detent/cli/read_network.h"
+#include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/datasets/collected_samples.h"
-#include "detent/datasets/sample_files.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/onnx/export_onnx.h"
@@ -28,9 +26,12 @@
 #include "detent/python/network.h"
 #include "detent/python/outputs.h"
 #include "detent/python/quantizing.h"
+#include "detent/python/samples.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
+#include "detent/search/options.h"
 #include "detent/training/options.h"
+#include "detent/workflows/network_report.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,99 +41,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Samples that Python gives one batch after the other, and then a data set of them.
-class Samples {
- public:
-  Samples(const Network& network, const std::string& source)
-      : inputs_(network.sample_inputs()),
-        class_count_(network.class_count()),
-        source_(source),
-        collected_(inputs_, fs::temp_directory_path(), source) {}
-
-  void add(const nb::list& arrays, nb::handle labels) {
-    const std::string where = fmt::format("{}: sample {}", source_, collected_.size());
-    if (arrays.size() != inputs_.size())
-      throw nb::type_error(
-          fmt::format("{}: got {} inputs, expected {}", where, arrays.size(), inputs_.size()).c_str());
-    const std::vector<Tensor> batch = tensors_of(arrays, where);
-    Tensor numbers;
-    if (!labels.is_none()) numbers = tensor_of(labels, DType::kInt64, where + ", labels");
-    without_lock([&] {
-      collected_.add(
-          batch, labels.is_none() ? std::span<const int64_t>() : std::as_const(numbers).values<int64_t>());
-      return true;
-    });
-  }
-
-  int64_t size() const { return dataset_ ? dataset_->size() : collected_.size(); }
-  const Dataset& dataset() {
-    if (dataset_ == nullptr) dataset_ = collected_.finish(class_count_);
-    return *dataset_;
-  }
-  const Dataset& labelled() {
-    if (!dataset().has_labels())
-      fail("{}: got samples without labels, expected pairs of inputs and labels", source_);
-    return dataset();
-  }
-
- private:
-  /// What is None stands beside tokens.
-  std::vector<Tensor> tensors_of(const nb::list& arrays, const std::string& where) const {
-    std::vector<Tensor> batch(inputs_.size());
-    const Tensor* tokens = nullptr;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const nb::object array = arrays[i];
-      if (array.is_none()) continue;
-      batch[i] = tensor_of(array, inputs_[i].dtype, fmt::format("{}, input {}", where, inputs_[i].name));
-      if (inputs_[i].name == kTokensName) tokens = &batch[i];
-    }
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!nb::object(arrays[i]).is_none()) continue;
-      auto given = tokens == nullptr ? std::nullopt : beside_tokens(inputs_[i].name, *tokens);
-      if (!given) refuse_inputs(arrays);
-      batch[i] = std::move(*given);
-    }
-    return batch;
-  }
-
-  [[noreturn]] void refuse_inputs(const nb::list& arrays) const {
-    std::vector<std::string> known;
-    std::vector<std::string> got;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      known.push_back(inputs_[i].name);
-      if (!nb::object(arrays[i]).is_none()) got.push_back(inputs_[i].name);
-    }
-    throw nb::type_error(fmt::format("{}: got the inputs {}, expected {}", source_,
-                                     got.empty() ? "nothing" : fmt::format("{}", fmt::join(got, ", ")),
-                                     fmt::join(known, ", "))
-                             .c_str());
-  }
-
-  std::vector<SampleInput> inputs_;
-  int64_t class_count_;
-  std::string source_;
-  CollectedSamples collected_;
-  std::unique_ptr<Dataset> dataset_;
-};
-
 nb::dict metrics_dict(const Metrics& metrics) {
-  nb::dict dict;
-  dict["samples"] = metrics.count;
-  dict["correct"] = metrics.correct;
-  dict["accuracy"] = metrics.accuracy();
-  dict["standard_error"] = metrics.standard_error();
-  dict["loss"] = metrics.loss();
-  return dict;
+  Table row = accuracy_row("", metrics);
+  row.erase("network");
+  return object_of(row);
 }
 
-nb::dict sizes_dict(const StorageBits& bits) {
-  nb::dict dict;
-  dict["weight_values"] = bits.weight_values;
-  dict["weight_bytes"] = bits.weight_bytes();
-  dict["bits_per_weight"] = bits.average_weight_bits();
-  dict["bits_per_activation"] = bits.average_activation_bits();
-  return dict;
-}
+nb::dict sizes_dict(const StorageBits& bits) { return object_of(size_table(bits)); }
 
 nb::object metrics_or_none(const std::optional<Metrics>& metrics) {
   return metrics ? nb::object(metrics_dict(*metrics)) : nb::none();
@@ -157,8 +72,10 @@ nb::dict outcome_dict(const QuantizeOutcome& outcome) {
 }
 
 nb::dict quantized(const Network& network, Samples& calibration, Samples* test, const nb::dict& wish,
-                   int64_t seed, int64_t batch_size, int64_t num_workers, bool analyzes) {
-  QuantizeRequest request{{}, seed, batch_size, num_workers, analyzes};
+                   int64_t seed, int64_t batch_size, int64_t num_workers, bool analyzes,
+                   const std::string& report, bool overwrite) {
+  if (!report.empty()) claim_report({.report = report, .overwrite = overwrite});
+  QuantizeRequest request{{}, seed, batch_size, num_workers, analyzes, report};
   request.wish.options = table_of(wish["options"], "quantize");
   if (!wish["prepare"].is_none()) request.wish.prepare = nb::cast<std::vector<std::string>>(wish["prepare"]);
   if (!wish["improve"].is_none()) request.wish.improve = nb::cast<std::vector<std::string>>(wish["improve"]);
@@ -279,9 +196,10 @@ void bind_networks(nb::module_& module) {
       .def("parameter", parameter_of, "node"_a, "name"_a,
            nb::sig("def parameter(self, node: str, name: str) -> typing.Any"))
       .def("quantize", quantized, "calibration"_a, "test"_a.none(), "wish"_a, "seed"_a, "batch_size"_a,
-           "num_workers"_a, "analyzes"_a,
+           "num_workers"_a, "analyzes"_a, "report"_a, "overwrite"_a,
            nb::sig("def quantize(self, calibration: Samples, test: Samples | None, wish: dict[str, "
-                   "typing.Any], seed: int, batch_size: int, num_workers: int, analyzes: bool) -> dict[str, "
+                   "typing.Any], seed: int, batch_size: int, num_workers: int, analyzes: bool, report: str, "
+                   "overwrite: bool) -> dict[str, "
                    "typing.Any]"))
       .def(
           "test",
@@ -302,6 +220,9 @@ void bind_networks(nb::module_& module) {
   module.def(
       "quantize_options", [] { return descriptions(quantize_options()); },
       nb::sig("def quantize_options() -> list[dict[str, str]]"));
+  module.def(
+      "search_options", [] { return descriptions(describe_fields<SearchOptions>()); },
+      nb::sig("def search_options() -> list[dict[str, str]]"));
   module.def("default_batch_size", [] { return TrainingOptions().batch_size; });
   module.def("default_prepare", [] { return QuantizeWish().prepare; });
 }

@@ -1,60 +1,42 @@
 #include "detent/python/quantizing.h"
 
-#include <stdlib.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "detent/cli/read_network.h"
-#include "detent/core/error.h"
-#include "detent/core/interruption.h"
+#include "detent/cli/results.h"
 #include "detent/core/mersenne_twister.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/io/file.h"
 #include "detent/passes/pipeline.h"
+#include "detent/python/temporary_work.h"
+#include "detent/python/work.h"
+#include "detent/report/page.h"
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/calibration_context.h"
 #include "detent/workflows/checked_integers.h"
 #include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_report.h"
 
 namespace detent::python {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// For what passes write beside the network, which the module gives as results.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "detent-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
-      fail("{}: cannot make a temporary folder: {}", path_, std::strerror(errno));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  fs::path path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// Waits for another thread's work as long as nobody interrupts.
-std::unique_lock<std::timed_mutex> lock_generator() {
-  static std::timed_mutex mutex;
-  std::unique_lock<std::timed_mutex> lock(mutex, std::defer_lock);
-  while (!lock.try_lock_for(std::chrono::milliseconds(50))) check_interruption();
-  return lock;
+void write_report(const QuantizeRequest& request, const QuantizeOutcome& outcome, const char* name_before,
+                  const Table& passes, const Table& network) {
+  Table results = results_table("quantize");
+  const QuantizeFindings findings{.name_before = name_before,
+                                  .bits_before = outcome.bits_before,
+                                  .bits_after = outcome.bits_after,
+                                  .before = outcome.before,
+                                  .after = outcome.after,
+                                  .analysis = outcome.analysis ? &*outcome.analysis : nullptr,
+                                  .integer_execution = outcome.integer_execution};
+  for (auto& [key, value] : quantize_results(findings)) results[key] = value;
+  results["configuration"] = request.wish.options;
+  results["passes"] = passes;
+  results["network"] = network;
+  results["warnings"] = pending_warnings();
+  write_file(request.report, report_page(results));
 }
 
 Metrics measured(const Graph& graph, const Dataset& samples, int64_t batch_size, int64_t num_workers) {
@@ -94,6 +76,11 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   if (request.analyzes) {
     const Dataset& checked = test == nullptr ? calibration : *test;
     outcome.integer_execution = check_integers(graphs.quantized, checked, true).text;
+  }
+  if (!request.report.empty()) {
+    const Table shown =
+        reported_network(graphs.quantized, &graphs.reference, test == nullptr ? calibration : *test);
+    write_report(request, outcome, is_trained ? "trained" : "float", passes, shown);
   }
   outcome.network = std::make_shared<const Network>(std::move(graphs.quantized), network.source());
   return outcome;

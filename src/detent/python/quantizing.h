@@ -20,6 +20,7 @@ struct QuantizeRequest {
   int64_t batch_size = 0;
   int64_t num_workers = 0;
   bool analyzes = true;  // else neither layers are compared with float, nor integers with the simulation
+  std::string report;    // the page of `detent quantize --report`; "": none
 };
 
 /// What `detent quantize` finds, without what it prints and writes.

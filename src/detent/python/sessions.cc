@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -15,9 +14,9 @@
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
 #include "detent/core/thread_limit.h"
-#include "detent/datasets/sample_files.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
+#include "detent/python/inputs.h"
 #include "detent/python/network.h"
 #include "detent/python/work.h"
 
@@ -31,17 +30,13 @@ namespace {
 class Session {
  public:
   Session(const Network& network, int threads)
-      : inputs_(network.sample_inputs()), outputs_(network.output_names()), threads_(threads) {
+      : inputs_(network), outputs_(network.output_names()), threads_(threads) {
     program_ = without_lock([&] { return network.program(); });
-    for (const SampleInput& input : inputs_) {
-      if (input.name == kTokensName) tokens_ = input_keys_.size();
-      input_keys_.push_back(nb::cast(input.name));
-    }
     for (const std::string& name : outputs_) output_keys_.push_back(nb::cast(name));
   }
 
   nb::dict run(nb::handle given, nb::handle out) const {
-    const std::vector<Tensor> inputs = tensors_of(given);
+    const std::vector<Tensor> inputs = inputs_.tensors_of(given);
     const std::vector<Tensor> outputs = without_lock([&] {
       const LimitThreads limit(threads_);
       return program_->run(inputs);
@@ -60,62 +55,6 @@ class Session {
   }
 
  private:
-  std::vector<Tensor> tensors_of(nb::handle given) const {
-    const bool is_dict = nb::isinstance<nb::dict>(given);
-    if (!is_dict && inputs_.size() != 1 && !tokens_)
-      throw nb::type_error(
-          fmt::format("got {}, expected a dict of the inputs {}", type_text(given), fmt::join(names(), ", "))
-              .c_str());
-    nb::dict dict;
-    if (is_dict) {
-      dict = nb::borrow<nb::dict>(given);
-    } else {
-      dict[input_keys_[tokens_.value_or(0)]] = given;
-    }
-    std::vector<Tensor> tensors(inputs_.size());
-    size_t found = 0;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!dict.contains(input_keys_[i])) continue;
-      tensors[i] = tensor_of(nb::object(dict[input_keys_[i]]), inputs_[i].dtype, "input " + inputs_[i].name);
-      ++found;
-    }
-    if (found != inputs_.size()) add_beside_tokens(dict, tensors);
-    if (dict.size() != found) refuse_unknown(dict);
-    return tensors;
-  }
-
-  void add_beside_tokens(const nb::dict& dict, std::vector<Tensor>& tensors) const {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (dict.contains(input_keys_[i])) continue;
-      auto given = tokens_ && dict.contains(input_keys_[*tokens_])
-                       ? beside_tokens(inputs_[i].name, tensors[*tokens_])
-                       : std::nullopt;
-      if (!given) fail("input {} is missing: got {}", inputs_[i].name, keys_text(dict));
-      tensors[i] = std::move(*given);
-    }
-  }
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> result;
-    for (const SampleInput& input : inputs_) result.push_back(input.name);
-    return result;
-  }
-
-  static std::string keys_text(const nb::dict& dict) {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : dict) keys.push_back(nb::cast<std::string>(nb::str(key)));
-    return keys.empty() ? "no inputs" : fmt::format("{}", fmt::join(keys, ", "));
-  }
-
-  [[noreturn]] void refuse_unknown(const nb::dict& dict) const {
-    const std::vector<std::string> known = names();
-    for (const auto& [key, value] : dict) {
-      const auto name = nb::cast<std::string>(nb::str(key));
-      if (std::ranges::count(known, name) == 0) fail("{}", unknown_name_message("input", name, known));
-    }
-    fail("got {} inputs, expected {}", dict.size(), inputs_.size());
-  }
-
   /// Not valid where the caller gave none for this output.
   nb::object given_output(nb::handle out, size_t i) const {
     if (out.is_none()) return {};
@@ -123,10 +62,8 @@ class Session {
     return dict.contains(output_keys_[i]) ? nb::object(dict[output_keys_[i]]) : nb::object();
   }
 
-  std::vector<SampleInput> inputs_;
+  InputReader inputs_;
   std::vector<std::string> outputs_;
-  std::vector<nb::object> input_keys_;
-  std::optional<size_t> tokens_;  // the input with the tokens of a language model
   std::vector<nb::object> output_keys_;
   int threads_;
   std::shared_ptr<const FastProgram> program_;

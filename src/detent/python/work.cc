@@ -26,6 +26,13 @@ class KeptMessages final : public spdlog::sinks::base_sink<std::mutex> {
     const std::lock_guard lock(mutex_);
     return std::exchange(messages_, {});
   }
+  List warnings() {
+    const std::lock_guard lock(mutex_);
+    List texts;
+    for (const Message& message : messages_)
+      if (message.level >= spdlog::level::warn) texts.emplace_back(message.text);
+    return texts;
+  }
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -65,6 +72,8 @@ void keep_messages() {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("detent", kept_messages()));
   spdlog::set_level(spdlog::level::info);
 }
+
+List pending_warnings() { return kept_messages()->warnings(); }
 
 void deliver_messages() {
   const std::vector<Message> messages = kept_messages()->take();

@@ -8,11 +8,14 @@
 
 #include "detent/core/interruption.h"
 #include "detent/core/stop_signals.h"
+#include "detent/core/value.h"
 
 namespace detent::python {
 
 /// From now on, what the libraries log is kept.
 void keep_messages();
+/// Warnings among what was kept.
+List pending_warnings();
 /// Hands what was kept to Python's logger "detent".
 void deliver_messages();
 

@@ -8,8 +8,8 @@
 
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
-#include "detent/cli/network/judged_samples.h"
-#include "detent/cli/network/measured_latency.h"
+#include "detent/workflows/judged_samples.h"
+#include "detent/workflows/measured_latency.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/resume_command.h"
 #include "detent/cli/network/session.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "detent/cli/print.h"
-#include "detent/cli/network/code_tensors.h"
+#include "detent/workflows/code_tensors.h"
 #include "detent/cli/network/dump_folder.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"

@@ -8,8 +8,7 @@
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
-#include "detent/passes/average_bits.h"
-#include "detent/evaluation/evaluate.h"
+#include "detent/workflows/network_report.h"
 
 namespace detent {
 
@@ -23,11 +22,5 @@ void add_configuration(CommandResults& results, const TorchCommand& command);
 /// samples: in float, where `floats`, the network before it was quantized, is given. Nothing where the
 /// results are not kept.
 void add_network(CommandResults& results, const Graph& graph, const Graph* floats, const Dataset& dataset);
-
-/// A row of the key "accuracy".
-Table accuracy_row(const char* network, const Metrics& metrics);
-
-/// An entry of the key "sizes".
-Table size_table(const StorageBits& bits);
 
 }  // namespace detent

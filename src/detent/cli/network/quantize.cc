@@ -22,10 +22,10 @@
 #include "detent/passes/analysis/quantization_advice.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pipeline.h"
-#include "detent/report/table_value.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/checked_integers.h"
+#include "detent/workflows/network_report.h"
 #include "detent/workflows/quantize_network.h"
 
 namespace detent {
@@ -44,24 +44,6 @@ std::string samples_text(const Dataset& calibration, const Dataset& test, bool i
                                    is_divided ? "others of these" : "test samples of " + test.source());
 }
 
-/// What there was and what there is.
-struct Outcome {
-  const char* name_before;  // "float", or "trained"
-  StorageBits bits_before;
-  StorageBits bits_after;
-  std::optional<Metrics> before;  // none where the test samples have no labels
-  std::optional<Metrics> after;
-};
-
-void add_outcome(CommandResults& results, const Outcome& outcome) {
-  if (outcome.before && outcome.after) {
-    results.add("accuracy", List{accuracy_row(outcome.name_before, *outcome.before),
-                                 accuracy_row("quantized", *outcome.after)});
-  }
-  results.add("sizes", Table{{outcome.name_before, size_table(outcome.bits_before)},
-                             {"quantized", size_table(outcome.bits_after)}});
-}
-
 void warn_of_drop(const Metrics& before, const Metrics& after, const QuantizationAdvice& advice) {
   if (!is_large_drop(before.accuracy(), after.accuracy(), after.count)) return;
   const std::string remedy = advice.tried.empty() ? "give more bits, or train it further (`detent train`)"
@@ -70,7 +52,7 @@ void warn_of_drop(const Metrics& before, const Metrics& after, const Quantizatio
                after.accuracy(), before.correct, after.correct, after.count, remedy);
 }
 
-std::string summary_text(const Outcome& outcome) {
+std::string summary_text(const QuantizeFindings& outcome) {
   TextTable table({"", outcome.name_before, "quantized", "change"});
   const auto add_bits = [&](const char* name, double before, double after) {
     table.add_row({name, fmt::format("{:.2f}", before), fmt::format("{:.2f}", after),
@@ -114,20 +96,15 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
 }
 
 /// Says what each layer loses, and what would help.
-QuantizationAdvice report_analysis(const QuantizationAnalysis& analysis, const fs::path& output_dir,
-                                   const PassContext& context, CommandResults& results) {
+void report_analysis(const QuantizationAnalysis& analysis, const fs::path& output_dir,
+                     const PassContext& context) {
   const auto& [errors, advice] = analysis;
   const std::string sqnr = output_sqnr_text(errors);
   report_layerwise_errors(errors, output_dir, context,
                           advice.tried.empty() ? sqnr + "\n" : fmt::format("{}; {}", sqnr, advice.text()));
-  results.add("outputs", table_value(outputs_table(errors)));
-  results.add("layerwise_error", layerwise_errors_value(errors));
-  results.add("advice", advice.text());
-  results.add("tried", advice.to_value());
-  return advice;
 }
 
-void say_accuracy(const Outcome& outcome, const Dataset& test_set, CommandResults& results) {
+void say_accuracy(const QuantizeFindings& outcome, const Dataset& test_set, CommandResults& results) {
   if (outcome.before && outcome.after) {
     results.say(
         fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
@@ -184,30 +161,31 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
     return evaluate(*FastExecutor().compile(graph), graph, test_set, batch_size, group,
                     command.options.num_workers);
   };
-  Outcome outcome{.name_before = is_trained ? "trained" : "float",
-                  .bits_before = storage_bits(network),
-                  .bits_after = {},
-                  .before = measure(network),
-                  .after = {}};
+  QuantizeFindings outcome{.name_before = is_trained ? "trained" : "float",
+                           .bits_before = storage_bits(network),
+                           .before = measure(network)};
 
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   use_options(command.options, group, result, results, context);
   const QuantizedGraphs graphs = quantize_network(network, command.passes, context);
   const Graph& graph = graphs.quantized;
-  QuantizationAdvice advice;
+  std::optional<QuantizationAnalysis> analysis;
   if (is_trained) {
     results.say("the network's quantizers were trained, and stay\n");
   } else {
-    advice = report_analysis(analyze_quantization(graphs.network(), context), output_dir, context, results);
+    analysis = analyze_quantization(graphs.network(), context);
+    outcome.analysis = &*analysis;
+    report_analysis(*analysis, output_dir, context);
   }
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure(graph);
   say_accuracy(outcome, test_set, results);
   if (group.is_first() && outcome.before && outcome.after)
-    warn_of_drop(*outcome.before, *outcome.after, advice);
+    warn_of_drop(*outcome.before, *outcome.after, analysis ? analysis->advice : QuantizationAdvice());
   const CheckedIntegers checked = check_integers(graph, test_set, group.is_first());
+  outcome.integer_execution = checked.text;
   results.say(fmt::format("integer execution: {}\n", checked.text));
   const bool packs = command.options.packed_weights.value_or(true);
   result.save(graph, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
@@ -218,8 +196,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
     results.say(fmt::format("{}: `detent bench {} --profile` shows each step\n", checked.slow_steps,
                             result.graph_path().string()));
   }
-  add_outcome(results, outcome);
-  results.add("integer_execution", checked.text);
+  for (auto& [key, value] : quantize_results(outcome)) results.add(key, value);
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
   add_network(results, graph, &graphs.reference, test_set);

@@ -11,36 +11,25 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/cli/network/code_tensors.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/integer_program.h"
 #include "detent/cli/network/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/engine/fast_executor.h"
-#include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
-#include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
 #include "detent/io/output_path.h"
 #include "detent/language/language_graph.h"
 #include "detent/onnx/model_file.h"
 #include "detent/runtime/integer_executor.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// An output or a value inside, as the run gives it.
-struct NamedValue {
-  std::string name;  // as the user, or the model, calls it
-  NodeInput source;
-  Tensor tensor = {};
-  fs::path file = {};  // of --output-dir
-};
 
 /// What an output or a value should be.
 struct Expected {
@@ -48,29 +37,6 @@ struct Expected {
   std::string file;
   Tensor tensor;
 };
-
-std::vector<NamedValue> outputs_of(const Graph& graph) {
-  const Node& output = graph.nodes().back();
-  std::vector<NamedValue> outputs;
-  for (size_t i = 0; i < output.inputs.size(); ++i) {
-    outputs.push_back({source_name_or(output, i, source_name(graph, output.inputs[i])), output.inputs[i]});
-  }
-  return outputs;
-}
-
-NodeInput find_value(const Graph& graph, const std::string& name) {
-  std::vector<std::string> known;
-  for (const Node& node : graph.nodes()) {
-    if (role_of(node) == OperatorRole::kOutput) continue;
-    for (size_t i = 0; i < result_count(node); ++i) {
-      const NodeInput value = NodeInput::of(node.name, i);
-      known.push_back(value_name(value));
-      if (known.back() == name || source_name(graph, value) == name) return value;
-      if (source_name(graph, value) != known.back()) known.push_back(source_name(graph, value));
-    }
-  }
-  fail("--value: {}", unknown_name_message("value", name, known));
-}
 
 Tensor read_array(const std::filesystem::path& file) {
   return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
@@ -171,21 +137,12 @@ std::string statistics_text(const Tensor& tensor) {
   return fmt::format("{:.6g} to {:.6g}", low, high);
 }
 
-/// The quantized integers of a node's value where it has a type for them; else the value as it is.
-Tensor as_integers(const std::map<std::string, CodeType>& types, const NodeInput& value,
-                   const Tensor& tensor) {
-  const auto type = types.find(value_name(value));
-  if (type == types.end() || tensor.dtype() != DType::kFloat32) return tensor;
-  return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
-}
-
 /// By the engine that was asked for, or the fast one. Says so where a network that is quantized for integers
 /// has formats without them.
 std::unique_ptr<const Program> compiled(const ModelRun& run, Graph graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
-    auto program = integer_program(graph, *run.engine);
+    check_engine(graph, *run.engine);
     if (graph.requantization()) results.say(plan_summary(integer_plan(graph)) + "\n");
-    return program;
   }
   if (!run.engine && graph.requantization() && !run.before_quantization) {
     try {
@@ -194,42 +151,14 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, Graph graph, Comman
       results.say(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }
   }
-  return std::make_unique<FastProgram>(std::move(graph));  // gives weights back that it packs
+  return program_of(std::move(graph), run.engine);
 }
 
-/// The outputs, and the values that the user named.
+/// The outputs, and the values inside that the user named.
 std::vector<NamedValue> wanted_values(const ModelRun& run, const Graph& graph) {
-  std::vector<NamedValue> wanted = outputs_of(graph);
+  std::vector<NamedValue> wanted = output_values(graph);
   for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name)});
   return wanted;
-}
-
-/// Computes them: values inside as further outputs, or, before they are quantized, as an observer sees them.
-void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs,
-               std::vector<NamedValue>& wanted, CommandResults& results) {
-  const size_t output_count = wanted.size() - run.values.size();
-  Node& output = graph.node(graph.nodes().back().name);
-  if (!run.before_quantization) {
-    for (size_t i = output_count; i < wanted.size(); ++i) output.inputs.push_back(wanted[i].source);
-  }
-  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
-  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    for (size_t i = output_count; i < wanted.size(); ++i) {
-      const NodeInput& source = wanted[i].source;
-      if (source.node == node.name && operand == fmt::format("data_out_{}", source.result))
-        wanted[i].tensor = value.clone();
-    }
-  };
-  const auto types = run.as_integers ? result_types(graph) : std::map<std::string, CodeType>();
-  const std::unique_ptr<const Program> program = compiled(run, std::move(graph), results);
-  if (run.before_quantization) observation.see = observe;
-  for (size_t i = output_count; i < wanted.size(); ++i)
-    observation.operands->emplace(wanted[i].source.node, fmt::format("data_out_{}", wanted[i].source.result));
-  const std::vector<Tensor> outputs = program->run(inputs, observation);
-  for (size_t i = 0; i < outputs.size(); ++i) wanted[i].tensor = outputs[i];
-  for (NamedValue& value : wanted) {
-    if (run.as_integers) value.tensor = as_integers(types, value.source, value.tensor);
-  }
 }
 
 /// Read before anything is written.
@@ -281,32 +210,35 @@ std::string array_file_name(std::string name, const std::string& ending) {
 
 /// A name of its own for each: NAME.npy where that is a file's name, else with other characters in places,
 /// and a number where that is another's.
-void choose_files(const ModelRun& run, std::vector<NamedValue>& values) {
+std::vector<fs::path> choose_files(const ModelRun& run, const std::vector<NamedValue>& values) {
   std::set<std::string> taken;
-  for (NamedValue& value : values) {
-    const std::string name = array_file_name(value.name, "");
-    if (name == value.name + ".npy" && taken.insert(name).second)
-      value.file = fs::path(*run.output_dir) / name;
+  std::vector<fs::path> files(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string name = array_file_name(values[i].name, "");
+    if (name == values[i].name + ".npy" && taken.insert(name).second)
+      files[i] = fs::path(*run.output_dir) / name;
   }
-  for (NamedValue& value : values) {
-    std::string name = array_file_name(value.name, "");
-    for (int number = 2; value.file.empty(); ++number) {
-      if (taken.insert(name).second) value.file = fs::path(*run.output_dir) / name;
-      name = array_file_name(value.name, fmt::format("_{}", number));
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::string name = array_file_name(values[i].name, "");
+    for (int number = 2; files[i].empty(); ++number) {
+      if (taken.insert(name).second) files[i] = fs::path(*run.output_dir) / name;
+      name = array_file_name(values[i].name, fmt::format("_{}", number));
     }
   }
-  for (const NamedValue& value : values)
-    claim_output(value.file, "--output-dir", run.overwrite, MissingFolder::kIsCreated);
+  for (const fs::path& file : files)
+    claim_output(file, "--output-dir", run.overwrite, MissingFolder::kIsCreated);
+  return files;
 }
 
-void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values, CommandResults& results) {
+void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values,
+                  const std::vector<fs::path>& paths, CommandResults& results) {
   std::string renamed;
   Table files;
-  for (const NamedValue& value : values) {
-    write_npy(value.file, value.tensor);
-    files[value.name] = value.file.string();
-    if (value.file.stem() != value.name)
-      renamed += fmt::format("{} in {}\n", value.name, value.file.filename().string());
+  for (size_t i = 0; i < values.size(); ++i) {
+    write_npy(paths[i], values[i].tensor);
+    files[values[i].name] = paths[i].string();
+    if (paths[i].stem() != values[i].name)
+      renamed += fmt::format("{} in {}\n", values[i].name, paths[i].filename().string());
   }
   results.say(fmt::format("\n{} arrays in {}\n{}", values.size(), *run.output_dir, renamed));
   results.add("files", std::move(files));
@@ -321,15 +253,16 @@ void run_model(const TorchCommand& command) {
   std::vector<NamedValue> values = wanted_values(run, graph);
   const std::vector<Tensor> inputs = input_tensors(run, graph);
   const std::vector<Expected> expected = expected_values(run, values);
-  if (run.output_dir) choose_files(run, values);
-  run_graph(run, std::move(graph), inputs, values, results);
+  const std::vector<fs::path> files = run.output_dir ? choose_files(run, values) : std::vector<fs::path>();
+  compute_values(std::move(graph), inputs, values, {run.before_quantization, run.as_integers},
+                 [&](Graph compiling) { return compiled(run, std::move(compiling), results); });
   TextTable table({"value", "dtype", "shape", "range"});
   for (const NamedValue& value : values) {
     table.add_row({value.name, std::string(dtype_name(value.tensor.dtype())),
                    shape_text(value.tensor.shape()), statistics_text(value.tensor)});
   }
   results.add_table("values", table);
-  if (run.output_dir) write_arrays(run, values, results);
+  if (run.output_dir) write_arrays(run, values, files, results);
   const size_t beyond = compare(run, values, expected, results);
   results.finish();
   if (beyond > 0)

@@ -12,8 +12,6 @@
 #include "detent/cli/network/accuracy_drop.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
-#include "detent/cli/network/judged_samples.h"
-#include "detent/cli/network/measured_latency.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/resume_command.h"
 #include "detent/cli/network/session.h"
@@ -22,9 +20,8 @@
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/fingerprint.h"
 #include "detent/passes/pass.h"
-#include "detent/search/search.h"
+#include "detent/workflows/search_network.h"
 
 namespace detent {
 namespace {
@@ -38,18 +35,6 @@ CalibrationSplits search_splits(const TorchCommand& command, const SearchOptions
   if (splits.is_divided) return splits;
   TrainingSplits training = load_training_splits(command);
   return {std::move(training.training), std::move(training.validation), false};
-}
-
-/// What a search that goes on must have in common with the one that stopped.
-Table search_settings(const TorchCommand& command, const Graph& network, int64_t samples) {
-  SearchOptions options;
-  read_fields(options, command.search, "search");
-  Table settings = write_fields(options);
-  for (const char* free : {"time", "evaluations", "points", "winners"}) settings.erase(free);
-  settings["seed"] = command.options.seed;
-  settings["training_samples"] = samples;
-  settings["network_before"] = fmt::format("{:016x}", network_fingerprint(network));
-  return settings;
 }
 
 /// Says so where even the best network is of little use.
@@ -100,19 +85,7 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
 void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
                 const Dataset& dataset) {
   const fs::path folder = command.software_dir / "search";
-  List points;
-  for (const SearchPoint& point : report.points) {
-    const bool is_accuracy = report.quality == QualityKind::kAccuracy;
-    points.push_back(Table{{"name", point.file},
-                           {"cost", point.costs.value(report.cost)},
-                           {"value", is_accuracy ? point.quality.accuracy() : point.quality.sqnr_db()},
-                           {"on_front", true},
-                           {"chosen", point.is_best}});
-  }
-  results.add("pareto", Table{{"cost_name", enum_names(CostKind())[static_cast<size_t>(report.cost)]},
-                              {"value_name", enum_names(QualityKind())[static_cast<size_t>(report.quality)]},
-                              {"points", std::move(points)}});
-  results.add("search", report_value(report));
+  for (auto& [key, value] : search_results(report)) results.add(key, value);
   add_configuration(results, command);
   results.add("search_options", command.search);
   if (fs::exists(folder / "best.mz"))
@@ -141,7 +114,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   const fs::path folder = command.software_dir / "search";
   const StudyFolder searched(command, folder,
                              {"a search", "evaluations.jsonl", {"search.json", "best.mz", "points"}},
-                             search_settings(command, network, training.size()), group);
+                             search_settings(options, command.options.seed, network, training.size()), group);
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
@@ -151,24 +124,23 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.loader_threads = command.options.num_workers;
-  run_pipeline(network, passes_of(options.prepare), "--prepare", context);
-  context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
-  JudgedSamples judged = judged_samples(validation, splits.is_divided ? validation : training,
-                                        options.eval_samples, command.random);
-  const int64_t held_out = &validation == &training ? 0 : std::min(validation.size(), judged.inputs->size());
-  results.say(fmt::format(
-      "calibration: {} of {} samples of {}\nnetworks are judged by {} samples, of which {}\n",
-      std::min(options.num_samples, training.size()), whole->size(), whole->source(), judged.inputs->size(),
-      held_out == judged.inputs->size() ? "none calibrates" : fmt::format("{} are held out", held_out)));
-  SearchRequest request{.network = std::move(network),
-                        .samples = std::move(judged),
-                        .options = options,
-                        .seed = static_cast<uint64_t>(command.options.seed),
-                        .folder = folder,
-                        .resumes = searched.resumes(),
-                        .start = start,
-                        .latency = measured_latency};
-  const SearchReport report = search_formats(request, context);
+  const NetworkSearch search{
+      .options = options,
+      .seed = command.options.seed,
+      .folder = folder,
+      .resumes = searched.resumes(),
+      .start = start,
+      .where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]",
+      .begins = [&](const JudgedSamples& judged, int64_t held_out) {
+        results.say(fmt::format(
+            "calibration: {} of {} samples of {}\nnetworks are judged by {} samples, of which {}\n",
+            std::min(options.num_samples, training.size()), whole->size(), whole->source(),
+            judged.inputs->size(),
+            held_out == judged.inputs->size() ? "none calibrates"
+                                              : fmt::format("{} are held out", held_out)));
+      }};
+  const SearchReport report = search_network(std::move(network), {training, validation, splits.is_divided},
+                                             search, command.random, context);
   say_report(report, folder, results);
   if (group.is_first()) warn_of_bad_best(report);
   if (group.is_first() && results.are_kept()) add_report(results, report, command, *whole);

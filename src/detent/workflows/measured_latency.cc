@@ -1,4 +1,4 @@
-#include "detent/cli/network/measured_latency.h"
+#include "detent/workflows/measured_latency.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "detent/cli/network/judged_samples.h"
+#include "detent/workflows/judged_samples.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "detent/cli/network/code_tensors.h"
+#include "detent/workflows/code_tensors.h"
 
 #include <algorithm>
 

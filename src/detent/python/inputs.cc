@@ -1,0 +1,83 @@
+#include "detent/python/inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/stl/string.h>
+
+#include "detent/core/error.h"
+#include "detent/datasets/sample_files.h"
+#include "detent/python/arrays.h"
+
+namespace nb = nanobind;
+
+namespace detent::python {
+namespace {
+
+std::string keys_text(const nb::dict& dict) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : dict) keys.push_back(nb::cast<std::string>(nb::str(key)));
+  return keys.empty() ? "no inputs" : fmt::format("{}", fmt::join(keys, ", "));
+}
+
+}  // namespace
+
+InputReader::InputReader(const Network& network) : inputs_(network.sample_inputs()) {
+  for (const SampleInput& input : inputs_) {
+    if (input.name == kTokensName) tokens_ = keys_.size();
+    keys_.push_back(nb::cast(input.name));
+  }
+}
+
+std::vector<Tensor> InputReader::tensors_of(nb::handle given) const {
+  const bool is_dict = nb::isinstance<nb::dict>(given);
+  if (!is_dict && inputs_.size() != 1 && !tokens_)
+    throw nb::type_error(
+        fmt::format("got {}, expected a dict of the inputs {}", type_text(given), fmt::join(names(), ", "))
+            .c_str());
+  nb::dict dict;
+  if (is_dict) {
+    dict = nb::borrow<nb::dict>(given);
+  } else {
+    dict[keys_[tokens_.value_or(0)]] = given;
+  }
+  std::vector<Tensor> tensors(inputs_.size());
+  size_t found = 0;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!dict.contains(keys_[i])) continue;
+    tensors[i] = tensor_of(nb::object(dict[keys_[i]]), inputs_[i].dtype, "input " + inputs_[i].name);
+    ++found;
+  }
+  if (found != inputs_.size()) add_beside_tokens(dict, tensors);
+  if (dict.size() != found) refuse_unknown(dict);
+  return tensors;
+}
+
+void InputReader::add_beside_tokens(const nb::dict& dict, std::vector<Tensor>& tensors) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (dict.contains(keys_[i])) continue;
+    auto given = tokens_ && dict.contains(keys_[*tokens_]) ? beside_tokens(inputs_[i].name, tensors[*tokens_])
+                                                           : std::nullopt;
+    if (!given) fail("input {} is missing: got {}", inputs_[i].name, keys_text(dict));
+    tensors[i] = std::move(*given);
+  }
+}
+
+std::vector<std::string> InputReader::names() const {
+  std::vector<std::string> result;
+  for (const SampleInput& input : inputs_) result.push_back(input.name);
+  return result;
+}
+
+void InputReader::refuse_unknown(const nb::dict& dict) const {
+  const std::vector<std::string> known = names();
+  for (const auto& [key, value] : dict) {
+    const auto name = nb::cast<std::string>(nb::str(key));
+    if (std::ranges::count(known, name) == 0) fail("{}", unknown_name_message("input", name, known));
+  }
+  fail("got {} inputs, expected {}", dict.size(), inputs_.size());
+}
+
+}  // namespace detent::python

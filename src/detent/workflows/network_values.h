@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// An output or a value inside, as a run gives it.
+struct NamedValue {
+  std::string name;  // as the user, or the model, calls it
+  NodeInput source;
+  Tensor tensor = {};
+};
+
+std::vector<NamedValue> output_values(const Graph& graph);
+
+/// The value of a node, or what the model calls it. Throws Error that names near ones.
+NodeInput find_value(const Graph& graph, const std::string& name);
+
+/// The results of all nodes that compute, by the names of the nodes.
+std::vector<NamedValue> node_values(const Graph& graph);
+
+struct ValueOptions {
+  bool before_quantization = false;  // values inside, as nodes compute them
+  bool as_integers = false;          // values that have quantized integers, as those
+};
+
+/// Runs the network once and fills in the tensors: of its outputs, which come first, and of values inside, as
+/// further outputs, or, before they are quantized, as an observer sees them. `compile` makes the program.
+void compute_values(Graph graph, std::span<const Tensor> inputs, std::vector<NamedValue>& values,
+                    const ValueOptions& options,
+                    const std::function<std::unique_ptr<const Program>(Graph)>& compile);
+
+}  // namespace detent
