@@ -296,17 +296,6 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
   return fused;
 }
 
-bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
-  const Node& node = *step.node;
-  const std::string input = value_name(node.inputs[0]);
-  if (!plan.is_placeable(result) || !plan.may_have_values(input)) return false;
-  const size_t from = plan.values_of(input, Layout::kRows, node);
-  const size_t to = plan.add_values_place(result, Layout::kRows);
-  plan.add(rounding_step(step.rounds->rounding, plan.read(from), to), node.name, "fake quantization");
-  plan.set_place(result, to);
-  return true;
-}
-
 std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
                                      const ValueTypes& values, const ShownValues& shown) {
   const ValueReaders readers = readers_of(steps);
