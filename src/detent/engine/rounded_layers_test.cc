@@ -120,5 +120,24 @@ TEST_F(RoundedLayersTest, MoveNoValuesBetweenLayers) {
   EXPECT_EQ(kernels["copy"], programs) << "of the input";
 }
 
+/// Values of formats that round each by itself are rounded with the sums, and once for all layers that read
+/// them.
+TEST_F(RoundedLayersTest, RoundOnce) {
+  GraphBuilder builder("fire");
+  NodeInput x = builder.input("x", {3, 6, 6});
+  x = builder.call("relu", {builder.convolution("a", x, 3, 48, {3, 3})});
+  x = builder.call("relu", {builder.convolution("b", x, 48, 32, {1, 1})});
+  const NodeInput left = builder.convolution("left", x, 32, 16, {1, 1});
+  Graph graph = builder.finish(builder.call("cat", {left, builder.convolution("right", x, 32, 16, {1, 1})}));
+  for (const char* name : {"a", "b", "left", "right"})
+    graph.node(name).quantization["data_in_0"] = parse_quant_spec_text("scaled:scale=0.02");
+  Draw draw(6);
+  draw_parameters(draw, graph);
+  KernelCounts kernels;
+  expect_equal_on_every_target(graph, draw.tensor({2, 3, 6, 6}), kernels);
+  EXPECT_EQ(kernels["fake quantization"] * 2, kernels["convolution float"])
+      << "of the input, and of b's result";
+}
+
 }  // namespace
 }  // namespace detent
