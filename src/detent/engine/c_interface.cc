@@ -145,7 +145,7 @@ std::shared_ptr<const Loaded> loaded(const std::filesystem::path& path) {
                  path.string());
   }
   detent::Graph graph = detent::read_graph(whole);
-  detent::check_integer_execution(graph);
+  detent::check_finished_quantizers(graph);
   auto made = std::make_shared<const Loaded>(std::move(graph));
   known[key] = made;
   return made;

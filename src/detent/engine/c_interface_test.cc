@@ -107,6 +107,23 @@ TEST_F(EngineInC, ComputesFloatNodesOfTransformers) {
   detent_program_free(program);
 }
 
+TEST_F(EngineInC, ComputesValuesOfFormatsWithoutCodes) {
+  Graph graph = sums_network();
+  graph.node("fc").quantization["data_in_0"] = parse_quant_spec_text("scaled:scale=0.01");
+  graph.node("fc").quantization["weight"] = parse_quant_spec_text("mx:element=e2m1");
+  write_graph(path_, graph);
+  detent_program* program = load();
+  x_ = {1.37F, -2.03F, 0.71F, 0.013F, 3.9F, -0.55F};
+  ASSERT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_OK) << detent_error_text();
+  const Tensor x = Tensor::from<float>({2, 3}, x_);
+  const Tensor wanted = IntegerProgram(graph).run(std::span(&x, 1)).front();
+  EXPECT_THAT(y_, testing::ElementsAreArray(wanted.values<float>()));
+  graph.node("fc").quantization.erase("data_in_0");
+  EXPECT_FALSE(IntegerProgram(graph).run(std::span(&x, 1)).front().equals(wanted))
+      << "inputs are not rounded";
+  detent_program_free(program);
+}
+
 /// Rows of a table by the indices of tokens, how many there are, and which of two outputs is larger.
 Graph tokens_network() {
   GraphBuilder b("tokens");

@@ -11,6 +11,9 @@
 namespace detent {
 namespace {
 
+constexpr unsigned kFractionBits = 23;
+constexpr unsigned kHalfBits = 16;
+
 /// Among those of all groups of 16 outputs.
 int64_t block_index(const PackedBlocks& packed, int64_t output, int64_t position, int64_t block) {
   const int64_t group = output / packed.outputs * packed.groups() + output % packed.outputs / kBlockOutputs;
@@ -33,7 +36,7 @@ Where where(const PackedBlocks& packed, int64_t output, int64_t position, int64_
   return {static_cast<size_t>(byte), packed.nibbles ? static_cast<int>(step % 2) * 4 : 0};
 }
 
-/// The bytes of weights that kernels read, by weight + kMostWeight.
+/// The bytes of weights that kernels read, by weight - kLeastWeight.
 class Codes {
  public:
   /// Weights of at most 16 numbers take four bits each.
@@ -43,10 +46,10 @@ class Codes {
     packed.nibbles = std::ranges::count(occurs, true) <= kNibbleCodes;
     packed.offset = 128;
     if (packed.nibbles)
-      packed.offset = kMostWeight - static_cast<int32_t>(std::ranges::find(occurs, true) - occurs.begin());
+      packed.offset = -kLeastWeight - static_cast<int32_t>(std::ranges::find(occurs, true) - occurs.begin());
     uint8_t next = 0;
     for (size_t i = 0; i < kNumbers; ++i) {
-      const auto byte = static_cast<uint8_t>(static_cast<int32_t>(i) - kMostWeight + packed.offset);
+      const auto byte = static_cast<uint8_t>(static_cast<int32_t>(i) + kLeastWeight + packed.offset);
       codes_[i] = byte;
       if (!packed.nibbles || !occurs[i]) continue;
       packed.table[next] = byte;
@@ -57,11 +60,11 @@ class Codes {
   uint8_t of(int32_t weight) const { return codes_[index(weight)]; }
 
  private:
-  static constexpr int32_t kMostWeight = 127;
-  static constexpr size_t kNumbers = 2 * kMostWeight + 1;
+  static constexpr int32_t kLeastWeight = -128;
+  static constexpr size_t kNumbers = 256;
   static constexpr int64_t kNibbleCodes = 16;
   static size_t index(int32_t weight) {
-    const int32_t place = weight + kMostWeight;
+    const int32_t place = weight - kLeastWeight;
     return static_cast<size_t>(place);
   }
 
@@ -93,6 +96,33 @@ int64_t largest_weight_sum(const BlockSumForm& form) {
   return largest;
 }
 
+/// Room for so many of the form's scales, in the shortest way that has them all.
+void add_scales(const BlockSumForm& form, size_t lanes, PackedBlocks& packed) {
+  const auto ends_in_zeros = [&](unsigned bits) {
+    return std::ranges::all_of(
+        form.scale, [&](float scale) { return std::bit_cast<uint32_t>(scale) << (32U - bits) == 0; });
+  };
+  const bool has_zero = std::ranges::find(form.scale, 0.0F) != form.scale.end();
+  if (ends_in_zeros(kFractionBits) && !has_zero) {
+    packed.exponents.resize(lanes);
+  } else if (ends_in_zeros(kHalfBits)) {
+    packed.scales.resize(lanes);
+  } else {
+    packed.whole_scales.resize(lanes);
+  }
+}
+
+void put_scale(float scale, size_t lane, PackedBlocks& packed) {
+  const auto bits = std::bit_cast<uint32_t>(scale);
+  if (!packed.exponents.empty()) {
+    packed.exponents[lane] = static_cast<uint8_t>(bits >> kFractionBits);
+  } else if (!packed.scales.empty()) {
+    packed.scales[lane] = static_cast<uint16_t>(bits >> kHalfBits);
+  } else {
+    packed.whole_scales[lane] = scale;
+  }
+}
+
 void pack_output(const BlockSumForm& form, int64_t output, const Codes& codes, PackedBlocks& packed) {
   const int32_t* weights = form.weight.values<int32_t>().data() + output * form.positions() * form.inputs();
   const float* scale = form.scale.data() + output * packed.window_blocks();
@@ -101,12 +131,7 @@ void pack_output(const BlockSumForm& form, int64_t output, const Codes& codes, P
     for (int64_t b = 0; b < packed.blocks; ++b) {
       const auto lane = static_cast<size_t>(block_index(packed, output, position, b) * kBlockOutputs +
                                             output % packed.outputs % kBlockOutputs);
-      const auto bits = std::bit_cast<uint32_t>(*scale++);
-      if (packed.scales.empty()) {
-        packed.exponents[lane] = static_cast<uint8_t>(bits >> 23U);
-      } else {
-        packed.scales[lane] = static_cast<uint16_t>(bits >> 16U);
-      }
+      put_scale(*scale++, lane, packed);
       int32_t sum = 0;
       for (int64_t i = b * packed.block; i < std::min(packed.inputs, (b + 1) * packed.block); ++i) {
         const int32_t weight = *weights++;
@@ -138,7 +163,8 @@ Tensor PackedBlocks::unpacked() const {
 }
 
 int64_t PackedBlocks::byte_size() const {
-  return static_cast<int64_t>(weights.byte_size() + exponents.size() + 2 * scales.size()) +
+  return static_cast<int64_t>(weights.byte_size() + exponents.size() + 2 * scales.size() +
+                              4 * whole_scales.size()) +
          (difference == 0 ? 0 : std::ssize(weight_sums) * 2);
 }
 
@@ -170,12 +196,7 @@ PackedBlocks packed_blocks(const BlockSumForm& form, const Node& node, const Ker
   const auto lanes = static_cast<size_t>(blocks * kBlockOutputs);
   const int64_t vectors = blocks * packed.steps / (packed.nibbles ? 2 : 1);
   packed.weights = AlignedArray<uint8_t>(static_cast<size_t>(vectors * kBlockBytes));
-  const auto is_power = [](float scale) { return (std::bit_cast<uint32_t>(scale) << 9U) == 0 && scale != 0; };
-  if (std::ranges::all_of(form.scale, is_power)) {
-    packed.exponents.resize(lanes);
-  } else {
-    packed.scales.resize(lanes);
-  }
+  add_scales(form, lanes, packed);
   packed.weight_sums.resize(lanes);
   packed.start.resize(static_cast<size_t>(groups * kBlockOutputs));
   for (int64_t o = 0; o < form.outputs(); ++o) {

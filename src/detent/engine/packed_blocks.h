@@ -34,7 +34,8 @@ struct PackedBlocks {
   AlignedArray<uint8_t> weights;
   /// [convolution group][group][position][block][16], of the scales, + 127, where they are powers of two; ...
   std::vector<uint8_t> exponents;
-  std::vector<uint16_t> scales;      // ... else the high halves of float32
+  std::vector<uint16_t> scales;      // ... else the high halves of float32, where the low ones are 0, ...
+  std::vector<float> whole_scales;   // ... else these
   std::vector<int16_t> weight_sums;  // likewise
   std::vector<float> start;          // [convolution group][group][16]
   float multiplier = 1;

@@ -6,6 +6,7 @@
 #include "detent/engine/packed_blocks.h"
 #include "detent/engine/observed_values_for_test.h"
 #include "detent/engine/random_networks_for_test.h"
+#include "detent/formats/groups/given_parameters.h"
 
 // Layers whose weights share scales in blocks, against the plain reference, on every instruction set.
 
@@ -20,6 +21,12 @@ struct Layer {
   bool has_bias;
 };
 
+/// With the scales that the weights lead to.
+QuantSpec weight_rounding(const std::string& text, const Tensor& weight) {
+  const QuantSpec spec = parse_quant_spec_text(text);
+  return spec.granularity == Granularity::kGroup ? with_given_parameters(spec, weight) : spec;
+}
+
 Graph network(const Layer& layer, std::mt19937& generator) {
   GraphBuilder builder("blocks");
   Graph graph = builder.finish(builder.linear("fc", builder.input("x", {3, layer.inputs}), layer.inputs,
@@ -31,7 +38,7 @@ Graph network(const Layer& layer, std::mt19937& generator) {
       value = normal(generator) * std::ldexp(1.0F, static_cast<int>(generator() % 9) - 4);
   }
   node.quantization["data_in_0"] = parse_quant_spec_text(layer.input);
-  node.quantization["weight"] = parse_quant_spec_text(layer.weight);
+  node.quantization["weight"] = weight_rounding(layer.weight, node.find_parameter("weight")->tensor);
   if (!layer.output.empty()) node.quantization["data_out_0"] = parse_quant_spec_text(layer.output);
   graph.set_requantization(Requantization::kFloat);
   return graph;
@@ -72,9 +79,10 @@ void quantize_blocks(Draw& draw, Graph& graph) {
         const Tensor drawn = draw.tensor(parameter->tensor.shape());
         std::ranges::copy(drawn.values<float>(), parameter->tensor.values<float>().begin());
       }
-      node.quantization["weight"] = parse_quant_spec_text(
+      const char* const format =
           among(draw, {"mx:element=e2m1,block_axis=1", "mx:element=int8,block_axis=1", "nvfp4:block_axis=1",
-                       "block_fp:width=5,block_size=20,block_axis=1"}));
+                       "block_fp:width=5,block_size=20,block_axis=1", "int4_g32"});
+      node.quantization["weight"] = weight_rounding(format, node.find_parameter("weight")->tensor);
     }
     types[node.name] = codes(is_weighted_sum(node) ? 20 * std::sqrt(fan_in(node)) : 40);
     node.quantization["data_out_0"] = types[node.name];
@@ -156,7 +164,12 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
                                                       "block_fp:width=8,block_size=20",
                                                       "mx:element=e2m1,block_size=-1",
                                                       "nvfp4",
-                                                      "nvfp4:tensor_scale=0.3"};
+                                                      "nvfp4:tensor_scale=0.3",
+                                                      "int4_g32",
+                                                      "int8_g64",
+                                                      "uint4_g16",
+                                                      "int3_g1000",
+                                                      "uint5_g20"};
   const std::initializer_list<const char*> types = {"affine:scale=0.1",
                                                     "affine:signed=false,scale=0.1,zero_point=0",
                                                     "affine:scale=0.1,width=4",
@@ -170,7 +183,7 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
   const std::initializer_list<const char*> results = {"", "affine:scale=0.3",
                                                       "affine:signed=false,width=5,scale=2,zero_point=9",
                                                       "affine:width=14,scale=0.01,zero_point=-7"};
-  constexpr int kLayers = 150;
+  constexpr int kLayers = 220;
   int computed = 0;
   for (int i = 0; i < kLayers; ++i) {
     const Layer layer{among(inputs), among(outputs), among(weights),
@@ -222,6 +235,21 @@ TEST_F(PackedBlocksTest, TakeFourBitsWhereSixteenNumbersDo) {
   const PackedBlocks scaled = packed("nvfp4");
   EXPECT_TRUE(scaled.nibbles);
   EXPECT_EQ(scaled.byte_size(), 64 * 32 / 2 + 2 * 64 * 32 / 16);
+  const PackedBlocks grouped = packed("int4_g32");
+  EXPECT_TRUE(grouped.nibbles);
+  EXPECT_EQ(grouped.byte_size(), 64 * 32 / 2 + 4 * 64 * 32 / 32);
+}
+
+/// -128, which a scale that follows from the largest magnitude never gives.
+TEST_F(PackedBlocksTest, TakeTheLeastWeightOfEightBits) {
+  std::mt19937 generator(3);
+  Graph graph = network({64, 16, "int8_g64", "affine:scale=0.1", "", false}, generator);
+  Node& node = graph.node("fc");
+  node.quantization["weight"] =
+      parse_quant_spec_text("affine:granularity=group,group_size=64,scale=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1");
+  node.find_parameter("weight")->tensor.values<float>()[5] = -128;
+  Draw draw(4);
+  expect_kernel(graph, draw.tensor({2, 3, 64}, 5));
 }
 
 }  // namespace

@@ -16,7 +16,9 @@
 namespace detent {
 namespace {
 
+constexpr int32_t kLeastWeight = -128;
 constexpr int32_t kMostWeight = 127;
+constexpr int kMostExponent = 64;  // of scales, so that no sum of a layer is infinite
 
 /// A layer's weights as a matrix [output, position of the window; input of a group].
 Tensor by_position(const Tensor& weight) {
@@ -36,6 +38,12 @@ Tensor by_position(const Tensor& weight) {
 
 /// Inputs that share a scale; nullopt where blocks do not run along the inputs alone.
 std::optional<int64_t> inputs_of_block(const QuantSpec& rounding, const Tensor& weight) {
+  if (rounding.granularity == Granularity::kGroup) {
+    const int64_t inputs = weight.dim(1);
+    const bool has_positions = weight.numel() != weight.dim(0) * inputs;
+    if (has_positions || (rounding.axis != 0 && rounding.axis != -weight.rank())) return std::nullopt;
+    return std::min(*rounding.group_size, inputs);
+  }
   const int64_t axis = rounding.block_axis.value_or(-1);
   if ((axis < 0 ? axis + weight.rank() : axis) != 1) return std::nullopt;
   const int64_t inputs = weight.dim(1);
@@ -74,7 +82,6 @@ int common_exponent(std::span<const float> values) {
 /// Gives the integers of a block's weights, and their scale; false where these are too large.
 bool take_block(std::span<const float> values, std::span<int32_t> weights, float& scale) {
   constexpr int kLeastExponent = -126;
-  constexpr int kMostExponent = 64;  // so that no sum of a layer is infinite
   if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return false;
   const int exponent = std::clamp(common_exponent(values), kLeastExponent, kMostExponent);
   scale = std::ldexp(1.0F, exponent);
@@ -108,7 +115,7 @@ bool take_weights(const Tensor& values, BlockSumForm& form) {
 /// What no sum over a block is larger than in magnitude.
 int64_t largest_block_sum(const BlockSumForm& form) {
   return int64_t{std::max(form.input.high - form.input.zero_point, form.input.zero_point - form.input.low)} *
-         kMostWeight * form.block;
+         -kLeastWeight * form.block;
 }
 
 /// Weights of which blocks have a power of two for a scale.
@@ -130,6 +137,28 @@ bool take_scaled(const QuantSpec& rounding, const Tensor& weight, BlockSumForm& 
     form.scale[b] *= scale;
   }
   factor = blocks->tensor_scale;
+  return true;
+}
+
+/// Weights of which groups are integers times a scale.
+bool take_groups(const QuantSpec& rounding, const Tensor& weight, BlockSumForm& form) {
+  const std::vector<CodeType> types = executed_types(rounding);
+  const auto inputs = static_cast<size_t>(form.inputs());
+  const auto block = static_cast<size_t>(form.block);
+  const auto blocks = static_cast<size_t>(form.blocks());
+  if (types.size() != static_cast<size_t>(form.outputs()) * blocks) return false;
+  const auto from = weight.values<float>();
+  const auto to = form.weight.values<int32_t>();
+  form.scale.clear();
+  for (const CodeType& type : types) {
+    if (type.is_sign || !(type.scale <= std::ldexp(1.0F, kMostExponent))) return false;
+    form.scale.push_back(type.scale);
+  }
+  for (size_t i = 0; i < from.size(); ++i) {
+    const CodeType& type = types[i / inputs * blocks + i % inputs / block];
+    to[i] = type.code(from[i]) - type.zero_point;
+    if (to[i] < kLeastWeight || to[i] > kMostWeight) return false;
+  }
   return true;
 }
 
@@ -272,8 +301,11 @@ std::optional<BlockSumForm> block_sum_form(const Node& node) {
                     .output = output};
   if (largest_block_sum(form) > std::numeric_limits<int32_t>::max()) return std::nullopt;
   float factor = 1;
-  if (!take_powers(*rounding, weight, form) && !take_scaled(*rounding, weight, form, factor))
-    return std::nullopt;
+  const bool is_taken =
+      rounding->granularity == Granularity::kGroup
+          ? take_groups(*rounding, weight, form)
+          : take_powers(*rounding, weight, form) || take_scaled(*rounding, weight, form, factor);
+  if (!is_taken) return std::nullopt;
   const float unit = output ? output->scale : 1;
   form.multiplier = input->scale * factor / unit;
   if (!std::isfinite(form.multiplier)) return std::nullopt;

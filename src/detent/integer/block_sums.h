@@ -11,17 +11,19 @@
 namespace detent {
 
 /// A linear layer or convolution whose weights share a scale in blocks of its inputs (formats mx, block_fp,
-/// nvfp4), at each position of a window their own. With x and w counted from their zero points, and + and *
-/// in float32 as one rounding, in the order of the positions and, in each, of the blocks:
+/// nvfp4; integers in groups, where windows have one position), at each position of a window their own. With
+/// x and w counted from their zero points, and + and * in float32 as one rounding, in the order of the
+/// positions and, in each, of the blocks:
 ///
 ///     sum[c] = 0;  for each block b:  sum[c] = sum[c] + scale[c][b] * (sum_i x_i w_ci)
 ///     steps[c] = start[c] + multiplier * sum[c]
 ///
 /// The sum over a block is an integer of 32 bits, rounded to float32 (inputs of 8 bits lead to none that it
-/// does not hold). Scales are powers of two, or have four binary places. Padding adds x = 0.
+/// does not hold). Scales are powers of two, have four binary places, or are those of groups. Padding adds
+/// x = 0.
 struct BlockSumForm {
   CodeType input;
-  Tensor weight;  // int32 [outputs, positions, inputs of a group], at most 127 in magnitude
+  Tensor weight;  // int32 [outputs, positions, inputs of a group], -128 to 127
   int64_t block = 0;
   int64_t groups = 1;
   std::vector<float> scale;        // [outputs][positions][blocks]

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/node_form.h"
 
@@ -19,7 +20,10 @@ void draw_and_quantize(Node& node, uint32_t seed, const char* weight, const char
     for (float& value : parameter->tensor.values<float>()) value = normal(generator);
   }
   node.quantization["data_in_0"] = parse_quant_spec_text(input);
-  node.quantization["weight"] = parse_quant_spec_text(weight);
+  QuantSpec rounding = parse_quant_spec_text(weight);
+  if (rounding.granularity == Granularity::kGroup)
+    rounding = with_given_parameters(rounding, node.find_parameter("weight")->tensor);
+  node.quantization["weight"] = rounding;
 }
 
 Graph layer(const char* weight, const char* input, int64_t inputs = 40) {
@@ -33,7 +37,8 @@ constexpr const char* kCodes = "affine:scale=0.125,zero_point=-3";
 
 /// The scales and integers are the rounded weights, and the sums theirs, but for the last bits of float32.
 TEST(BlockSums, AreSumsOfTheRoundedWeights) {
-  for (const char* format : {"mx:element=e2m1", "mx:element=int8", "block_fp:width=6", "mx:element=e2m3"}) {
+  for (const char* format : {"mx:element=e2m1", "mx:element=int8", "block_fp:width=6", "mx:element=e2m3",
+                             "int4_g16", "uint4_g9", "int8_g40"}) {
     SCOPED_TRACE(format);
     const Graph graph = layer(format, kCodes);
     const Node& node = graph.node("fc");
@@ -181,10 +186,13 @@ TEST(BlockSums, AreNoFormOfWhatHasNoIntegerSums) {
   EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));  // 30 binary places
   EXPECT_TRUE(has_form("nvfp4", kCodes));
   const Convolved window = {32, 4, 1, 3, 1, 1, 1};
-  EXPECT_TRUE(block_sum_form(block_convolution(window, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
-  EXPECT_FALSE(block_sum_form(block_convolution(window, "nvfp4", kCodes).node("conv")).has_value());  // along a row
+  EXPECT_TRUE(
+      block_sum_form(block_convolution(window, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_FALSE(
+      block_sum_form(block_convolution(window, "nvfp4", kCodes).node("conv")).has_value());  // along a row
   const Convolved deep = {8, 8, 8, 3, 1, 1, 1};  // blocks of one weight
-  EXPECT_FALSE(block_sum_form(block_convolution(deep, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_FALSE(
+      block_sum_form(block_convolution(deep, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
   EXPECT_TRUE(has_form("nvfp4", "affine:width=16,scale=0.1"));
   EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));  // blocks across outputs
   EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));            // inputs without codes

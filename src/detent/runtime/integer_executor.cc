@@ -400,7 +400,7 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
   return outputs;
 }
 
-void check_integer_execution(const Graph& graph) {
+void check_finished_quantizers(const Graph& graph) {
   const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
   if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
     fail(
@@ -408,6 +408,10 @@ void check_integer_execution(const Graph& graph) {
         "`detent quantize` makes it so (the pass finish_qat)",
         graph.name());
   }
+}
+
+void check_integer_execution(const Graph& graph) {
+  check_finished_quantizers(graph);
   for (const Node& node : graph.nodes()) {
     if (trait<TableLayer>(node) != nullptr) continue;  // takes the values of any format
     for (const auto& [operand, quantizer] : node.quantization) {

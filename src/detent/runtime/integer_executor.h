@@ -53,6 +53,9 @@ class IntegerProgram final : public Program {
   std::unique_ptr<const ReferencePlan> plan_;  // runtime/reference_step.h
 };
 
+/// Throws Error where the graph has quantizers of training, or of a simulation, that nothing made ready for
+/// execution.
+void check_finished_quantizers(const Graph& graph);
 /// Throws Error, naming the operand, where integer execution would be a simulation: the graph has quantizers
 /// of training, or an operand a format without codes.
 void check_integer_execution(const Graph& graph);

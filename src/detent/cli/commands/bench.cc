@@ -151,7 +151,7 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
 }
 
 void measure(BenchOptions options, Graph graph, CommandResults& results) {
-  check_integer_execution(graph);
+  check_finished_quantizers(graph);
   const NamedSizes sizes = open_sizes(graph, options);
   options.batch = sizes.find(kBatchName)->second;
   const std::vector<Tensor> inputs = bench_inputs(graph, sizes);

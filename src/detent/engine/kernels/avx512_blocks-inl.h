@@ -25,6 +25,7 @@ struct CommonBlocks {
     return _mm512_castsi512_ps(_mm512_slli_epi32(
         _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales))), 16));
   }
+  static F Whole(const float* scales) { return _mm512_loadu_ps(scales); }
   static F AddScaled(F sum, V products, F scale) {
     return _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(products), sum);
   }

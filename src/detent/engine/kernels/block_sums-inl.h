@@ -128,8 +128,9 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
 #pragma GCC unroll 16
       for (int v = 0; v < kAcross; ++v) {
         const int64_t at = lane + v / kOfGroup * blocks * kBlockOutputs + v % kOfGroup * Ops::kLanes;
-        const Blocks::F scale =
-            s.exponents != nullptr ? Blocks::Powers(s.exponents + at) : Blocks::Halves(s.scales + at);
+        const Blocks::F scale = s.exponents != nullptr ? Blocks::Powers(s.exponents + at)
+                                : s.scales != nullptr  ? Blocks::Halves(s.scales + at)
+                                                       : Blocks::Whole(s.whole_scales + at);
         const Ops::V start =
             s.difference == 0 ? Ops::Zero() : Blocks::Times(s.weight_sums + at, s.difference);
 #pragma GCC unroll 16

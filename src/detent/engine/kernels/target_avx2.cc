@@ -140,6 +140,7 @@ struct Blocks {
     return _mm256_castsi256_ps(_mm256_slli_epi32(
         _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales))), 16));
   }
+  static F Whole(const float* scales) { return _mm256_loadu_ps(scales); }
   static F AddScaled(F sum, V products, F scale) {
     return _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(products), sum);
   }

@@ -228,6 +228,7 @@ struct Blocks {
   }
   static F Powers(const uint8_t* exponents) { return Shifted(exponents, 23); }
   static F Halves(const uint16_t* scales) { return Shifted(scales, 16); }
+  static F Whole(const float* scales) { return {scales[0], scales[1], scales[2], scales[3]}; }
   static F AddScaled(F sum, V products, F scale) {
     const Ops::Lanes lanes = Ops::LanesOf(products);
     for (size_t i = 0; i < 4; ++i) sum[i] = std::fma(scale[i], static_cast<float>(lanes[i]), sum[i]);

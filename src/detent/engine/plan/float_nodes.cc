@@ -100,6 +100,8 @@ struct Chain {
   /// `by_channel`: values lie with their channels last.
   bool take(const ReferenceStep& step, bool by_channel, const ValueTypes& values) {
     const Node& node = *step.node;
+    if (step.rounds != nullptr)
+      return !adds && !maps && takes_functions && rounding_function(step) && (maps = true);
     if (!takes_values(step)) return false;
     if (is_batch_norm(node) && find_float_operator(node.op) != nullptr) {
       if (normalizes || clamps || maps || adds || !by_channel) return false;
@@ -122,9 +124,12 @@ struct Chain {
 };
 
 /// Adds what a node computes. `value` is the operand that is there.
-void add_float_follow_up(PlanBuilder& plan, const Node& node, const std::string& value, Layout layout,
-                         FloatFollowUps& follow_ups) {
-  if (is_batch_norm(node)) {
+void add_float_follow_up(PlanBuilder& plan, const ReferenceStep& step, const std::string& value,
+                         Layout layout, FloatFollowUps& follow_ups) {
+  const Node& node = *step.node;
+  if (step.rounds != nullptr) {
+    follow_ups.function = rounding_function(step);
+  } else if (is_batch_norm(node)) {
     follow_ups.map = std::make_shared<const FloatChannelMap>(float_channel_map(node));
   } else if (const Clamp* clamp = clamp_of(node)) {
     SumsEnd& end = follow_ups.other ? follow_ups.last : follow_ups.end;
@@ -167,7 +172,7 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   const bool by_channel = layout == Layout::kChannelsLast || plan.shape(input).size() == 2;
   if (!Chain().take(step, by_channel, values)) return false;
   FloatFollowUps follow_ups;
-  add_float_follow_up(plan, node, input, layout, follow_ups);
+  add_float_follow_up(plan, step, input, layout, follow_ups);
   const size_t to = plan.add_values_place(result, layout);
   plan.read(from);
   if (follow_ups.other) plan.read(*follow_ups.other);
@@ -296,17 +301,6 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
   return fused;
 }
 
-bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
-  const Node& node = *step.node;
-  const std::string input = value_name(node.inputs[0]);
-  if (!plan.is_placeable(result) || !plan.may_have_values(input)) return false;
-  const size_t from = plan.values_of(input, Layout::kRows, node);
-  const size_t to = plan.add_values_place(result, Layout::kRows);
-  plan.add(rounding_step(step.rounds->rounding, plan.read(from), to), node.name, "fake quantization");
-  plan.set_place(result, to);
-  return true;
-}
-
 std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
                                      const ValueTypes& values, const ShownValues& shown) {
   const ValueReaders readers = readers_of(steps);
@@ -342,10 +336,10 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   std::string names = pad == nullptr ? node.name : pad->node->name + ", " + node.name;
   std::string value = value_name(node.name);
   for (const size_t index : fused.subspan(1)) {
-    const Node& next = *steps[index].node;
-    names += ", " + next.name;
+    const ReferenceStep& next = steps[index];
+    names += ", " + next.node->name;
     add_float_follow_up(plan, next, value, layout, layer.follow_ups);
-    value = value_name(next.name);
+    value = value_name(next.node->name);
   }
   layer.output = plan.add_values_place(result, layout);
   if (!packed->is_linear)

@@ -30,6 +30,7 @@ struct PlannedValue {
   std::optional<PendingMove> move = {};
   std::optional<Flow> known = {};  // follows from shapes and constants; no step computes it
   std::vector<size_t> places = {};
+  std::map<std::string, size_t> rounded = {};  // places of its values in formats, by the formats' text
 };
 
 /// A plan that grows step by step: where values lie, and the steps that bring them from one place, layout or
@@ -83,6 +84,15 @@ class PlanBuilder {
   size_t operand(const std::string& name, const std::optional<CodeType>& type, std::optional<Layout> layout,
                  const Node& reader) {
     return type ? place_of(name, *type, layout, reader) : values_of(name, layout, reader);
+  }
+  /// A place of its values that a step before has rounded to a format.
+  std::optional<size_t> rounded_place(const std::string& name, const std::string& format) const {
+    const std::map<std::string, size_t>& places = values_.at(name).rounded;
+    const auto found = places.find(format);
+    return found == places.end() ? std::nullopt : std::optional(found->second);
+  }
+  void note_rounded(const std::string& name, const std::string& format, size_t place) {
+    values_.at(name).rounded.emplace(format, place);
   }
   /// What a step computes is the value `name`.
   void set_place(const std::string& name, size_t place);

@@ -53,6 +53,8 @@ void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const
 /// A recurrent layer whose weights are packed; false where its operands are in no places.
 bool plan_recurrent(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step);
 
+/// A node that rounds each value by itself to a format, as a function of elements; nullopt of others.
+std::optional<FloatRows> rounding_function(const ReferenceStep& step);
 /// A node that rounds values to a format; false where they are in no place.
 bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 

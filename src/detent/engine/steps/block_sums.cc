@@ -124,6 +124,7 @@ class BlockSumsStep final : public EngineStep {
                            .table = p.table.data(),
                            .exponents = p.exponents.empty() ? nullptr : p.exponents.data() + lanes,
                            .scales = p.scales.empty() ? nullptr : p.scales.data() + lanes,
+                           .whole_scales = p.whole_scales.empty() ? nullptr : p.whole_scales.data() + lanes,
                            .weight_sums = p.weight_sums.data() + lanes,
                            .difference = p.difference,
                            .steps = p.steps,

@@ -313,8 +313,13 @@ class RoundValues final : public EngineStep {
     const Shape& shape = state.places[from_].shape;
     auto* const first = reinterpret_cast<std::byte*>(state.values(from_));
     const Tensor values = Tensor::borrow(DType::kFloat32, shape, first, nullptr);
-    const Tensor rounded = rounding_.rounded(values);
-    std::ranges::copy(rounded.values<float>(), state.values(to_));
+    if (!rounding_.spec) {
+      std::ranges::copy(rounding_.rounded(values).values<float>(), state.values(to_));
+      return;
+    }
+    auto* const first_result = reinterpret_cast<std::byte*>(state.values(to_));
+    Tensor rounded = Tensor::borrow(DType::kFloat32, shape, first_result, nullptr);
+    fake_quantize(*rounding_.spec, values, rounded, rounding_.seed);
   }
 
  private:

@@ -66,10 +66,10 @@ struct StaticQuantizeOptions {
           "'layer1.*=4' of weights, 'fc=8/8' of weights and of the node's quantized inputs, 'add=/12' of "
           "these alone; before first_last_layers, weights, activations and elementwise");
     visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed integers");
-    visit(
-        "weight_granularity", self.weight_granularity,
-        "weights that share a scale; in groups, sums have no single scale: such layers compute in float, on "
-        "quantized values");
+    visit("weight_granularity", self.weight_granularity,
+          "weights that share a scale; in groups, sums are integers over a group, and convolutions of more "
+          "than "
+          "one position compute in float, on quantized values");
     visit("weight_group_size", self.weight_group_size,
           "for weight_granularity = \"group\": so many weights of an output share a scale", Between{1});
     visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
