@@ -367,6 +367,19 @@ TEST_F(Microsoft, MatMulOfFewBitsKeepsTheScalesOfItsBlocks) {
   EXPECT_TRUE(fake_quantize(spec, weight).equals(weight));
 }
 
+/// Codes of 3 bits lie densely: 0, 1, ..., 7 from the lowest bit on are the bytes 88 c6 fa.
+TEST_F(Microsoft, MatMulOfThreeBitsReadsAcrossBytes) {
+  input("x", Tensor::from({1, 16}, std::vector<float>{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16}));
+  model.constant<uint8_t>("w", {1, 1, 6}, {0x88, 0xC6, 0xFA, 0x88, 0xC6, 0xFA});
+  model.constant<float>("s", {1, 1}, {0.5});
+  node("MatMulNBits", {"x", "w", "s"}, {"y"}, {{"K", 16}, {"N", 1}, {"bits", 3}, {"block_size", 16}});
+  expect_near(run().at(0), {0.5F * (1 - 4) + 16 * 0.5F * (7 - 4)});
+  const Graph network = graph();
+  const Tensor& weight = only(network, "linear").find_parameter("weight")->tensor;
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(weight.values<float>()[static_cast<size_t>(i)], 0.5F * static_cast<float>(i % 8 - 4));
+}
+
 TEST_F(Microsoft, MatMulOfFewBitsNeedsAllBytes) {
   input("x", varied_numbers({1, 20}, 1));
   model.constant<uint8_t>("w", {1, 2, 8}, std::vector<uint8_t>(16, 1));
