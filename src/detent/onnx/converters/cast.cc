@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/onnx/converters/converters.h"
@@ -10,6 +13,12 @@ namespace {
 NodeInput to_dtype_of_graph(NodeImport& node, NodeInput x, DType dtype) {
   if (node.type_of(x).dtype == dtype) return x;
   return node.add("cast", {std::move(x)}, {{"dtype", std::string(dtype_name(dtype))}});
+}
+
+/// That of the largest values, all of whose codes but the last may be numbers.
+int largest_exponent(const NarrowType& type) {
+  const int exponent_bits = type.bits - (type.is_signed ? 1 : 0) - type.fraction;
+  return (1 << exponent_bits) - 1 - type.bias;
 }
 
 /// What detent computes of an element type of ONNX: all floats are float32 inside of a graph, but a cast
@@ -41,13 +50,26 @@ void convert_cast_like(NodeImport& node) {
   cast(node, narrow != nullptr ? narrow->onnx : onnx_element_type(node.float_type(1)));
 }
 
+/// Rounded; what would be rounded to more than the largest value is NaN.
+NodeInput rounded_within(NodeImport& node, const NodeInput& x, const NarrowType& type) {
+  const double step = std::ldexp(1, largest_exponent(type) - type.fraction);
+  const double beyond_all = 2 * std::ldexp(1, largest_exponent(type));
+  const double largest = beyond_all - (type.nan == NarrowType::Nan::kLast ? 2 : 1) * step;
+  // In the middle to the even code, which is the largest value's where the last code is NaN.
+  const char* const beyond = type.nan == NarrowType::Nan::kLast ? "gt" : "ge";
+  const NodeInput rounded = node.add_rounding(x, parse_quant_spec_text(type.format));
+  const NodeInput is_beyond =
+      node.add(beyond, {node.add("abs", {x}), NodeImport::number_of(largest + step / 2)});
+  const NodeInput nan = NodeImport::number_of(std::numeric_limits<double>::quiet_NaN());
+  return node.add("where", {is_beyond, nan, rounded});
+}
+
 }  // namespace
 
 NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type) {
   if (type.format == nullptr) node.refuse(fmt::format("rounding to {}", type.name));
   const bool saturates = type.nan == NarrowType::Nan::kNone || node.integer("saturate", 1) != 0;
-  if (!saturates && type.nan != NarrowType::Nan::kFamily)
-    node.refuse(fmt::format("rounding to {} that does not saturate", type.name));
+  if (!saturates && type.nan != NarrowType::Nan::kFamily) return rounded_within(node, x, type);
   if (type.nan == NarrowType::Nan::kNone)  // NaN becomes 0
     x = node.add("where", {node.add("isnan", {x}), NodeImport::number_of(0), x});
   QuantSpec spec = parse_quant_spec_text(type.format);

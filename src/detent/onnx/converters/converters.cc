@@ -29,7 +29,7 @@ const Converters& converters_of(std::string_view domain) {
                    attention_converters(),     loss_converters(),          spectrum_converters(),
                    sampling_converters(),      region_converters(),        generator_converters(),
                    rearrangement_converters(), sequence_converters(),      linear_code_converters(),
-                   quantized_converters()})},
+                   quantized_converters(),     state_space_converters()})},
       {"com.microsoft",
        joined({microsoft_converters(), microsoft_attention_converters(), grouped_attention_converters(),
                microsoft_normalization_converters(), fused_layer_converters(), block_weight_converters(),

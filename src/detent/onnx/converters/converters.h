@@ -46,6 +46,7 @@ OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();
+OnnxConverterList state_space_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();
