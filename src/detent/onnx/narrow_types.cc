@@ -18,8 +18,8 @@ constexpr std::string_view kKeeping[] = {
 constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
 /// Those that give another type, or say which one.
 constexpr std::string_view kReading[] = {
-    "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",      "Less",
-    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};
+    "BitCast", "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",
+    "Less",    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};
 
 bool is_among(std::span<const std::string_view> names, const onnx::NodeProto& node) {
   return std::ranges::find(names, node.op_type()) != names.end();

@@ -64,6 +64,23 @@ NodeInput rounded_within(NodeImport& node, const NodeInput& x, const NarrowType&
   return node.add("where", {is_beyond, nan, rounded});
 }
 
+/// Integers of as many bits, which wrap; a truth is 0 or 1.
+void convert_bit_cast(NodeImport& node) {
+  const int64_t to = node.integer("to", 0);
+  const auto bits_of = [](const NarrowType* narrow, DType dtype) {
+    return narrow != nullptr ? narrow->bits : static_cast<int>(8 * dtype_size(dtype));
+  };
+  const NarrowType* const before = node.narrow_type(0);
+  const NarrowType* const after = find_narrow_type(to);
+  const DType dtype = dtype_of_onnx(to);
+  const bool has_floats = is_floating_point(node.float_type(0)) || is_floating_point(dtype) ||
+                          (before != nullptr && before->is_float()) || dtype == DType::kBool;
+  if (has_floats) node.refuse("bits of other than integers");
+  if (bits_of(before, node.type(0).dtype) != bits_of(after, dtype))
+    fail("{} bits as {}", bits_of(before, node.type(0).dtype), onnx_element_type_name(to));
+  cast(node, to);
+}
+
 }  // namespace
 
 NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type) {
@@ -77,6 +94,8 @@ NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type) {
   return node.add_rounding(std::move(x), spec);
 }
 
-OnnxConverterList cast_converters() { return {{"Cast", convert_cast}, {"CastLike", convert_cast_like}}; }
+OnnxConverterList cast_converters() {
+  return {{"Cast", convert_cast}, {"CastLike", convert_cast_like}, {"BitCast", convert_bit_cast}};
+}
 
 }  // namespace detent

@@ -37,6 +37,7 @@ OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
 OnnxConverterList resize_converters();
 OnnxConverterList recurrent_converters();
+OnnxConverterList quantized_recurrent_converters();  // of com.microsoft
 OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
 OnnxConverterList spectrum_converters();
