@@ -64,9 +64,10 @@ def result_of(case, program, engine, folder):
     onnx.save(case.model, model)
     said = ""
     for inputs, outputs in case.data_sets:
-        each = [tolerances(case, value, info) for value, info in zip(outputs, case.model.graph.output) if value is not None]
-        rtol, atol = (str(max(numbers)) for numbers in zip(*each))
-        command = [program, "run", str(model), "--rtol", rtol, "--atol", atol, "--engine", engine, "--log-level", "error"]
+        pairs = [pair for pair in zip(outputs, case.model.graph.output) if pair[0] is not None]
+        rtol, atol = (str(max(numbers)) for numbers in zip(*(tolerances(case, *pair) for pair in pairs)))
+        command = [program, "run", str(model), "--rtol", rtol, "--atol", atol]
+        command += ["--engine", engine, "--log-level", "error"]
         for flag, values, infos in (
             ("--input", inputs, case.model.graph.input),
             ("--compare", outputs, case.model.graph.output),
@@ -102,7 +103,8 @@ def main():
     counts = collections.Counter()
     with tempfile.TemporaryDirectory() as scratch, futures.ThreadPoolExecutor() as pool:
         paths = [pathlib.Path(scratch) / str(i) for i in range(len(wanted))]
-        results = pool.map(lambda pair: result_of(pair[0], options.program, options.engine, pair[1]), zip(wanted, paths))
+        run = lambda case, path: result_of(case, options.program, options.engine, path)  # noqa: E731
+        results = pool.map(run, wanted, paths)
         for case, (verdict, said) in zip(wanted, results):
             counts[verdict] += 1
             if verdict != "equal" and (options.list or verdict != "refused"):

@@ -427,5 +427,31 @@ TEST_F(Microsoft, QuantizedAttentionHasQuantizedLayers) {
     EXPECT_EQ(layer.find_quantizer("weight") != nullptr, layer.op == "linear") << layer.name;
 }
 
+/// Inputs that are codes already make it the layer of its weights' values: W and R [directions, in, rows].
+TEST_F(Microsoft, DynamicLstmHasTheValuesOfItsWeights) {
+  const Tensor x = Tensor::from({2, 1, 2}, Floats{0, 255.0F / 128, 0.5F, 1.0F / 128});
+  const std::vector<int8_t> of_input = {64, -32, 16, 8, -64, 96, 3, -5};
+  const std::vector<int8_t> of_state = {32, -16, 80, 7};
+  input("x", x);
+  model.constant("w", {1, 2, 4}, of_input);
+  model.constant("r", {1, 1, 4}, of_state);
+  model.constant<float>("ws", {1, 4}, {0.0078125F, 0.015625F, 0.0078125F, 0.03125F});
+  model.constant<int8_t>("wz", {1, 4}, {0, 1, 0, -2});
+  model.constant<float>("rs", {1}, {0.0078125F});
+  model.constant<int8_t>("rz", {1}, {0});
+  node("DynamicQuantizeLSTM", {"x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"}, {"y"},
+       {{"hidden_size", 1}});
+  const Tensor quantized = run().at(0);
+  OnnxModelForTest plain(17);
+  plain.input("x", {2, 1, 2});
+  plain.output("y");
+  plain.constant<float>("w", {1, 4, 2},
+                        {0.5F, -0.5F, -0.515625F, 1.484375F, 0.125F, 0.0234375F, 0.3125F, -0.09375F});
+  plain.constant<float>("r", {1, 4, 1}, {0.25F, -0.125F, 0.625F, 0.0546875F});
+  plain.node("LSTM", {"x", "w", "r"}, {"y"}, {{"hidden_size", 1}});
+  const std::vector<Tensor> expected = IntegerExecutor().compile(import_onnx(plain.write()))->run({&x, 1});
+  EXPECT_TRUE(quantized.equals(expected.at(0)));
+}
+
 }  // namespace
 }  // namespace detent

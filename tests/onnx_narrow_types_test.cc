@@ -176,6 +176,17 @@ TEST(OnnxNarrowTypes, IntegersOf64BitsWithoutSign) {
             (Doubles{0, 0, 0, 0}));
 }
 
+TEST(OnnxNarrowTypes, BitsOfIntegersAsOthers) {
+  OnnxModelForTest model(26);
+  one_node(model, onnx::TensorProto::INT32,
+           onnx_node("BitCast", {"x"}, {"y"}, {{"to", static_cast<int>(kUInt32)}}), kUInt32);
+  EXPECT_EQ(values_of(result_of(model, Tensor::from({4}, std::vector<int32_t>{0, 7, -1, INT32_MIN}))),
+            (Doubles{0, 7, 4294967295.0, 2147483648.0}));
+  OnnxModelForTest floats(26);
+  one_node(floats, 1, onnx_node("BitCast", {"x"}, {"y"}, {{"to", 6}}), 6);
+  EXPECT_THAT(error_of([&] { import_onnx(floats.write()); }), HasSubstr("bits of other than integers"));
+}
+
 TEST(OnnxNarrowTypes, SumsAndProductsWrap) {
   for (const char* op : {"Add", "Mul", "Sub"}) {
     OnnxModelForTest model(14);
