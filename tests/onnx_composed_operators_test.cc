@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -177,6 +178,121 @@ TEST(OnnxComposed, LargestAndSmallestOfTruthsAreAnyAndAll) {
     x.values<bool>()[0] = true;
     EXPECT_EQ(result_of(model, {x}).values<bool>()[0], op == std::string("ReduceMax")) << op;
   }
+}
+
+/// Windows that overlap add up; those in a border have no part in it. The batch may be open.
+TEST(OnnxComposed, ColumnsBecomeAnImage) {
+  OnnxModelForTest model(18);
+  model.input("x", {-1, 2, 2});
+  model.constant("image", {1}, Ints{3});
+  model.constant("window", {1}, Ints{2});
+  model.output("y");
+  model.node("Col2Im", {"x", "image", "window"}, {"y"});
+  expect_result(model, {Tensor::from({1, 2, 2}, Floats{1, 2, 3, 4})}, {1, 1, 3}, {1, 5, 4});
+  const Floats both = {1, 2, 3, 4, 10, 20, 30, 40};
+  expect_result(model, {Tensor::from({2, 2, 2}, both)}, {2, 1, 3}, {1, 5, 4, 10, 50, 40});
+  OnnxModelForTest padded(18);
+  padded.input("x", {1, 4, 9});
+  padded.constant("image", {2}, Ints{2, 2});
+  padded.constant("window", {2}, Ints{2, 2});
+  padded.output("y");
+  padded.node("Col2Im", {"x", "image", "window"}, {"y"}, {{"pads", Ints{1, 1, 1, 1}}});
+  expect_result(padded, {Tensor::from({1, 4, 9}, Floats(36, 1))}, {1, 1, 2, 2}, {4, 4, 4, 4});
+}
+
+TEST(OnnxComposed, UniqueElementsAndSlices) {
+  const auto results = [](const Tensor& x, const std::vector<OnnxAttribute>& attributes) {
+    OnnxModelForTest model(11);
+    model.input("x", {x.shape().begin(), x.shape().end()});
+    for (const char* name : {"y", "first", "which", "count"}) model.output(name);
+    model.node("Unique", {"x"}, {"y", "first", "which", "count"}, attributes);
+    return FastExecutor().compile(import_onnx(model.write()))->run({&x, 1});
+  };
+  const auto expect_lists = [](const std::vector<Tensor>& got, const std::vector<Ints>& expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(got[i + 1].equals(Tensor::from({std::ssize(expected[i])}, expected[i]))) << i;
+  };
+  const Tensor list = Tensor::from({6}, Floats{2, 1, 1, 3, 4, 3});
+  const std::vector<Tensor> sorted = results(list, {});
+  EXPECT_TRUE(sorted[0].equals(Tensor::from({4}, Floats{1, 2, 3, 4})));
+  expect_lists(sorted, {{1, 0, 3, 4}, {1, 0, 0, 2, 3, 2}, {2, 1, 2, 1}});
+  const std::vector<Tensor> as_they_come = results(list, {{"sorted", 0}});
+  EXPECT_TRUE(as_they_come[0].equals(Tensor::from({4}, Floats{2, 1, 3, 4})));
+  expect_lists(as_they_come, {{0, 1, 3, 4}, {0, 1, 1, 2, 3, 2}, {1, 2, 2, 1}});
+  const std::vector<Tensor> rows = results(Tensor::from({3, 2}, Floats{2, 3, 1, 9, 2, 3}), {{"axis", 0}});
+  EXPECT_TRUE(rows[0].equals(Tensor::from({2, 2}, Floats{1, 9, 2, 3})));
+  expect_lists(rows, {{1, 0}, {1, 0, 1}, {1, 2}});
+  const float no_number = std::nanf("");
+  const std::vector<Tensor> numbers = results(Tensor::from({3}, Floats{no_number, 1, no_number}), {});
+  EXPECT_EQ(numbers[0].values<float>()[0], 1);
+  expect_lists(numbers, {{1, 0}, {1, 0, 1}, {1, 2}});
+}
+
+TEST(OnnxComposed, GatedActivation) {
+  OnnxModelForTest model(28);
+  model.input("a", {2});
+  model.input("b", {2});
+  model.output("y");
+  model.node("SwiGLU", {"a", "b"}, {"y"}, {{"alpha", 2.0F}});
+  expect_near(result_of(model, {Tensor::from({2}, Floats{0, 1}), Tensor::from({2}, Floats{3, 2})}),
+              {0, 2 / (1 + std::exp(-2))});
+}
+
+/// Positions before the first are those of the state, or zeros.
+TEST(OnnxComposed, CausalConvolutionCarriesItsLastPositions) {
+  for (const bool has_past : {false, true}) {
+    OnnxModelForTest model(27);
+    model.input("x", {1, 1, 3});
+    model.constant("w", {1, 1, 2}, Floats{10, 1});
+    model.constant("past", {1, 1, 1}, Floats{7});
+    model.output("y");
+    model.output("present");
+    model.node("CausalConvWithState", {"x", "w", "", has_past ? "past" : ""}, {"y", "present"});
+    const Tensor x = Tensor::from({1, 1, 3}, Floats{1, 2, 3});
+    const std::vector<Tensor> results = IntegerExecutor().compile(import_onnx(model.write()))->run({&x, 1});
+    EXPECT_TRUE(results[0].equals(Tensor::from({1, 1, 3}, Floats{has_past ? 71.0F : 1.0F, 12, 23})));
+    EXPECT_TRUE(results[1].equals(Tensor::from({1, 1, 1}, Floats{3})));
+  }
+}
+
+/// S = exp(g) S + b k (v - exp(g) S k), y = scale q S.
+TEST(OnnxComposed, LinearAttentionIsARecurrence) {
+  const auto results = [](const char* rule, bool has_gates, bool has_rates) {
+    OnnxModelForTest model(27);
+    model.input("q", {1, 2, 1});
+    model.constant("k", {1, 2, 1}, Floats{1, 2});
+    model.constant("v", {1, 2, 1}, Floats{5, 7});
+    model.constant("g", {1, 2, 1}, Floats{0, std::log(2.0F)});
+    model.constant("b", {1, 2, 1}, Floats{0.5F, 0.5F});
+    model.output("y");
+    model.output("state");
+    model.node("LinearAttention", {"q", "k", "v", "", has_gates ? "g" : "", has_rates ? "b" : ""},
+               {"y", "state"},
+               {{"q_num_heads", 1}, {"kv_num_heads", 1}, {"scale", 1.0F}, {"update_rule", rule}});
+    const Tensor q = Tensor::from({1, 2, 1}, Floats{2, 3});
+    return IntegerExecutor().compile(import_onnx(model.write()))->run({&q, 1});
+  };
+  const auto expect = [](const std::vector<Tensor>& got, double first, double second, double state) {
+    expect_near(got[0], {first, second});
+    expect_near(got[1], {state});
+  };
+  expect(results("linear", false, false), 10, 57, 19);
+  expect(results("gated", true, false), 10, 72, 24);
+  expect(results("delta", false, true), 5, 13.5, 4.5);
+  expect(results("gated_delta", true, true), 5, 6, 2);
+}
+
+/// A scale for each block of an axis of what a run gives.
+TEST(OnnxComposed, BlocksOfCodesOfValues) {
+  OnnxModelForTest model(21);
+  model.input("x", {1, 5});
+  model.constant("s", {1, 2}, Floats{0.5F, 2});
+  model.constant<uint8_t>("z", {1, 2}, {10, 20});
+  model.output("y");
+  const std::vector<OnnxAttribute> blocks = {{"axis", 1}, {"block_size", 3}};
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"q"}, blocks);
+  model.node("DequantizeLinear", {"q", "s", "z"}, {"y"}, blocks);
+  expect_result(model, {Tensor::from({1, 5}, Floats{-100, 0.75F, 1.25F, 3, -5})}, {1, 5}, {-5, 1, 1, 4, -4});
 }
 
 }  // namespace

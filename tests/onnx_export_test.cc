@@ -277,7 +277,7 @@ TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
   EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 17}),
               HasSubstr("integers of 16 bits need opset 21"));
   EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 12}),
-              HasSubstr("expected 13 to 21"));
+              HasSubstr("expected 13 to 25"));
 }
 
 /// Floats of 8 bits come back with their quantizers, and give the same bits.

@@ -367,6 +367,19 @@ TEST_F(Microsoft, MatMulOfFewBitsKeepsTheScalesOfItsBlocks) {
   EXPECT_TRUE(fake_quantize(spec, weight).equals(weight));
 }
 
+/// Codes of 3 bits lie densely: 0, 1, ..., 7 from the lowest bit on are the bytes 88 c6 fa.
+TEST_F(Microsoft, MatMulOfThreeBitsReadsAcrossBytes) {
+  input("x", Tensor::from({1, 16}, std::vector<float>{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16}));
+  model.constant<uint8_t>("w", {1, 1, 6}, {0x88, 0xC6, 0xFA, 0x88, 0xC6, 0xFA});
+  model.constant<float>("s", {1, 1}, {0.5});
+  node("MatMulNBits", {"x", "w", "s"}, {"y"}, {{"K", 16}, {"N", 1}, {"bits", 3}, {"block_size", 16}});
+  expect_near(run().at(0), {0.5F * (1 - 4) + 16 * 0.5F * (7 - 4)});
+  const Graph network = graph();
+  const Tensor& weight = only(network, "linear").find_parameter("weight")->tensor;
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(weight.values<float>()[static_cast<size_t>(i)], 0.5F * static_cast<float>(i % 8 - 4));
+}
+
 TEST_F(Microsoft, MatMulOfFewBitsNeedsAllBytes) {
   input("x", varied_numbers({1, 20}, 1));
   model.constant<uint8_t>("w", {1, 2, 8}, std::vector<uint8_t>(16, 1));
@@ -412,6 +425,32 @@ TEST_F(Microsoft, QuantizedAttentionHasQuantizedLayers) {
   const Graph network = graph();
   for (const Node& layer : network.nodes())
     EXPECT_EQ(layer.find_quantizer("weight") != nullptr, layer.op == "linear") << layer.name;
+}
+
+/// Inputs that are codes already make it the layer of its weights' values: W and R [directions, in, rows].
+TEST_F(Microsoft, DynamicLstmHasTheValuesOfItsWeights) {
+  const Tensor x = Tensor::from({2, 1, 2}, Floats{0, 255.0F / 128, 0.5F, 1.0F / 128});
+  const std::vector<int8_t> of_input = {64, -32, 16, 8, -64, 96, 3, -5};
+  const std::vector<int8_t> of_state = {32, -16, 80, 7};
+  input("x", x);
+  model.constant("w", {1, 2, 4}, of_input);
+  model.constant("r", {1, 1, 4}, of_state);
+  model.constant<float>("ws", {1, 4}, {0.0078125F, 0.015625F, 0.0078125F, 0.03125F});
+  model.constant<int8_t>("wz", {1, 4}, {0, 1, 0, -2});
+  model.constant<float>("rs", {1}, {0.0078125F});
+  model.constant<int8_t>("rz", {1}, {0});
+  node("DynamicQuantizeLSTM", {"x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"}, {"y"},
+       {{"hidden_size", 1}});
+  const Tensor quantized = run().at(0);
+  OnnxModelForTest plain(17);
+  plain.input("x", {2, 1, 2});
+  plain.output("y");
+  plain.constant<float>("w", {1, 4, 2},
+                        {0.5F, -0.5F, -0.515625F, 1.484375F, 0.125F, 0.0234375F, 0.3125F, -0.09375F});
+  plain.constant<float>("r", {1, 4, 1}, {0.25F, -0.125F, 0.625F, 0.0546875F});
+  plain.node("LSTM", {"x", "w", "r"}, {"y"}, {{"hidden_size", 1}});
+  const std::vector<Tensor> expected = IntegerExecutor().compile(import_onnx(plain.write()))->run({&x, 1});
+  EXPECT_TRUE(quantized.equals(expected.at(0)));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ using Ints = std::vector<int64_t>;
 enum ElementCode : int {
   kUInt16 = 4,
   kUInt32 = 12,
+  kUInt64 = 13,
   kFloat8E4M3 = 17,
   kFloat8E4M3Fnuz = 18,
   kFloat8E5M2 = 19,
@@ -145,9 +146,45 @@ TEST(OnnxNarrowTypes, CastsThatNoFormatDoesAreRefused) {
     return error_of([&] { import_onnx(model.write()); });
   };
   EXPECT_EQ(error(kFloat8E5M2, {{"saturate", 0}}), "");
-  EXPECT_THAT(error(kFloat8E4M3, {{"saturate", 0}}),
-              HasSubstr("rounding to FLOAT8E4M3FN that does not saturate, which is not supported"));
   EXPECT_THAT(error(kFloat8E8M0, {}), HasSubstr("rounding to FLOAT8E8M0, which is not supported"));
+}
+
+/// What would be rounded beyond the largest value is NaN; in the middle to the even code, which that of 448
+/// is and those of 240 and 57344 are not.
+TEST(OnnxNarrowTypes, CastsThatDoNotSaturateGiveNaN) {
+  const auto cast = [](ElementCode to, const std::vector<float>& x) {
+    OnnxModelForTest model(25);
+    one_node(model, 1, onnx_node("Cast", {"x"}, {"y"}, {{"to", static_cast<int>(to)}, {"saturate", 0}}), to);
+    Doubles values = values_of(result_of(model, Tensor::from({4}, x)));
+    for (double& value : values) value = std::isnan(value) ? -1 : value;
+    return values;
+  };
+  constexpr float kEndlessFloat = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(cast(kFloat8E4M3, {1.06F, 464, 464.1F, kEndlessFloat}), (Doubles{1, 448, -1, -1}));
+  EXPECT_EQ(cast(kFloat8E4M3Fnuz, {1.06F, 247.9F, 248, -kEndlessFloat}), (Doubles{1, 240, -1, -1}));
+  EXPECT_EQ(cast(kFloat8E5M2Fnuz, {1.06F, 61439, 61440, -kEndlessFloat}), (Doubles{1, 57344, -1, -1}));
+}
+
+/// Held by int64: 2^63 and more are refused.
+TEST(OnnxNarrowTypes, IntegersOf64BitsWithoutSign) {
+  expect_values(kUInt64, {1}, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8), {0x1p63});
+  EXPECT_THAT(error_of([] { read(packed("w", kUInt64, {1}, "\xff\xff\xff\xff\xff\xff\xff\xff")); }),
+              HasSubstr("18446744073709551615 of UINT64, expected at most 9223372036854775807"));
+  OnnxModelForTest model(18);
+  one_node(model, kUInt64, onnx_node("BitwiseXor", {"x", "x"}, {"y"}), kUInt64);
+  EXPECT_EQ(values_of(result_of(model, Tensor::from({4}, std::vector<int64_t>{0, 1, 5, INT64_MAX}))),
+            (Doubles{0, 0, 0, 0}));
+}
+
+TEST(OnnxNarrowTypes, BitsOfIntegersAsOthers) {
+  OnnxModelForTest model(26);
+  one_node(model, onnx::TensorProto::INT32,
+           onnx_node("BitCast", {"x"}, {"y"}, {{"to", static_cast<int>(kUInt32)}}), kUInt32);
+  EXPECT_EQ(values_of(result_of(model, Tensor::from({4}, std::vector<int32_t>{0, 7, -1, INT32_MIN}))),
+            (Doubles{0, 7, 4294967295.0, 2147483648.0}));
+  OnnxModelForTest floats(26);
+  one_node(floats, 1, onnx_node("BitCast", {"x"}, {"y"}, {{"to", 6}}), 6);
+  EXPECT_THAT(error_of([&] { import_onnx(floats.write()); }), HasSubstr("bits of other than integers"));
 }
 
 TEST(OnnxNarrowTypes, SumsAndProductsWrap) {

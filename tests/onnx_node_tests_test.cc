@@ -27,7 +27,6 @@ const std::map<std::string, std::string>& known_failures() {
   static const std::string strings = "strings are no tensors here";
   static const std::string random = "draws at random as NumPy does";
   static const std::string bfloat16 = "its data are of UINT16 where the model says BFLOAT16";
-  static const std::string wide_unsigned = "there are no unsigned integers of 64 bits here";
   static const std::string sequences = "an input is a sequence or an optional, not a tensor";
   static const std::map<std::string, std::string> failures = {
 #include "onnx_node_tests_known_failures.inc"

@@ -67,11 +67,11 @@ TEST(OnnxVersions, AllUpToTheNewestOneAreReadWithoutWarnings) {
 TEST(OnnxVersions, NewerOnesAreReadWithOneWarning) {
   OnnxModelForTest model(99);
   negate(model);
-  EXPECT_THAT(import_log(model), AllOf(HasSubstr("model.onnx: opset 99 (known: up to 26): operators are"),
+  EXPECT_THAT(import_log(model), AllOf(HasSubstr("model.onnx: opset 99 (known: up to 28): operators are"),
                                        Not(HasSubstr("IR version"))));
   model.proto.set_ir_version(30);
   const std::string log = import_log(model);
-  EXPECT_THAT(log, HasSubstr("opset 99 (known: up to 26) and IR version 30 (known: up to 13): operators"));
+  EXPECT_THAT(log, HasSubstr("opset 99 (known: up to 28) and IR version 30 (known: up to 14): operators"));
   EXPECT_EQ(std::ranges::count(log, '\n'), 1);
 }
 

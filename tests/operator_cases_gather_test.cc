@@ -21,6 +21,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/triu.h>
+#include <ATen/ops/unique_dim.h>
 #include <ATen/ops/where.h>
 
 #include "operator_cases_test.h"
@@ -166,6 +167,18 @@ std::vector<OperatorCase> gather_cases() {
        .inputs = {CaseInput({3, 2}).of(DType::kInt32, -1, 1)},
        .reference = [](const Inputs& x, const Lookup&) { return at::nonzero(x[0]).t(); },
        .gradient = CaseGradient::kNone},
+      {.op = "unique",
+       .inputs = {CaseInput({3}).of(DType::kInt32, 0, 2)},
+       .attributes = {{"dim", 1}},
+       .reference = [](const Inputs& x, const Lookup&) { return std::get<0>(at::unique_dim(x[0], 1, true)); },
+       .gradient = CaseGradient::kNone},
+      {.op = "unique",
+       .inputs = {CaseInput({3}).between(0, 1)},
+       .attributes = {{"dim", -1}},
+       .reference = [](const Inputs& x,
+                       const Lookup&) { return std::get<1>(at::unique_dim(x[0], 1, true, true)); },
+       .gradient = CaseGradient::kNone,
+       .result = 2},
       {.op = "trilu",
        .inputs = {shape},
        .reference = [](const Inputs& x, const Lookup&) { return at::triu(x[0], -1); },

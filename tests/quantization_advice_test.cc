@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/graph/builder.h"
 #include "detent/models/model.h"
 #include "detent/passes/average_bits.h"
 #include "pass_bench_test.h"
@@ -85,6 +86,18 @@ TEST(QuantizationAdvice, LeavesOutWhatDoesNotFit) {
                        "weights = \"nvfp4\"\n");
   for (const TriedOptions& tried : narrow.advice.tried)
     EXPECT_THAT(tried.options, testing::Not(HasSubstr("gptq")));
+}
+
+/// As those behind a suppression of boxes.
+TEST(StorageBits, ValuesWhoseNumberTheDataDecideTakeNothing) {
+  GraphBuilder b("kept");
+  const NodeInput x = b.linear("layer", b.input("x", {4, 6}), 6, 6);
+  const NodeInput places =
+      b.call("select", {b.call("nonzero", {b.call("relu", {x})})}, {{"dim", 0}, {"index", 1}});
+  const Graph graph = b.finish(b.linear("last", b.call("gather", {x, places}, {{"dim", 1}}), 6, 2));
+  const StorageBits bits = storage_bits(graph);
+  EXPECT_EQ(bits.weight_values, 6 * 6 + 6 + 2 * 6 + 2);
+  EXPECT_EQ(bits.activation_values, 2 * 4 * 6);
 }
 
 }  // namespace

@@ -525,9 +525,9 @@ class Network:
     ) -> None:
         """Writes an ONNX model (.onnx).
 
-        style: "qdq" (usual of quantized networks), "qoperator", "qonnx", or "float" (usual of others). opset: 13 to 21.
-        unsigned_weights: 8-bit weights as uint8, for processors without VNNI. Raises Error where the file exists, unless
-        `overwrite`, and where the style cannot hold the formats.
+        style: "qdq" (usual of quantized networks), "qoperator", "matmulnbits", "qonnx", or "float" (usual of others).
+        opset: 13 to 25. unsigned_weights: 8-bit weights as uint8, for processors without VNNI. Raises Error where the
+        file exists, unless `overwrite`, and where the style cannot hold the formats.
         """
         if style is None:
             style = "qdq" if self.is_quantized else "float"

@@ -85,6 +85,23 @@ void write_dequantize(GraphWriter& writer, const std::string&) {
   dequantized(writer, x, with);
 }
 
+/// A scale for each block of an axis, of codes that are constant or computed.
+void write_dequantize_blocks(GraphWriter& writer, const std::string&) {
+  Random& random = writer.random;
+  const DType dtype = code_dtype(random);
+  const GeneratedValue x = random.chance(0.5)
+                               ? writer.source(dtype, writer.shape(1, 3, false))
+                               : writer.operand({.dtypes = {dtype}, .least_rank = 1, .may_be_empty = false});
+  const int64_t axis = writer.axis(x.rank());
+  const auto at = static_cast<size_t>(normal_axis(axis, x.rank()));
+  const int64_t block = random.between(1, x.shape[at]);
+  Shape shape = x.shape;
+  shape[at] = (shape[at] + block - 1) / block;
+  Parameters with{.scale = scales(writer, shape), .attributes = {{"axis", axis}, {"block_size", block}}};
+  if (random.chance(0.6)) with.zero_point = zero_points(writer, dtype, shape);
+  dequantized(writer, x, with);
+}
+
 /// Both, as quantized networks have them, also of a constant.
 void write_code_rounding(GraphWriter& writer, const std::string&) {
   const DType dtype = code_dtype(writer.random);
@@ -219,10 +236,15 @@ void write_qlinear_matmul(GraphWriter& writer, const std::string& op) {
 }  // namespace
 
 std::vector<OperatorGenerator> code_generators() {
-  return {{"QuantizeLinear", 10, write_quantize},       {"DequantizeLinear", 10, write_dequantize},
-          {"QuantizeLinear", 10, write_code_rounding},  {"QuantizeLinear", 10, write_code_rounding},
-          {"DynamicQuantizeLinear", 11, write_dynamic}, {"MatMulInteger", 10, write_matmul_integer},
-          {"ConvInteger", 10, write_conv_integer},      {"QLinearConv", 10, write_qlinear_conv},
+  return {{"QuantizeLinear", 10, write_quantize},
+          {"DequantizeLinear", 10, write_dequantize},
+          {"DequantizeLinear", 21, write_dequantize_blocks},
+          {"QuantizeLinear", 10, write_code_rounding},
+          {"QuantizeLinear", 10, write_code_rounding},
+          {"DynamicQuantizeLinear", 11, write_dynamic},
+          {"MatMulInteger", 10, write_matmul_integer},
+          {"ConvInteger", 10, write_conv_integer},
+          {"QLinearConv", 10, write_qlinear_conv},
           {"QLinearMatMul", 10, write_qlinear_matmul}};
 }
 

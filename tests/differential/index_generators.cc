@@ -184,6 +184,69 @@ void write_non_zero(GraphWriter& writer, const std::string& op) {
   writer.node(op, {x}, {}, {DType::kInt64, {x.rank(), -1}, {8, 1}, false});
 }
 
+/// Takes all elements, or slices of an axis; results that nothing asks for are left out at the end.
+void write_unique(GraphWriter& writer, const std::string& op) {
+  Random& random = writer.random;
+  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32, DType::kInt64, DType::kInt8},
+                                           .least_rank = 1,
+                                           .most_rank = 3,
+                                           .must_be_exact = true,
+                                           .may_be_empty = false});
+  std::vector<OnnxAttribute> attributes;
+  Shape shape = {-1};
+  if (random.chance(0.6)) {
+    const int64_t axis = writer.axis(x.rank());
+    attributes.emplace_back("axis", axis);
+    shape = x.shape;
+    shape[static_cast<size_t>(normal_axis(axis, x.rank()))] = -1;
+  }
+  if (random.chance(0.6)) attributes.emplace_back("sorted", random.between(0, 1));
+  std::vector<Result> results = {{x.dtype, shape, x.numbers, false},
+                                 {DType::kInt64, {-1}, {64, 1}, false},
+                                 {DType::kInt64, {-1}, {64, 1}, false},
+                                 {DType::kInt64, {-1}, {64, 1}, false}};
+  results.resize(static_cast<size_t>(random.between(1, 4)));
+  writer.node(op, {x}, attributes, results);
+}
+
+/// Windows of one or two dimensions that overlap, with borders.
+void write_columns_to_image(GraphWriter& writer, const std::string& op) {
+  Random& random = writer.random;
+  const int64_t dims = random.between(1, 2);
+  const int64_t channels = random.between(1, 3);
+  Shape image;
+  Shape window;
+  std::vector<int64_t> strides;
+  std::vector<int64_t> dilations;
+  std::vector<int64_t> pads(static_cast<size_t>(2 * dims));
+  int64_t windows = 1;
+  for (int64_t d = 0; d < dims; ++d) {
+    window.push_back(random.between(1, 3));
+    strides.push_back(random.between(1, 2));
+    dilations.push_back(random.between(1, 2));
+    const int64_t before = pads[static_cast<size_t>(d)] = random.between(0, 1);
+    const int64_t behind = pads[static_cast<size_t>(d + dims)] = random.between(0, 1);
+    const int64_t reach = dilations.back() * (window.back() - 1) + 1;
+    image.push_back(reach + random.between(0, 3));
+    windows *= (image.back() + before + behind - reach) / strides.back() + 1;
+  }
+  const int64_t positions = element_count(window);
+  const GeneratedValue x =
+      writer.operand({.dtypes = {DType::kFloat32},
+                      .shape = Shape{random.between(1, 2), channels * positions, windows},
+                      .must_be_exact = true,
+                      .may_be_empty = false,
+                      .most_magnitude = 256});
+  Shape shape = {x.shape[0], channels};
+  shape.insert(shape.end(), image.begin(), image.end());
+  const auto sizes = [&](const Shape& list) {
+    return writer.constant(Tensor::from({std::ssize(list)}, std::vector<int64_t>(list)));
+  };
+  writer.node(op, {x, sizes(image), sizes(window)},
+              {{"strides", strides}, {"dilations", dilations}, {"pads", pads}},
+              {x.dtype, shape, sum_of(x.numbers, static_cast<double>(positions))});
+}
+
 void write_trilu(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue x =
@@ -241,6 +304,8 @@ std::vector<OperatorGenerator> index_generators() {
           {"ScatterND", 11, write_scatter_nd},
           {"OneHot", 9, write_one_hot},
           {"NonZero", 9, write_non_zero},
+          {"Unique", 11, write_unique},
+          {"Col2Im", 18, write_columns_to_image},
           {"Trilu", 14, write_trilu},
           {"NonMaxSuppression", 10, write_suppression}};
 }

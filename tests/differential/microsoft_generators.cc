@@ -169,7 +169,7 @@ void write_matmul_of_blocks(GraphWriter& writer, const std::string& op) {
   writer.real = DType::kFloat32;
   Random& random = writer.random;
   constexpr int64_t kBlock = 16;
-  const int64_t bits = random.of<int64_t>({4, 8});
+  const int64_t bits = random.of<int64_t>({2, 4, 8});
   const int64_t outputs = random.between(1, 3);
   const int64_t inner = random.of<int64_t>({8, 16, 20, 32});
   const int64_t blocks = (inner + kBlock - 1) / kBlock;

@@ -12,6 +12,7 @@
 
 #include "comparison.h"
 #include "conventions.h"
+#include "detent/core/convert.h"
 #include "detent/core/parallel.h"
 #include "detent/io/file.h"
 #include "detent/io/npy.h"
@@ -52,8 +53,11 @@ std::string on_one_line(std::string text) {
 }
 
 void write_run(const DetentRun& run, const fs::path& folder) {
-  for (size_t i = 0; i < run.outputs.size(); ++i)
-    write_npy(folder / fmt::format("detent_{}.npy", i), run.outputs[i]);
+  for (size_t i = 0; i < run.outputs.size(); ++i) {
+    const Tensor& output = run.outputs[i];
+    const bool is_known = output.dtype() != DType::kBFloat16;  // to NumPy
+    write_npy(folder / fmt::format("detent_{}.npy", i), is_known ? output : to_float32(output));
+  }
   std::ofstream file(folder / "detent.txt");
   for (const StepResult& problem : run.problems)
     file << static_cast<int>(problem.ending) << '\t' << problem.step << '\t' << on_one_line(problem.message)

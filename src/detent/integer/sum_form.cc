@@ -15,13 +15,21 @@ namespace {
 
 constexpr auto kLargestSum = int64_t{std::numeric_limits<int32_t>::max()};
 
+/// Groups that hold all weights of a channel are channels.
+bool has_whole_channels(const QuantSpec& rounding, const Tensor& weight, int64_t axis) {
+  return rounding.granularity == Granularity::kGroup && weight.rank() > 1 &&
+         weight.numel() <= *rounding.group_size * weight.dim(axis);
+}
+
 /// The code type of each position of dimension `channel_dim`, or of the whole weight.
 std::optional<std::vector<CodeType>> weight_types(const Node& node, int64_t channel_dim) {
   const std::optional<QuantSpec> rounding = node.rounding("weight");
-  if (!rounding || rounding->granularity == Granularity::kGroup) return std::nullopt;
-  const bool per_channel = rounding->granularity == Granularity::kChannel;
+  if (!rounding) return std::nullopt;
   const Tensor& weight = node.find_parameter("weight")->tensor;
   const int64_t axis = rounding->axis < 0 ? rounding->axis + weight.rank() : rounding->axis;
+  const bool has_groups = rounding->granularity == Granularity::kGroup;
+  if (has_groups && !has_whole_channels(*rounding, weight, axis)) return std::nullopt;
+  const bool per_channel = has_groups || rounding->granularity == Granularity::kChannel;
   if (per_channel && axis != channel_dim) return std::nullopt;
   const size_t count = per_channel ? static_cast<size_t>(weight.dim(axis)) : 1;
   std::vector<CodeType> types = executed_types(*rounding);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kUsualOpset = 17;
 constexpr int64_t kOldestExport = 13;
-constexpr int64_t kNewestExport = 21;
+constexpr int64_t kNewestExport = 25;
 
 int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
   if (options.opset) {
@@ -33,6 +33,23 @@ int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
     }
   }
   return opset;
+}
+
+const char* style_name(OnnxStyle style) { return enum_names(style)[static_cast<size_t>(style)]; }
+
+/// What to write such an operand in instead.
+std::string what_holds(const QuantSpec& spec, OnnxStyle style, bool is_weight) {
+  if (style_obstacle(style, spec, kNewestExport, is_weight).empty())
+    return "";  // the message names the opset
+  std::vector<std::string> others;
+  for (const OnnxStyle other : {OnnxStyle::kQdq, OnnxStyle::kQonnx}) {
+    if (style_obstacle(other, spec, kNewestExport, is_weight).empty()) others.emplace_back(style_name(other));
+  }
+  if (!others.empty()) return fmt::format(" (the style {} holds it)", fmt::join(others, " or "));
+  return is_weight
+             ? " (no style holds it; qdq holds integers, fp8 and fp4 with scales of the tensor, a channel or "
+               "a group, nvfp4, mx_e4m3, mx_e5m2, mx_e2m1 and mx_int8)"
+             : " (no style holds it; qdq holds integers, fp8 and fp4 with given scales, qonnx binary too)";
 }
 
 std::string source_name(const Graph& graph, const NodeInput& value) {
@@ -60,8 +77,9 @@ OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
     : graph_(graph),
       options_(options),
       writer_(graph.name()),
-      quantizers_(writer_, options),
-      opset_(chosen_opset(graph, options)) {
+      opset_(chosen_opset(graph, options)),
+      quantizers_(writer_, options, opset_) {
+  refuse_formats();
   first_.types = infer_shapes(graph, with_batch(graph, usual_sizes(graph), 2));
   second_.types = infer_shapes(graph, with_batch(graph, other_sizes(graph), 3));
 }
@@ -81,11 +99,7 @@ void OnnxExporter::write(const std::filesystem::path& path) {
       refuse(node, error.what());
     }
   }
-  if (!problems_.empty()) {
-    fail("{}: {} node{} cannot be written in the style {}, opset {}:\n  {}", path.string(), problems_.size(),
-         problems_.size() == 1 ? "" : "s", enum_names(options_.style)[static_cast<size_t>(options_.style)],
-         opset_, fmt::join(problems_, "\n  "));
-  }
+  fail_of_problems();
   if (options_.style == OnnxStyle::kQOperator) compute_on_codes(writer_);
   writer_.write(path, opset_, options_.most_bytes_within);
 }
@@ -95,18 +109,31 @@ void OnnxExporter::refuse(const Node& node, const std::string& reason) {
   for (size_t i = 0; i < result_count(node); ++i) names_.try_emplace(value_name(node.name, i), "");
 }
 
-void OnnxExporter::export_node(const Node& node) {
-  bool is_carried = true;
-  for (const auto& [operand, quantizer] : node.quantization) {
-    const auto spec = rounding_of(node, operand);
-    const std::string obstacle = spec ? quantizers_.obstacle(*spec, opset_)
-                                      : "no format rounds as its learned parameters say: `detent quantize` "
-                                        "rounds weights for good (the pass finish_qat)";
-    if (obstacle.empty()) continue;
-    refuse(node, fmt::format("{}: {}", operand, obstacle));
-    is_carried = false;
+void OnnxExporter::fail_of_problems() const {
+  if (problems_.empty()) return;
+  fail("{} node{} cannot be written in the style {}, opset {}:\n  {}", problems_.size(),
+       problems_.size() == 1 ? "" : "s", style_name(options_.style), opset_, fmt::join(problems_, "\n  "));
+}
+
+/// Before anything is computed or written.
+void OnnxExporter::refuse_formats() {
+  for (const Node& node : graph_.nodes()) {
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const auto spec = rounding_of(node, operand);
+      const bool is_weight = node.find_parameter(operand) != nullptr;
+      const std::string obstacle =
+          spec ? style_obstacle(options_.style, *spec, opset_, is_weight)
+               : "no format rounds as its learned parameters say: `detent quantize` rounds weights for good "
+                 "(the pass finish_qat)";
+      if (obstacle.empty()) continue;
+      refuse(node, fmt::format("{}: {}{}", operand, obstacle,
+                               spec ? what_holds(*spec, options_.style, is_weight) : ""));
+    }
   }
-  if (!is_carried) return;
+  fail_of_problems();
+}
+
+void OnnxExporter::export_node(const Node& node) {
   switch (role_of(node)) {
     case OperatorRole::kInput:
       return round_results(node);
@@ -220,8 +247,8 @@ void OnnxExporter::export_outputs(const Node& node) {
   writer_.rename_values(names);
 }
 
-std::string style_obstacle(OnnxStyle style, const QuantSpec& spec) {
-  return style_obstacle(style, spec, kNewestExport);
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, bool is_weight) {
+  return style_obstacle(style, spec, kNewestExport, is_weight);
 }
 
 void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {

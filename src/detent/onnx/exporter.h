@@ -33,6 +33,8 @@ class OnnxExporter {
     ValueTypes types;
   };
 
+  void refuse_formats();
+  void fail_of_problems() const;
   void export_node(const Node& node);
   void export_input(const Node& node);
   void export_outputs(const Node& node);
@@ -48,8 +50,8 @@ class OnnxExporter {
   const Graph& graph_;
   const OnnxExportOptions& options_;
   OnnxModelWriter writer_;
-  QuantizerExport quantizers_;
   int64_t opset_;
+  QuantizerExport quantizers_;
   TriedSizes first_;
   TriedSizes second_;
   std::unordered_map<std::string, std::string> names_;  // of values, by value_name

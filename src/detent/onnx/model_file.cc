@@ -20,7 +20,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kFirstIrWithImports = 3;
-constexpr int64_t kNewestIr = 13;
+constexpr int64_t kNewestIr = 14;
 
 template <class Message>
 void parse(const MappedFile& file, Message& message, const std::filesystem::path& path, const char* what) {

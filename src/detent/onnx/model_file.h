@@ -18,7 +18,7 @@ class TensorProto;
 namespace detent {
 
 /// The newest opset whose operators are known to the last attribute.
-constexpr int64_t kNewestKnownOpset = 26;
+constexpr int64_t kNewestKnownOpset = 28;
 
 /// A model in ONNX's format (onnx.ai), as its file says, and what its tensors refer to beside it.
 class OnnxModelFile {

@@ -17,7 +17,8 @@ namespace {
 
 /// The oldest version of the file format that has the operator set.
 int64_t ir_version(int64_t opset) {
-  constexpr std::pair<int64_t, int64_t> kNewerThan[] = {{20, 10}, {18, 9}, {14, 8}};
+  constexpr std::pair<int64_t, int64_t> kNewerThan[] = {{24, 13}, {23, 12}, {22, 11},
+                                                        {20, 10}, {18, 9},  {14, 8}};
   for (const auto& [older, version] : kNewerThan) {
     if (opset > older) return version;
   }

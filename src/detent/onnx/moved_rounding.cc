@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/formats/elements/binary.h"
+#include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/grouping.h"
 
 namespace detent {
@@ -28,13 +29,38 @@ Grouping grouping_of(const QuantSpec& spec, const Shape& shape) {
   return grouping;
 }
 
+/// Those that a format gives a list of: scales, and zero points of which there may be none.
+struct ListedParameters {
+  std::vector<float> scale = {};
+  std::vector<int> zero_point = {};
+};
+
+ListedParameters listed_parameters(const Format& format) {
+  if (const auto* affine = std::get_if<Affine>(&format)) return {affine->scale, affine->zero_point};
+  if (const auto* scaled = std::get_if<Scaled>(&format)) return {scaled->scale};
+  return {};
+}
+
+/// The format with these, of which it is one that has them.
+Format with_listed(const Format& format, ListedParameters parameters) {
+  if (const auto* scaled = std::get_if<Scaled>(&format)) {
+    Scaled result = *scaled;
+    result.scale = std::move(parameters.scale);
+    return result;
+  }
+  Affine result = std::get<Affine>(format);
+  result.scale = std::move(parameters.scale);
+  result.zero_point = std::move(parameters.zero_point);
+  return result;
+}
+
 /// Places of equal parameters become one.
-std::vector<int32_t> first_places(const Affine& affine) {
+std::vector<int32_t> first_places(const ListedParameters& given) {
   std::map<std::pair<float, int>, int32_t> first;
   std::vector<int32_t> result;
-  for (size_t i = 0; i < affine.scale.size(); ++i) {
-    const int zero = affine.zero_point.empty() ? 0 : affine.zero_point[i];
-    result.push_back(first.try_emplace({affine.scale[i], zero}, static_cast<int32_t>(i)).first->second);
+  for (size_t i = 0; i < given.scale.size(); ++i) {
+    const int zero = given.zero_point.empty() ? 0 : given.zero_point[i];
+    result.push_back(first.try_emplace({given.scale[i], zero}, static_cast<int32_t>(i)).first->second);
   }
   return result;
 }
@@ -53,14 +79,12 @@ std::optional<std::vector<int32_t>> places_of_groups(const Grouping& grouping,
   return result;
 }
 
-Affine with_scales_at(const Affine& affine, const std::vector<int32_t>& places) {
-  Affine result = affine;
-  result.scale.clear();
-  result.zero_point.clear();
+ListedParameters at_places(const ListedParameters& given, const std::vector<int32_t>& places) {
+  ListedParameters result;
   for (const int32_t place : places) {
     const auto at = static_cast<size_t>(place);
-    result.scale.push_back(affine.scale[at]);
-    if (!affine.zero_point.empty()) result.zero_point.push_back(affine.zero_point[at]);
+    result.scale.push_back(given.scale[at]);
+    if (!given.zero_point.empty()) result.zero_point.push_back(given.zero_point[at]);
   }
   return result;
 }
@@ -90,10 +114,7 @@ std::vector<QuantSpec> candidates(const QuantSpec& spec, const Shape& shape,
 
 }  // namespace
 
-size_t scale_count(const QuantSpec& spec) {
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  return affine == nullptr ? 0 : affine->scale.size();
-}
+size_t scale_count(const QuantSpec& spec) { return listed_parameters(spec.format).scale.size(); }
 
 Tensor scale_places(const QuantSpec& spec, const Shape& shape) {
   Tensor places(DType::kInt32, shape);
@@ -112,14 +133,14 @@ std::optional<QuantSpec> rounding_at_places(const QuantSpec& spec, const Tensor&
     const bool is_of_channels = binary != nullptr && binary->scaling == BinaryScaling::kPerChannel;
     return spec.granularity == Granularity::kTensor && !is_of_channels ? std::optional(spec) : std::nullopt;
   }
-  const auto& affine = std::get<Affine>(spec.format);
+  const ListedParameters given = listed_parameters(spec.format);
   if (places.numel() == 0) return std::nullopt;
-  const std::vector<int32_t> first = first_places(affine);
+  const std::vector<int32_t> first = first_places(given);
   for (QuantSpec& candidate : candidates(spec, places.shape(), group_size)) {
     const Grouping grouping = grouping_of(candidate, places.shape());
     const auto of_groups = places_of_groups(grouping, places.values<int32_t>(), first);
     if (!of_groups) continue;
-    candidate.format = with_scales_at(affine, *of_groups);
+    candidate.format = with_listed(spec.format, at_places(given, *of_groups));
     return candidate;
   }
   return std::nullopt;
@@ -129,16 +150,19 @@ std::optional<QuantSpec> joined_rounding(std::span<const QuantSpec> specs) {
   QuantSpec joined = specs.front();
   if (specs.size() == 1) return joined;
   if (scale_count(joined) == 0) return std::nullopt;
-  auto& all = std::get<Affine>(joined.format);
-  all.zero_point.resize(all.scale.size(), 0);
-  const auto codes_of = [](const Affine& affine) { return with_scales_at(affine, {}); };
+  ListedParameters all = listed_parameters(joined.format);
+  const bool has_zero_points = std::holds_alternative<Affine>(joined.format);
+  const auto fill = [&] { all.zero_point.resize(has_zero_points ? all.scale.size() : 0, 0); };
+  fill();
+  const Format codes = with_listed(joined.format, {});
   for (const QuantSpec& spec : specs.subspan(1)) {
-    const auto* affine = std::get_if<Affine>(&spec.format);
-    if (affine == nullptr || affine->scale.empty() || codes_of(*affine) != codes_of(all)) return std::nullopt;
-    all.scale.insert(all.scale.end(), affine->scale.begin(), affine->scale.end());
-    all.zero_point.insert(all.zero_point.end(), affine->zero_point.begin(), affine->zero_point.end());
-    all.zero_point.resize(all.scale.size(), 0);
+    if (scale_count(spec) == 0 || with_listed(spec.format, {}) != codes) return std::nullopt;
+    const ListedParameters given = listed_parameters(spec.format);
+    all.scale.insert(all.scale.end(), given.scale.begin(), given.scale.end());
+    all.zero_point.insert(all.zero_point.end(), given.zero_point.begin(), given.zero_point.end());
+    fill();
   }
+  joined.format = with_listed(joined.format, std::move(all));
   return joined;
 }
 

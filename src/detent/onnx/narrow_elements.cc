@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "detent/core/element_types.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {
@@ -17,6 +18,7 @@ using Nan = NarrowType::Nan;
 constexpr NarrowType kNarrowTypes[] = {
     {.onnx = 4, .name = "UINT16", .held = DType::kInt32, .bits = 16},
     {.onnx = 12, .name = "UINT32", .held = DType::kInt64, .bits = 32},
+    {.onnx = 13, .name = "UINT64", .held = DType::kInt64, .bits = 64},
     {17, "FLOAT8E4M3FN", DType::kFloat32, 8, true, 3, 7, Nan::kLast, "fp8_e4m3fn"},
     {18, "FLOAT8E4M3FNUZ", DType::kFloat32, 8, true, 3, 8, Nan::kMinusZero, "fp8_e4m3fnuz"},
     {19, "FLOAT8E5M2", DType::kFloat32, 8, true, 2, 15, Nan::kFamily, "fp8_e5m2"},
@@ -28,9 +30,10 @@ constexpr NarrowType kNarrowTypes[] = {
     {.onnx = 25, .name = "UINT2", .held = DType::kUInt8, .bits = 2},
     {.onnx = 26, .name = "INT2", .held = DType::kInt8, .bits = 2, .is_signed = true}};
 
-double integer_of_code(const NarrowType& type, uint32_t code) {
+int64_t integer_of_code(const NarrowType& type, uint64_t code) {
+  if (code > uint64_t{INT64_MAX}) fail("{} of {}, expected at most {}", code, type.name, INT64_MAX);
   const bool is_negative = type.is_signed && (code >> (type.bits - 1) & 1U) != 0;
-  return static_cast<double>(code) - (is_negative ? std::ldexp(1, type.bits) : 0);
+  return static_cast<int64_t>(code) - (is_negative ? int64_t{1} << type.bits : 0);
 }
 
 double float_of_code(const NarrowType& type, uint32_t code) {
@@ -55,15 +58,15 @@ double float_of_code(const NarrowType& type, uint32_t code) {
   return is_negative ? -size : size;
 }
 
-uint32_t code_at(const NarrowType& type, std::span<const std::byte> packed, size_t index) {
+uint64_t code_at(const NarrowType& type, std::span<const std::byte> packed, size_t index) {
   const auto bits = static_cast<size_t>(type.bits);
   if (bits < CHAR_BIT) {
-    const auto byte = std::to_integer<uint32_t>(packed[index * bits / CHAR_BIT]);
+    const auto byte = std::to_integer<uint64_t>(packed[index * bits / CHAR_BIT]);
     return byte >> (index * bits % CHAR_BIT) & ((1U << bits) - 1);
   }
-  uint32_t code = 0;
+  uint64_t code = 0;
   for (size_t i = bits / CHAR_BIT; i-- > 0;)
-    code = code << CHAR_BIT | std::to_integer<uint32_t>(packed[index * (bits / CHAR_BIT) + i]);
+    code = code << CHAR_BIT | std::to_integer<uint64_t>(packed[index * (bits / CHAR_BIT) + i]);
   return code;
 }
 
@@ -83,6 +86,14 @@ const NarrowType* find_narrow_type(std::string_view name) {
   return found == std::end(kNarrowTypes) ? nullptr : found;
 }
 
+const NarrowType* narrow_type_of_format(std::string_view format) {
+  const auto has_format = [&](const NarrowType& type) {
+    return type.format != nullptr && type.format == format;
+  };
+  const auto* found = std::ranges::find_if(kNarrowTypes, has_format);
+  return found == std::end(kNarrowTypes) ? nullptr : found;
+}
+
 uint64_t packed_size(const NarrowType& type, int64_t count) {
   return (static_cast<uint64_t>(count) * static_cast<uint64_t>(type.bits) + CHAR_BIT - 1) / CHAR_BIT;
 }
@@ -92,8 +103,9 @@ Tensor unpacked(const NarrowType& type, const Shape& shape, std::span<const std:
   DETENT_CHECK(packed.size() == packed_size(type, tensor.numel()), "{} bytes", packed.size());
   visit_numbers(type.held, [&]<class T>(T) {
     for (size_t i = 0; T & value : tensor.values<T>()) {
-      const uint32_t code = code_at(type, packed, i++);
-      value = static_cast<T>(type.is_float() ? float_of_code(type, code) : integer_of_code(type, code));
+      const uint64_t code = code_at(type, packed, i++);
+      value = type.is_float() ? static_cast<T>(float_of_code(type, static_cast<uint32_t>(code)))
+                              : static_cast<T>(integer_of_code(type, code));
     }
   });
   return tensor;

@@ -36,6 +36,8 @@ struct NarrowType {
 /// nullptr for other element types.
 const NarrowType* find_narrow_type(int64_t element_type);
 const NarrowType* find_narrow_type(std::string_view name);
+/// The one whose elements are those of a format, "fp8_e5m2"; nullptr where there is none.
+const NarrowType* narrow_type_of_format(std::string_view format);
 
 /// Bytes that elements take in files: several of less than 8 bits share one.
 uint64_t packed_size(const NarrowType& type, int64_t count);

@@ -12,14 +12,14 @@ namespace {
 // What operators do with types of few bits, whose values another type holds.
 
 constexpr std::string_view kKeeping[] = {
-    "BitwiseAnd",     "BitwiseOr", "BitwiseXor", "Concat", "Div",       "Expand",    "Flatten", "Gather",
-    "GatherElements", "GatherND",  "Identity",   "Max",    "Min",       "Mod",       "Pad",     "Reshape",
-    "Slice",          "Split",     "Squeeze",    "Tile",   "Transpose", "Unsqueeze", "Where"};
+    "BitwiseAnd",     "BitwiseOr", "BitwiseXor", "Concat", "Div",  "Expand",    "Flatten",   "Gather",
+    "GatherElements", "GatherND",  "Identity",   "Max",    "Min",  "Mod",       "Pad",       "Reshape",
+    "Slice",          "Split",     "Squeeze",    "Tile",   "TopK", "Transpose", "Unsqueeze", "Where"};
 constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
 /// Those that give another type, or say which one.
 constexpr std::string_view kReading[] = {
-    "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",      "Less",
-    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};
+    "BitCast", "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",
+    "Less",    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};
 
 bool is_among(std::span<const std::string_view> names, const onnx::NodeProto& node) {
   return std::ranges::find(names, node.op_type()) != names.end();
@@ -49,6 +49,7 @@ void OnnxImporter::inherit_narrow_type(const onnx::NodeProto& node, ImportScope&
   }
   if (type == nullptr) return;
   for (const std::string& name : node.output()) {
+    if (node.op_type() == "TopK" && name != node.output(0)) continue;  // positions
     const auto found = scope.values.find(name);
     if (found == scope.values.end()) continue;
     if (wraps) {
@@ -61,7 +62,10 @@ void OnnxImporter::inherit_narrow_type(const onnx::NodeProto& node, ImportScope&
   }
 }
 
+/// Integers of 64 bits wrap as those do that hold them.
 NodeInput NodeImport::wrapped(NodeInput x, const NarrowType& type) {
+  constexpr int kWidest = 64;
+  if (type.bits == kWidest) return x;
   const auto low = NodeImport::integer_of(static_cast<int64_t>(type.low()));
   if (type.is_signed) x = add("sub", {std::move(x), low});
   x = add("remainder", {std::move(x), NodeImport::integer_of(int64_t{1} << type.bits)});

@@ -167,6 +167,11 @@ std::string NodeExport::constant(const Tensor& tensor, const std::string& hint) 
   return exporter_.writer_.add_initializer(node_.name + "_" + hint, tensor);
 }
 
+std::string NodeExport::elements(const std::string& hint, int64_t type, const Shape& shape,
+                                 const std::string& bytes) {
+  return exporter_.writer_.add_initializer(node_.name + "_" + hint, type, shape, bytes);
+}
+
 std::string NodeExport::add(const std::string& op, OnnxValues inputs, Table attributes) {
   const std::string name = node_.name + "_" + op;
   const std::string value = exporter_.writer_.new_value(name);
@@ -178,8 +183,8 @@ std::string NodeExport::add(const std::string& op, OnnxValues inputs, Table attr
   return value;
 }
 
-void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes,
-                      std::optional<Tensor> value) {
+void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes, std::optional<Tensor> value,
+                      const std::string& domain) {
   for (size_t i = 0; i < result_count(node_); ++i) {
     const bool is_named = i < node_.source_names.size() && !node_.source_names[i].empty();
     results_.push_back(
@@ -190,7 +195,7 @@ void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes
                               .outputs = results_,
                               .attributes = std::move(attributes),
                               .name = exporter_.writer_.new_node_name(node_.name),
-                              .domain = "",
+                              .domain = domain,
                               .value = std::move(value)});
 }
 

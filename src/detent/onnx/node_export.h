@@ -73,12 +73,14 @@ class NodeExport {
   std::string list_of(const std::vector<int64_t>& values);
   std::string number_of(const Value& value, DType dtype = DType::kFloat32);
   std::string constant(const Tensor& tensor, const std::string& hint);
+  /// A constant of an element type as ONNX counts them.
+  std::string elements(const std::string& hint, int64_t type, const Shape& shape, const std::string& bytes);
 
   /// A value on the way to the result.
   std::string add(const std::string& op, OnnxValues inputs, Table attributes = {});
   /// The node's results, of a last step.
   void emit(const std::string& op, OnnxValues inputs, Table attributes = {},
-            std::optional<Tensor> value = std::nullopt);
+            std::optional<Tensor> value = std::nullopt, const std::string& domain = "");
 
   /// Throws Error that the node cannot be written, and why.
   [[noreturn]] void refuse(const std::string& reason) const;

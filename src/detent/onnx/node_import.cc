@@ -296,6 +296,8 @@ ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
 
 bool NodeImport::has_rounding(size_t index) const { return value(index).rounding.has_value(); }
 
+std::optional<QuantSpec> NodeImport::rounding(size_t index) const { return value(index).rounding; }
+
 ParameterRef NodeImport::reshaped_parameter(size_t index, Shape shape) {
   const ImportedValue& value = this->value(index);
   const Tensor& given = *value.constant;
@@ -313,6 +315,7 @@ ParameterRef NodeImport::transposed_parameter(size_t index) {
   QuantSpec spec = *value.rounding;
   if (spec.axis < 0) spec.axis += 2;
   if (spec.granularity != Granularity::kTensor) spec.axis = 1 - spec.axis;
+  if (spec.block_axis) spec.block_axis = 1 - (*spec.block_axis < 0 ? *spec.block_axis + 2 : *spec.block_axis);
   return parameter(std::move(transposed), spec);
 }
 

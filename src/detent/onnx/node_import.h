@@ -116,6 +116,8 @@ class NodeImport {
   NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
   /// Whether an input is a constant that is rounded already.
   bool has_rounding(size_t index) const;
+  /// What it is rounded to then.
+  std::optional<QuantSpec> rounding(size_t index) const;
   /// The parameter of an input that is constant, in another shape.
   ParameterRef reshaped_parameter(size_t index, Shape shape);
   /// The parameter of an input that is a constant matrix, rows and columns exchanged.

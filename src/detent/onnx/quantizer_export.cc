@@ -3,8 +3,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
+#include <numeric>
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
@@ -15,6 +15,8 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/onnx/narrow_elements.h"
+#include "detent/onnx/tensor_data.h"
+#include "detent/onnx/weight_blocks.h"
 
 namespace detent {
 
@@ -38,6 +40,7 @@ namespace {
 constexpr const char* kQonnxDomain = "qonnx.custom_op.general";
 constexpr int64_t kWideIntegersSince = 21;
 constexpr int64_t kFloat8Since = 19;
+constexpr int64_t kFloat4Since = 23;
 
 /// Nothing where the format does not round to integers; of what it derives from data there is no scale.
 std::optional<IntegerForm> integer_form(const QuantSpec& spec) {
@@ -136,8 +139,9 @@ std::vector<int64_t> codes_of(const IntegerForm& form, const Tensor& tensor) {
   return codes;
 }
 
-std::vector<int64_t> transposed_codes(const std::vector<int64_t>& codes, int64_t rows, int64_t columns) {
-  std::vector<int64_t> result(codes.size());
+template <class Code>
+std::vector<Code> transposed_codes(const std::vector<Code>& codes, int64_t rows, int64_t columns) {
+  std::vector<Code> result(codes.size());
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c)
       result[static_cast<size_t>(c * rows + r)] = codes[static_cast<size_t>(r * columns + c)];
@@ -145,15 +149,18 @@ std::vector<int64_t> transposed_codes(const std::vector<int64_t>& codes, int64_t
   return result;
 }
 
-/// The element type that holds the codes of floats of 8 bits.
-std::optional<int64_t> float8_type(const QuantSpec& spec) {
+/// The element type that holds the codes of floats of 8 and 4 bits.
+const NarrowType* float_type(const QuantSpec& spec) {
   const auto* scaled = std::get_if<Scaled>(&spec.format);
-  if (scaled == nullptr || spec.granularity == Granularity::kGroup) return std::nullopt;
-  std::string name = "FLOAT";  // fp8_e5m2 is FLOAT8E5M2
-  for (const char c : std::string_view(scaled->standard().name).substr(2))
-    if (c != '_') name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const NarrowType* type = find_narrow_type(name);
-  return type != nullptr && type->bits == 8 ? std::optional(type->onnx) : std::nullopt;
+  if (scaled == nullptr || spec.granularity == Granularity::kGroup) return nullptr;
+  return narrow_type_of_format(scaled->standard().name);
+}
+
+int64_t first_opset_of(const NarrowType& type) { return type.bits < 8 ? kFloat4Since : kFloat8Since; }
+
+/// So many codes of +0.
+std::string zeros_of(const NarrowType& type, size_t count) {
+  return std::string(packed_size(type, static_cast<int64_t>(count)), '\0');
 }
 
 /// [1, ..., channels, ..., 1], or [] of one number.
@@ -202,27 +209,60 @@ std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand)
 
 int64_t QuantizerExport::least_opset(const QuantSpec& spec) {
   constexpr int kByte = 8;
-  if (float8_type(spec)) return kFloat8Since;
+  if (const NarrowType* type = float_type(spec)) return first_opset_of(*type);
+  if (const auto opset = opset_of_blocks(spec)) return *opset;
   const std::optional<IntegerForm> form = integer_form(spec);
   return form && form->width > kByte ? kWideIntegersSince : 0;
 }
 
-std::string QuantizerExport::obstacle(const QuantSpec& spec, int64_t opset) const {
-  return style_obstacle(style_, spec, opset);
+namespace {
+
+/// Not all of many scales.
+std::string short_text(const QuantSpec& spec) {
+  constexpr size_t kMost = 90;
+  const std::string text = quant_spec_text(spec);
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
 
-std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset) {
+/// Why there can be no scales of groups or blocks, which weights may have.
+std::string block_obstacle(const QuantSpec& spec, int64_t opset, bool is_weight) {
+  const std::string text = short_text(spec);
+  const auto since = opset_of_blocks(spec);
+  if (!since) {
+    return spec.granularity == Granularity::kGroup
+               ? fmt::format("{}: ONNX has no element type for such codes", text)
+               : fmt::format("{}: not integers or floats of ONNX times scales", text);
+  }
+  if (!is_weight) return fmt::format("{}: scales of blocks that follow from the data at every run", text);
+  return opset < *since ? fmt::format("{}: its codes and scales need opset {}", text, *since) : "";
+}
+
+bool has_blocks(const QuantSpec& spec) {
+  const bool is_block_format = std::visit(
+      [](const auto& format) {
+        return requires { format.blocks(); };
+      },
+      spec.format);
+  return spec.granularity == Granularity::kGroup || is_block_format;
+}
+
+}  // namespace
+
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset, bool is_weight) {
   constexpr int kWidest = 16;
-  const std::string text = quant_spec_text(spec);
+  const std::string text = short_text(spec);
   if (style == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
   const auto* binary = std::get_if<Binary>(&spec.format);
   if (style == OnnxStyle::kQonnx && binary != nullptr)
     return binary->bipolar && !binary->stochastic
                ? ""
                : fmt::format("{}: BipolarQuant has -1 and 1, and does not draw at random", text);
-  if (style != OnnxStyle::kQonnx && float8_type(spec))
-    return opset < kFloat8Since ? fmt::format("{}: floats of 8 bits need opset {}", text, kFloat8Since) : "";
-  if (spec.granularity == Granularity::kGroup) return fmt::format("{}: scales of groups", text);
+  if (const NarrowType* type = style == OnnxStyle::kQonnx ? nullptr : float_type(spec)) {
+    const int64_t since = first_opset_of(*type);
+    return opset < since ? fmt::format("{}: floats of {} bits need opset {}", text, type->bits, since) : "";
+  }
+  if (has_blocks(spec) && style != OnnxStyle::kQonnx) return block_obstacle(spec, opset, is_weight);
+  if (has_blocks(spec)) return fmt::format("{}: scales of groups or blocks", text);
   const std::optional<IntegerForm> form = integer_form(spec);
   if (!form) return fmt::format("{}: not integers times a scale", text);
   if (style == OnnxStyle::kQonnx) return "";
@@ -245,8 +285,8 @@ std::string QuantizerExport::rounded(const std::string& value, const QuantSpec& 
     if (binary->scaling != BinaryScaling::kNone)
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
     result = bipolar(value, Tensor::from({}, std::vector<float>{1}));
-  } else if (float8_type(spec)) {
-    result = cast_to_float8(value, spec, rank);
+  } else if (float_type(spec) != nullptr) {
+    result = cast_to_floats(value, spec, rank);
   } else {
     if (integer_form(spec)->scale.empty())
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
@@ -311,8 +351,8 @@ std::string QuantizerExport::clipped(const std::string& value, const IntegerForm
   return add("Min", {raised, high}, {}, value, value + "_clipped");
 }
 
-/// QuantizeLinear divides by the scale and rounds to the nearest float of 8 bits, saturating.
-std::string QuantizerExport::cast_to_float8(const std::string& value, const QuantSpec& spec, size_t rank) {
+/// QuantizeLinear divides by the scale and rounds to the nearest float of 8 or 4 bits, saturating.
+std::string QuantizerExport::cast_to_floats(const std::string& value, const QuantSpec& spec, size_t rank) {
   const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
   if (scales.empty()) fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
   const bool several = scales.size() > 1;
@@ -320,20 +360,20 @@ std::string QuantizerExport::cast_to_float8(const std::string& value, const Quan
   Table attributes;
   if (several) attributes["axis"] = spec.axis < 0 ? spec.axis + static_cast<int64_t>(rank) : spec.axis;
   const std::string scale = writer_.add_initializer(value + "_scale", Tensor::from(shape, scales));
-  const std::string zero = writer_.add_initializer(value + "_zero_point", *float8_type(spec), shape,
-                                                   std::string(scales.size(), '\0'));
+  const NarrowType& type = *float_type(spec);
+  const std::string zero =
+      writer_.add_initializer(value + "_zero_point", type.onnx, shape, zeros_of(type, scales.size()));
   const std::string codes =
       add("QuantizeLinear", {value, scale, zero}, attributes, value, value + "_quantized");
   return add("DequantizeLinear", {codes, scale, zero}, attributes, value, value + "_dequantized");
 }
 
 /// `spec` gives its scales.
-std::string QuantizerExport::float8_weight(const std::string& name, const Tensor& tensor,
-                                           const QuantSpec& spec, bool transposed) {
+std::string QuantizerExport::float_weight(const std::string& name, const Tensor& tensor,
+                                          const QuantSpec& spec, bool transposed) {
   const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
-  const Encoded encoded = encode(spec, tensor);
-  const auto bytes = encoded.streams.front().data.values<uint8_t>();
-  std::vector<int64_t> codes(bytes.begin(), bytes.end());
+  const NarrowType& type = *float_type(spec);
+  std::vector<uint32_t> codes = unpacked_bits(encode(spec, tensor).codes(), type.bits, tensor.numel());
   Shape shape = tensor.shape();
   const bool several = scales.size() > 1;
   int64_t axis = spec.axis < 0 ? spec.axis + tensor.rank() : spec.axis;
@@ -345,11 +385,11 @@ std::string QuantizerExport::float8_weight(const std::string& name, const Tensor
   Table attributes;
   if (several) attributes["axis"] = axis;
   const Shape groups = several ? Shape{std::ssize(scales)} : Shape{};
-  const int64_t type = *float8_type(spec);
-  const std::string value = writer_.add_initializer(name + "_quantized", type, shape, bytes_of(codes, 1));
+  const std::string value =
+      writer_.add_initializer(name + "_quantized", type.onnx, shape, packed_bits(codes, type.bits));
   const std::string scale = writer_.add_initializer(name + "_scale", Tensor::from(groups, scales));
   const std::string zero =
-      writer_.add_initializer(name + "_zero_point", type, groups, std::string(scales.size(), '\0'));
+      writer_.add_initializer(name + "_zero_point", type.onnx, groups, zeros_of(type, scales.size()));
   return add("DequantizeLinear", {value, scale, zero}, attributes, name, name);
 }
 
@@ -389,7 +429,8 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
     if (std::holds_alternative<Binary>(spec.format)) return bipolar(value, magnitudes(turned, written));
     return quant(value, turned, static_cast<size_t>(tensor.rank()));
   }
-  if (float8_type(spec)) return float8_weight(name, tensor, spec, transposed);
+  if (float_type(spec) != nullptr) return float_weight(name, tensor, spec, transposed);
+  if (has_blocks(spec)) return block_weight(name, tensor, spec, transposed);
   IntegerForm form = *integer_form(spec);
   CodeElements elements = code_elements(form);
   std::vector<int64_t> codes = codes_of(form, tensor);
@@ -413,6 +454,57 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
   const std::string zero = writer_.add_initializer(name + "_zero_point", elements.type, groups,
                                                    bytes_of(form.zero_point, elements.bytes));
   return add("DequantizeLinear", {value, scale, zero}, attributes, name, name);
+}
+
+/// Groups of a tensor of other than two dimensions lie in a matrix, a row a channel.
+std::string QuantizerExport::block_weight(const std::string& name, const Tensor& tensor,
+                                          const QuantSpec& spec, bool is_transposed) {
+  const WeightBlocks blocks = weight_blocks(spec, tensor);
+  const bool is_group = spec.granularity == Granularity::kGroup;
+  const int64_t channel = spec.axis < 0 ? spec.axis + tensor.rank() : spec.axis;
+  if (tensor.rank() == 2) {
+    const bool is_turned = is_group && channel == 1;
+    return dequantized(name, is_turned != is_transposed ? transposed(blocks) : blocks);
+  }
+  if (!is_group) return dequantized(name, blocks);
+  Shape shape = tensor.shape();
+  std::rotate(shape.begin(), shape.begin() + channel, shape.begin() + channel + 1);
+  std::vector<int64_t> order(shape.size());  // [1, ..., channel, 0, channel + 1, ...]
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::rotate(order.begin(), order.begin() + 1, order.begin() + channel + 1);
+  const std::string sizes = writer_.add_initializer(
+      name + "_shape", Tensor::from({std::ssize(shape)}, std::vector<int64_t>(shape)));
+  const std::string matrix = dequantized(name + "_matrix", blocks);
+  const std::string reshaped =
+      add("Reshape", {matrix, sizes}, {}, name, channel == 0 ? name : name + "_reshaped");
+  return channel == 0 ? reshaped : add("Transpose", {reshaped}, {{"perm", Value(order)}}, name, name);
+}
+
+std::string QuantizerExport::dequantized(const std::string& name, const WeightBlocks& blocks) {
+  const Shape groups = blocks.scale_shape();
+  OnnxValues inputs = {
+      writer_.add_initializer(name + "_quantized", blocks.type, blocks.shape, blocks.packed_codes())};
+  const bool has_powers = !blocks.scale_codes.empty() && !blocks.has_tensor_scale;
+  if (blocks.scale_codes.empty() || (has_powers && opset_ < kScalesOfPowersSince)) {
+    inputs.push_back(writer_.add_initializer(name + "_scale", Tensor::from(groups, blocks.scales)));
+  } else {
+    const std::string codes = writer_.add_initializer(name + "_scale_quantized", blocks.scale_type, groups,
+                                                      packed_bits(blocks.scale_codes, 8));
+    inputs.push_back(
+        blocks.has_tensor_scale
+            ? add("DequantizeLinear",
+                  {codes, writer_.add_initializer(name + "_tensor_scale",
+                                                  Tensor::from({}, std::vector{blocks.tensor_scale}))},
+                  {}, name + "_scale", name + "_scale")
+            : codes);
+  }
+  if (!blocks.zero_points.empty())
+    inputs.push_back(
+        writer_.add_initializer(name + "_zero_point", blocks.type, groups, blocks.packed_zero_points()));
+  Table attributes = {{"axis", blocks.axis}, {"block_size", blocks.block}};
+  if (has_powers && opset_ >= kScalesOfPowersSince)  // else the result is of their type
+    attributes["output_dtype"] = onnx_element_type(DType::kFloat32);
+  return add("DequantizeLinear", std::move(inputs), std::move(attributes), name, name);
 }
 
 std::optional<IntegerRows> QuantizerExport::integer_rows(const std::string& name, const Tensor& matrix,

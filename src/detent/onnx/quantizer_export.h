@@ -19,6 +19,7 @@ namespace detent {
 std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand);
 
 struct IntegerForm;
+struct WeightBlocks;
 
 /// Initializers: integers, and what each row of them is multiplied with.
 struct IntegerRows {
@@ -29,12 +30,11 @@ struct IntegerRows {
 /// Writes what operands are rounded to, in the words of a style.
 class QuantizerExport {
  public:
-  QuantizerExport(OnnxModelWriter& writer, const OnnxExportOptions& options)
-      : writer_(writer), style_(options.style), unsigned_weights_(options.unsigned_weights) {}
+  QuantizerExport(OnnxModelWriter& writer, const OnnxExportOptions& options, int64_t opset)
+      : writer_(writer), style_(options.style), opset_(opset), unsigned_weights_(options.unsigned_weights) {}
 
-  /// Why the style cannot carry the spec; "" where it can.
-  std::string obstacle(const QuantSpec& spec, int64_t opset) const;
-  /// The first operator set that has its codes in QDQ models: 19 for floats of 8 bits, 21 for integers of 16.
+  /// The first operator set that has its codes in QDQ models: 19 for floats of 8 bits, 21 for integers of 16
+  /// and scales of groups, 23 for floats of 4 bits, 24 for scales that are powers of two.
   static int64_t least_opset(const QuantSpec& spec);
 
   /// The value rounded; one that is rounded so already as it is. `rank` is that of the value.
@@ -47,9 +47,12 @@ class QuantizerExport {
 
  private:
   std::string quantize_dequantize(const std::string& value, const QuantSpec& spec, size_t rank);
-  std::string cast_to_float8(const std::string& value, const QuantSpec& spec, size_t rank);
-  std::string float8_weight(const std::string& name, const Tensor& tensor, const QuantSpec& spec,
-                            bool transposed);
+  std::string cast_to_floats(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string float_weight(const std::string& name, const Tensor& tensor, const QuantSpec& spec,
+                           bool transposed);
+  std::string block_weight(const std::string& name, const Tensor& tensor, const QuantSpec& spec,
+                           bool is_transposed);
+  std::string dequantized(const std::string& name, const WeightBlocks& blocks);
   std::string clipped(const std::string& value, const IntegerForm& form, size_t rank);
   std::string quant(const std::string& value, const QuantSpec& spec, size_t rank);
   std::string bipolar(const std::string& value, const Tensor& scale);
@@ -58,13 +61,14 @@ class QuantizerExport {
 
   OnnxModelWriter& writer_;
   OnnxStyle style_;
+  int64_t opset_;
   bool unsigned_weights_;
   std::map<std::string, std::vector<std::pair<QuantSpec, std::string>>> done_;
   std::map<std::string, QuantSpec> rounded_;  // by value
 };
 
-/// Why a model of this style and operator set cannot hold values of this spec; "" where it can.
-std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset);
+/// Why a model of this style and operator set cannot hold values of this spec, or weights; "" where it can.
+std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset, bool is_weight);
 
 /// Rows and columns of a matrix exchanged.
 Tensor transposed_matrix(const Tensor& matrix);

@@ -13,8 +13,7 @@ class TensorProto;
 namespace detent {
 
 /// The dtype of one of ONNX's element types (TensorProto.DataType), or that holds its values
-/// (narrow_elements.h). Throws Error on those that detent does not have: strings, complex numbers, unsigned
-/// integers of 64 bits.
+/// (narrow_elements.h). Throws Error on those that detent does not have: strings, complex numbers.
 DType dtype_of_onnx(int64_t element_type);
 /// The inverse.
 int64_t onnx_element_type(DType dtype);

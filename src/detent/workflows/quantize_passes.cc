@@ -54,22 +54,25 @@ void append_usual_improvement(const StaticQuantizeOptions& options, Table& passe
 
 /// Before any work: what the model that -o names could not hold.
 void check_output_holds(const StaticQuantizeOptions& options, const std::string& output) {
-  const auto check = [&](const std::string& flag, const std::optional<QuantSpec>& spec) {
+  const auto check = [&](const std::string& flag, const std::optional<QuantSpec>& spec, bool is_weight) {
     if (!spec) return;
     QuantSpec scaled = *spec;
     scaled.format = with_scale(spec->format);
-    const std::string obstacle = style_obstacle(OnnxStyle::kQdq, scaled);
+    const std::string obstacle = style_obstacle(OnnxStyle::kQdq, scaled, is_weight);
     if (obstacle.empty()) return;
     throw UsageError(fmt::format(
-        "-o {}: {}: an ONNX model of the style qdq cannot hold {} (integers and fp8 it can); without -o, the "
-        "quantized graph is written",
-        output, flag, obstacle));
+        "-o {}: {}: an ONNX model of the style qdq cannot hold {} ({} it can); without -o, the quantized "
+        "graph "
+        "is written",
+        output, flag, obstacle,
+        is_weight ? "integers, fp8, fp4, nvfp4 and mx_e4m3, mx_e5m2, mx_e2m1, mx_int8, also in groups,"
+                  : "integers and fp8 with a scale for the tensor"));
   };
-  check("--weights", options.weights.other);
-  check("--activations", options.activations.other);
+  check("--weights", options.weights.other, true);
+  check("--activations", options.activations.other, false);
   for (const NodeWidths& entry : options.named().entries) {
-    if (entry.weights) check("--formats " + entry.pattern, entry.weights->format);
-    if (entry.activations) check("--formats " + entry.pattern, entry.activations->format);
+    if (entry.weights) check("--formats " + entry.pattern, entry.weights->format, true);
+    if (entry.activations) check("--formats " + entry.pattern, entry.activations->format, false);
   }
 }
 

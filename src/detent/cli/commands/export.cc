@@ -40,13 +40,17 @@ int run_export(const std::vector<std::string>& args) {
   std::vector<std::string> shapes;
   app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
   app.add_option("output", output, "file to write: .onnx")->required()->option_text(" ");
-  app.add_option("--style", style,
-                 "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear), qoperator "
-                 "(QLinearConv and its family) or qonnx (Quant, BipolarQuant); default: qdq where there are "
-                 "formats, else float")
+  app.add_option(
+         "--style", style,
+         "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear), qoperator "
+         "(QLinearConv and its family), matmulnbits (as qdq, but MatMulNBits and GatherBlockQuantized "
+         "of ONNX Runtime for weights with a scale a group) or qonnx (Quant, BipolarQuant); default: "
+         "qdq where there are formats, else float")
       ->option_text("NAME");
-  app.add_option("--opset", options.opset,
-                 "version of the operators, 13 to 21; default: 17, or 21 for integers of more than 8 bits")
+  app.add_option(
+         "--opset", options.opset,
+         "version of the operators, 13 to 25; default: 17, or what formats need: 19 fp8, 21 integers of "
+         "more than 8 bits and scales of groups, 23 fp4 and nvfp4, 24 mx")
       ->option_text("N");
   app.add_option(
       "--shape", shapes,

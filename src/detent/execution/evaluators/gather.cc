@@ -14,6 +14,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/float32_results.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -135,6 +136,13 @@ Results evaluate_trilu(const Evaluation& e) {
                                             : at::tril(e.tensor(0), diagonal);
 }
 
+/// Slices of the input, as the layer float32 finds them.
+Results evaluate_unique(const Evaluation& e) {
+  std::vector<at::Tensor> results;
+  for (const Flow& result : float32_results(e)) results.push_back(std::get<at::Tensor>(result));
+  return Results(results);
+}
+
 }  // namespace
 
 EvaluatorList gather_evaluators() {
@@ -146,6 +154,7 @@ EvaluatorList gather_evaluators() {
       {"scatter_nd", evaluate_scatter_nd},
       {"one_hot", evaluate_one_hot},
       {"nonzero", [](const Evaluation& e) -> Results { return at::nonzero(e.tensor(0)).t().contiguous(); }},
+      {"unique", evaluate_unique},
       {"trilu", evaluate_trilu},
   };
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -239,6 +240,103 @@ Tensor nonzero(const FloatNode& n) {
   return result;
 }
 
+/// The slices of a tensor at places of a dimension.
+class Slices {
+ public:
+  Slices(const Tensor& x, size_t dim)
+      : x_(x), size_(x.shape()[dim]), behind_(count_behind(x.shape(), dim)), rows_(0) {
+    const int64_t of_row = size_ * behind_;
+    rows_ = of_row == 0 ? 0 : x.numel() / of_row;
+  }
+
+  int64_t size() const { return size_; }
+
+  /// Below 0, 0 or above: element after element, NaN behind all numbers and equal to each other.
+  int compare(int64_t a, int64_t b) const {
+    int result = 0;
+    visit_numbers(x_.dtype(), [&]<class T>(T) {
+      const T* const from = words_of<T>(x_);
+      for (int64_t i = 0; i < rows_ * behind_ && result == 0; ++i) {
+        const int64_t row = i / behind_ * size_ * behind_ + i % behind_;
+        result = order(from[row + a * behind_], from[row + b * behind_]);
+      }
+    });
+    return result;
+  }
+
+ private:
+  template <class T>
+  static int order(T a, T b) {
+    if (a < b) return -1;
+    if (b < a) return 1;
+    if constexpr (std::is_floating_point_v<T>)
+      return static_cast<int>(std::isnan(a)) - static_cast<int>(std::isnan(b));
+    return 0;
+  }
+
+  const Tensor& x_;
+  int64_t size_;
+  int64_t behind_;
+  int64_t rows_;
+};
+
+/// Which slice is the first of those that are equal, in the order of their elements; of each slice, which of
+/// these it is; and how many are equal.
+struct Different {
+  std::vector<int64_t> first;
+  std::vector<int64_t> which;
+  std::vector<int64_t> count;
+};
+
+Different different_slices(const Slices& slices) {
+  std::vector<int64_t> order(static_cast<size_t>(slices.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return slices.compare(a, b) < 0; });
+  Different result;
+  result.which.resize(order.size());
+  for (const int64_t place : order) {
+    if (result.first.empty() || slices.compare(result.first.back(), place) != 0) {
+      result.first.push_back(place);
+      result.count.push_back(0);
+    }
+    ++result.count.back();
+    result.which[static_cast<size_t>(place)] = std::ssize(result.first) - 1;
+  }
+  return result;
+}
+
+/// The same in the order of the first of each.
+Different as_they_come(const Different& sorted) {
+  std::vector<int64_t> order(sorted.first.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](int64_t i) { return sorted.first[static_cast<size_t>(i)]; });
+  Different result;
+  std::vector<int64_t> place(order.size());
+  for (const int64_t i : order) {
+    place[static_cast<size_t>(i)] = std::ssize(result.first);
+    result.first.push_back(sorted.first[static_cast<size_t>(i)]);
+    result.count.push_back(sorted.count[static_cast<size_t>(i)]);
+  }
+  for (const int64_t i : sorted.which) result.which.push_back(place[static_cast<size_t>(i)]);
+  return result;
+}
+
+std::vector<Tensor> unique_slices(const FloatNode& n) {
+  const Tensor given = n.operand(0);
+  const bool is_half = given.dtype() == DType::kFloat16 || given.dtype() == DType::kBFloat16;
+  const Tensor x = is_half ? to_dtype(given, DType::kFloat32) : given;
+  const size_t dim = dim_of(n, x);
+  Different found = different_slices(Slices(x, dim));
+  if (!boolean_attribute(n.node, "sorted")) found = as_they_come(found);
+  Shape shape = given.shape();
+  shape[dim] = std::ssize(found.first);
+  const auto list = [](const std::vector<int64_t>& values) {
+    return Tensor::from<int64_t>({std::ssize(values)}, values);
+  };
+  return {copied_parts(given, shape, found.first, given.shape()[dim], count_behind(given.shape(), dim)),
+          list(found.first), list(found.which), list(found.count)};
+}
+
 Tensor triangle(const FloatNode& n) {
   const int64_t diagonal = n.is_absent(1) ? 0 : n.integer(1);
   const bool upper = boolean_attribute(n.node, "upper");
@@ -267,6 +365,7 @@ FloatOperators gathering_operators() {
           {"scatter_nd", scattered_parts, true},
           {"one_hot", one_hot, true},
           {"nonzero", nonzero, true},
+          {.op = "unique", .compute = nullptr, .is_exact = true, .compute_all = unique_slices},
           {"trilu", triangle, true}};
 }
 

@@ -210,6 +210,30 @@ OperatorSchema nonzero() {
           .takes_open_sizes = true};
 }
 
+/// Slices of the dtype of input 0, then positions and counts.
+std::vector<Operand> infer_unique(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
+  const int64_t size = shape[dim];
+  shape[dim] = kOpenSize;
+  const Operand some{{kOpenSize}, Value(), DType::kInt64};
+  return {{shape, Value(), inputs[0].dtype}, some, {{size}, Value(), DType::kInt64}, some};
+}
+
+OperatorSchema unique() {
+  return {.name = "unique",
+          .help =
+              "the different slices of a dimension; the position of the first of each, which of them each "
+              "slice is, and how often each is there",
+          .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"},
+                         {"sorted", AttributeKind::kBoolean, true,
+                          "in the order of their elements, NaN last; else as they come"}},
+          .infer_results = infer_unique,
+          .result_count = [](const Node&) { return size_t{4}; },
+          .dtypes = DTypeRule::kOwn,
+          .takes_open_sizes = true};
+}
+
 OperatorSchema trilu() {
   return {
       .name = "trilu",
@@ -240,6 +264,7 @@ std::vector<OperatorSchema> gather_operators() {
           scatter_nd(),
           one_hot(),
           nonzero(),
+          unique(),
           trilu()};
 }
 

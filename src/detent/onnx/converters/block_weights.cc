@@ -25,8 +25,10 @@ Tensor unpacked(const Tensor& bytes, int64_t rows, int64_t count, int64_t bits) 
   const auto mask = static_cast<unsigned>((1 << bits) - 1);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < count; ++c) {
-      const auto byte = from[static_cast<size_t>(r * per_row + c * bits / 8)];
-      to[static_cast<size_t>(r * count + c)] = static_cast<uint8_t>(byte >> (c * bits % 8) & mask);
+      const auto first = static_cast<size_t>(r * per_row + c * bits / 8);
+      const bool is_cut = c * bits % 8 + bits > 8;  // the next byte has the rest
+      const unsigned word = from[first] | (is_cut ? static_cast<unsigned>(from[first + 1]) << 8U : 0U);
+      to[static_cast<size_t>(r * count + c)] = static_cast<uint8_t>(word >> (c * bits % 8) & mask);
     }
   }
   return codes;
@@ -56,7 +58,7 @@ int64_t positive(const NodeImport& node, const char* name, int64_t otherwise) {
 
 int64_t bits_of_codes(const NodeImport& node) {
   const int64_t bits = node.integer("bits", 4);
-  if (bits != 2 && bits != 4 && bits != 8) node.refuse(fmt::format("codes of {} bits", bits));
+  if (bits < 2 || bits > 8) fail("codes of {} bits, expected 2 to 8", bits);
   return bits;
 }
 
@@ -148,6 +150,7 @@ GatheredCodes gathered_codes(const NodeImport& node) {
   const int64_t bits = bits_of_codes(node);
   if (data.dtype() != DType::kUInt8) node.refuse(fmt::format("codes of {}", dtype_name(data.dtype())));
   result.range = {0, static_cast<double>((int64_t{1} << bits) - 1)};
+  if (8 % bits != 0) node.refuse(fmt::format("codes of {} bits", bits));
   if (bits == 8) return result;
   const auto taken_apart = [&](const Tensor& bytes, int64_t last) {
     const int64_t rows = bytes.numel() / std::max<int64_t>(bytes.dim(-1), 1);

@@ -29,11 +29,12 @@ const Converters& converters_of(std::string_view domain) {
                    attention_converters(),     loss_converters(),          spectrum_converters(),
                    sampling_converters(),      region_converters(),        generator_converters(),
                    rearrangement_converters(), sequence_converters(),      linear_code_converters(),
-                   quantized_converters()})},
+                   quantized_converters(),     state_space_converters()})},
       {"com.microsoft",
        joined({microsoft_converters(), microsoft_attention_converters(), grouped_attention_converters(),
                microsoft_normalization_converters(), fused_layer_converters(), block_weight_converters(),
-               channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters()})},
+               channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters(),
+               quantized_recurrent_converters()})},
       {"ai.onnx.ml", joined({feature_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};
   static const Converters none;

@@ -37,6 +37,7 @@ OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
 OnnxConverterList resize_converters();
 OnnxConverterList recurrent_converters();
+OnnxConverterList quantized_recurrent_converters();  // of com.microsoft
 OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
 OnnxConverterList spectrum_converters();
@@ -46,6 +47,7 @@ OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();
+OnnxConverterList state_space_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();

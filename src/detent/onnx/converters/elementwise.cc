@@ -217,6 +217,20 @@ void convert_swish(NodeImport& node) {
   node.set_output(0, node.add("mul", {x, node.add("sigmoid", {scaled})}));
 }
 
+/// a sigmoid(alpha a) b
+void convert_swiglu(NodeImport& node) {
+  const NodeInput gate = node.input(0);
+  const double alpha = node.number("alpha", 1);
+  NodeInput part;
+  if (alpha == 1) {
+    part = node.add("silu", {gate});
+  } else {
+    const NodeInput scaled = node.add("mul", {gate, NodeImport::number_of(alpha)});
+    part = node.add("mul", {gate, node.add("sigmoid", {scaled})});
+  }
+  node.set_output(0, node.add("mul", {part, node.input(1)}));
+}
+
 /// log(1 + exp(x)) for all x, where PyTorch's default takes x itself from 20 on.
 void convert_softplus(NodeImport& node) { node.set_output(0, node.add("softplus", {node.input(0)})); }
 
@@ -381,6 +395,7 @@ OnnxConverterList elementwise_converters() {
                             {"HardSigmoid", convert_hard_sigmoid},
                             {"Gelu", convert_gelu},
                             {"Swish", convert_swish},
+                            {"SwiGLU", convert_swiglu},
                             {"Softplus", convert_softplus},
                             {"PRelu", convert_prelu},
                             {"Clip", convert_clip},

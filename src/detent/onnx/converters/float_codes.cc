@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "detent/core/error.h"
 #include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/onnx/converters/quantized.h"
@@ -68,10 +69,17 @@ const NodeInput* rounded_input(NodeImport& node, const NarrowType& type, const Q
 
 }  // namespace
 
-NodeInput float_code_scales(NodeImport& node, const NarrowType& type) {
-  if (node.integer("block_size", 0) != 0) node.refuse(fmt::format("codes of {} in blocks", type.name));
-  NodeInput scales = quantization_operand(node, 1);
-  if (element_count(node.type(1).shape) == 1) return scales;
+NodeInput scales_along(NodeImport& node, size_t input) {
+  if (const int64_t block = node.integer("block_size", 0); block != 0) {
+    if (block < 0) fail("block_size {}, expected at least 1", block);
+    const auto count = node.size(0, axis_of(node));
+    if (!count) node.refuse("blocks of a dimension of open size");
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < *count; ++i) places.push_back(i / block);
+    return node.add("gather", {node.input(input), NodeImport::list_of(places)}, {{"dim", axis_of(node)}});
+  }
+  NodeInput scales = quantization_operand(node, input);
+  if (element_count(node.type(input).shape) == 1) return scales;
   const int64_t behind = static_cast<int64_t>(node.rank(0)) - 1 - axis_of(node);
   if (behind < 0) node.refuse(fmt::format("axis {} of {} dimensions", axis_of(node), node.rank(0)));
   if (behind == 0) return scales;

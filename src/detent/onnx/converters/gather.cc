@@ -76,6 +76,20 @@ void convert_one_hot(NodeImport& node) {
       0, node.add("one_hot", {node.input(0), size, node.input(2)}, {{"dim", node.integer("axis", -1)}}));
 }
 
+/// Elements are compared one by one where no axis is given.
+void convert_unique(NodeImport& node) {
+  const bool has_axis = node.has_attribute("axis");
+  const NodeInput x = has_axis || node.rank(0) == 1
+                          ? node.input(0)
+                          : node.add("dynamic_reshape", {node.input(0), NodeImport::list_of({-1})});
+  const NodeInput result = node.add(
+      "unique", {x},
+      {{"dim", has_axis ? node.integer("axis", 0) : int64_t{0}}, {"sorted", node.integer("sorted", 1) != 0}});
+  for (size_t i = 0; i < node.output_count(); ++i) {
+    if (node.wants(i)) node.set_output(i, NodeInput::of(result.node, i));
+  }
+}
+
 void convert_non_zero(NodeImport& node) { node.set_output(0, node.add("nonzero", {node.input(0)})); }
 
 void convert_trilu(NodeImport& node) {
@@ -102,6 +116,7 @@ OnnxConverterList gather_converters() {
   return {{"Gather", convert_gather},
           {"GatherElements", convert_gather_elements},
           {"GatherND", convert_gather_nd},
+          {"Unique", convert_unique},
           {"Scatter", convert_scatter_elements},
           {"ScatterElements", convert_scatter_elements},
           {"ScatterND", convert_scatter_nd},

@@ -19,7 +19,8 @@ Bits bits_of(const NodeImport& node) {
   const DType dtype = node.type(0).dtype;
   if (is_floating_point(dtype) || dtype == DType::kBool)
     node.refuse(fmt::format("bits of {}", narrow != nullptr ? narrow->name : dtype_name(dtype)));
-  if (narrow != nullptr) return {narrow->bits, narrow->is_signed};
+  constexpr int64_t kWidest = 64;
+  if (narrow != nullptr) return {narrow->bits, narrow->is_signed || narrow->bits == kWidest};
   return {static_cast<int64_t>(CHAR_BIT * dtype_size(dtype)), dtype != DType::kUInt8};
 }
 

@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/float_blocks.h"
 #include "detent/onnx/converters/float_codes.h"
 #include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/rounding.h"
@@ -30,11 +31,7 @@ std::optional<int64_t> only_code(const Tensor& tensor) {
   }
 }
 
-/// Codes of a value may have a scale for each block in opset 21 and later; those of constants are known.
-Table axis_attribute(const NodeImport& node) {
-  if (node.integer("block_size", 0) != 0) node.refuse("a scale for each block");
-  return {{"axis", node.integer("axis", 1)}};
-}
+Table axis_attribute(const NodeImport& node) { return {{"axis", node.integer("axis", 1)}}; }
 
 /// scale and zero point, inputs 1 and 2.
 std::vector<NodeInput> with_parameters(NodeImport& node) {
@@ -80,10 +77,37 @@ NodeInput within(NodeImport& node, NodeInput codes, const NarrowType& type) {
   return node.add("minimum", {std::move(codes), bound(type.high())});
 }
 
+bool has_zero_codes(NodeImport& node, size_t input) {
+  const auto zeros = node.has_input(input) ? known_numbers(node, node.input(input)) : std::vector<double>();
+  return zeros && std::ranges::all_of(*zeros, [](double zero) { return zero == 0; });
+}
+
+NodeInput codes_as_float(NodeImport& node, NodeInput x) {
+  if (x.is_constant() || node.type_of(x).dtype == DType::kFloat32) return x;
+  return node.add("cast", {std::move(x)}, {{"dtype", "float32"}});
+}
+
+/// (code - zero point) scale, with a scale for each block of a value's codes.
+NodeInput values_of_blocks(NodeImport& node) {
+  NodeInput codes = codes_as_float(node, node.input(0));
+  if (!has_zero_codes(node, 2)) codes = node.add("sub", {codes, codes_as_float(node, scales_along(node, 2))});
+  return node.add("mul", {codes, scales_along(node, 1)});
+}
+
+/// round(x / scale) + zero point within the type, likewise.
+NodeInput codes_of_blocks(NodeImport& node, const CodeType& type) {
+  NodeInput codes = node.add("round", {node.add("div", {node.input(0), scales_along(node, 1)})});
+  if (!has_zero_codes(node, 2)) codes = node.add("add", {codes, codes_as_float(node, scales_along(node, 2))});
+  const auto [low, high] =
+      type.narrow != nullptr ? std::pair(type.narrow->low(), type.narrow->high()) : range_of_codes(type.held);
+  codes = node.add("clamp", {codes, NodeImport::number_of(low), NodeImport::number_of(high)});
+  return node.add("cast", {codes}, {{"dtype", std::string(dtype_name(type.held))}});
+}
+
 NodeInput integer_codes(NodeImport& node, const CodeType& type) {
   if (const int64_t block = node.integer("block_size", 0); block != 0) {
     const auto constant = constant_codes(node, type.held, type.narrow, axis_of(node), block);
-    if (constant) return node.constant_of(*constant);
+    return constant ? node.constant_of(*constant) : codes_of_blocks(node, type);
   }
   Table attributes = axis_attribute(node);
   attributes["dtype"] = std::string(dtype_name(type.held));
@@ -96,10 +120,8 @@ bool has_float_codes(const NarrowType* narrow) { return narrow != nullptr && nar
 void convert_quantize(NodeImport& node) {
   const CodeType type = code_type(node);
   if (has_float_codes(type.narrow)) {
-    const auto zeros = node.has_input(2) ? known_numbers(node, node.input(2)) : std::vector<double>();
-    if (!zeros || std::ranges::any_of(*zeros, [](double zero) { return zero != 0; }))
-      node.refuse(fmt::format("codes of {} with a zero point", type.narrow->name));
-    const NodeInput steps = node.add("div", {node.input(0), float_code_scales(node, *type.narrow)});
+    NodeInput steps = node.add("div", {node.input(0), scales_along(node, 1)});
+    if (!has_zero_codes(node, 2)) steps = node.add("add", {steps, scales_along(node, 2)});
     node.set_output(0, rounded_to(node, steps, *type.narrow));
   } else {
     node.set_output(0, integer_codes(node, type));
@@ -108,13 +130,15 @@ void convert_quantize(NodeImport& node) {
 }
 
 void convert_dequantize(NodeImport& node) {
+  if (node.integer("block_size", 0) != 0 && became_blocks(node)) return;
   if (const NarrowType* narrow = node.narrow_type(0); has_float_codes(narrow)) {
     if (became_float_rounding(node, *narrow)) return;
     NodeInput codes = node.input(0);
-    if (node.has_input(2) && node.number(size_t{2}) != 0.0) codes = node.add("sub", {codes, node.input(2)});
-    return node.set_output(0, node.add("mul", {codes, float_code_scales(node, *narrow)}));
+    if (!has_zero_codes(node, 2)) codes = node.add("sub", {codes, scales_along(node, 2)});
+    return node.set_output(0, node.add("mul", {codes, scales_along(node, 1)}));
   }
   if (became_rounding(node)) return;
+  if (node.integer("block_size", 0) != 0) return node.set_output(0, values_of_blocks(node));
   node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));
 }
 

@@ -100,13 +100,116 @@ void convert_max_unpool(NodeImport& node) {
   node.set_output(0, node.add("dynamic_reshape", {filled, NodeImport::list_of(shape)}));
 }
 
+/// Where windows of an image lie, all of whose sizes are known.
+struct WindowPlaces {
+  Shape image;
+  Shape window;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> dilation;
+  std::vector<int64_t> before;
+  Shape counts;  // of windows along each dimension
+
+  /// For each position of a window and each window the place of its element in the image; behind the last
+  /// place for those that lie in the border.
+  Tensor places() const {
+    const int64_t positions = element_count(window);
+    const int64_t windows = element_count(counts);
+    Tensor result(DType::kInt64, {positions * windows, 1});
+    for (int64_t i = 0; i < result.numel(); ++i)
+      result.values<int64_t>()[static_cast<size_t>(i)] = place(i / windows, i % windows);
+    return result;
+  }
+
+ private:
+  int64_t place(int64_t position, int64_t at) const {
+    int64_t result = 0;
+    int64_t stride_of_dim = 1;
+    for (size_t d = image.size(); d-- > 0; stride_of_dim *= image[d]) {
+      const int64_t row = at % counts[d] * stride[d] + position % window[d] * dilation[d] - before[d];
+      if (row < 0 || row >= image[d]) return element_count(image);
+      result += row * stride_of_dim;
+      at /= counts[d];
+      position /= window[d];
+    }
+    return result;
+  }
+};
+
+std::vector<int64_t> known_list(NodeImport& node, size_t input, const char* what) {
+  const auto list = node.integers(input);
+  if (!list) node.refuse(fmt::format("input {}, {}, is not constant", input, what));
+  return *list;
+}
+
+WindowPlaces window_places(NodeImport& node) {
+  const std::vector<int64_t> image = known_list(node, 1, "the size of the image");
+  const std::vector<int64_t> window = known_list(node, 2, "the size of the windows");
+  const size_t dims = image.size();
+  const std::vector<int64_t> pads = node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+  WindowPlaces result{.image = image,
+                      .window = window,
+                      .stride = node.integers("strides", std::vector<int64_t>(dims, 1)),
+                      .dilation = node.integers("dilations", std::vector<int64_t>(dims, 1)),
+                      .before = pads,
+                      .counts = {}};
+  const bool fits = dims > 0 && window.size() == dims && pads.size() == 2 * dims &&
+                    result.stride.size() == dims && result.dilation.size() == dims;
+  if (!fits) fail("sizes of {} and {} dimensions, with other lists of other lengths", dims, window.size());
+  constexpr int64_t kMost = int64_t{1} << 24;
+  for (size_t d = 0; d < dims; ++d) {
+    for (const int64_t size : {image[d], window[d], result.stride[d], result.dilation[d]})
+      if (size < 1 || size > kMost) fail("a size of {}, expected 1 to {}", size, kMost);
+    for (const int64_t border : {pads[d], pads[d + dims]})
+      if (border < 0 || border > kMost) fail("a border of {}, expected 0 to {}", border, kMost);
+    const int64_t reach = result.dilation[d] * (window[d] - 1) + 1;
+    const int64_t count = (image[d] + pads[d] + pads[d + dims] - reach) / result.stride[d] + 1;
+    if (image[d] + pads[d] + pads[d + dims] < reach) fail("windows of {} that do not fit", reach);
+    result.counts.push_back(count);
+  }
+  return result;
+}
+
+/// The image whose windows are columns: [N, C * positions of a window, windows] as [N, C, ...], what lies in
+/// several windows added up in the order of their positions.
+void convert_columns_to_image(NodeImport& node) {
+  const WindowPlaces windows = window_places(node);
+  const int64_t positions = element_count(windows.window);
+  const int64_t pixels = element_count(windows.image);
+  const auto rows = node.size(0, 1);
+  constexpr int64_t kMostPlaces = int64_t{1} << 22;
+  if (node.rank(0) != 3 || !rows || *rows % positions != 0)
+    fail("an input of shape {}, expected [N, C * {}, windows]", shape_text(node.type(0).shape), positions);
+  if (node.size(0, 2) && *node.size(0, 2) != element_count(windows.counts))
+    fail("{} windows, expected {}", *node.size(0, 2), element_count(windows.counts));
+  if (positions * element_count(windows.counts) > kMostPlaces)
+    node.refuse(fmt::format("more than {} elements of windows", kMostPlaces));
+  const auto list = [](std::vector<int64_t> values) { return NodeImport::list_of(values); };
+  const int64_t channels = *rows / positions;
+  NodeInput x = node.add("dynamic_reshape", {node.input(0), list({0, channels, -1})});
+  x = node.add("permute", {x}, {{"dims", Value(std::vector<int64_t>{2, 0, 1})}});
+  const NodeInput batch = node.size_of(x, 1);
+  const auto size = [&](int64_t value) {
+    return node.constant_of(Tensor::from<int64_t>({1}, std::vector{value}));
+  };
+  const NodeInput sizes = node.add("cat", {size(pixels + 1), batch, size(channels)}, {{"dim", 0}});
+  const NodeInput zeros = node.add("full", {sizes});
+  NodeInput image =
+      node.add("scatter_nd", {zeros, node.constant_of(windows.places()), x}, {{"reduction", "add"}});
+  image = node.add("dynamic_slice", {image, list({0}), list({pixels}), list({0}), list({1})});
+  image = node.add("permute", {image}, {{"dims", Value(std::vector<int64_t>{1, 2, 0})}});
+  std::vector<int64_t> shape = {0, 0};
+  shape.insert(shape.end(), windows.image.begin(), windows.image.end());
+  node.set_output(0, node.add("dynamic_reshape", {image, list(shape)}));
+}
+
 }  // namespace
 
 OnnxConverterList rearrangement_converters() {
   return {{"Compress", convert_compress},
           {"ReverseSequence", convert_reverse_sequence},
           {"CenterCropPad", convert_center_crop_pad},
-          {"MaxUnpool", convert_max_unpool}};
+          {"MaxUnpool", convert_max_unpool},
+          {"Col2Im", convert_columns_to_image}};
 }
 
 }  // namespace detent

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <string>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/recurrent.h"
 #include "detent/onnx/converters/converters.h"
 
@@ -44,33 +47,43 @@ std::string activations_text(const NodeImport& node, const std::vector<std::stri
   return text;
 }
 
-/// An attribute of the layer's own as one of the node, where ONNX has integers for truth.
-void convert(NodeImport& node, const char* op, size_t most_inputs, std::vector<std::string> functions,
-             const char* own_attribute) {
+/// An attribute of the layer's own is one of the node, where ONNX has integers for truth.
+Table attributes_of_layer(const NodeImport& node, int64_t hidden, std::vector<std::string> functions,
+                          const char* own_attribute) {
   const std::string direction = node.text("direction", "forward");
   if (direction == "bidirectional") {
     const std::vector<std::string> once = functions;
     functions.insert(functions.end(), once.begin(), once.end());
   }
   if (node.has_attribute("activations")) functions = node.texts("activations");
-  const auto hidden = node.size(2, -1);
-  if (!hidden) node.refuse("recurrence weights of open size");
-  Table attributes = {{"hidden_size", *hidden},
+  Table attributes = {{"hidden_size", hidden},
                       {"direction", direction},
                       {"activations", activations_text(node, functions)},
                       {"batch_first", node.integer("layout", 0) != 0}};
-  if (node.integer("hidden_size", *hidden) != *hidden)
-    fail("hidden_size {} and recurrence weights of {}", node.integer("hidden_size", 0), *hidden);
+  if (node.integer("hidden_size", hidden) != hidden)
+    fail("hidden_size {} and recurrence weights of {}", node.integer("hidden_size", 0), hidden);
   if (node.has_attribute("clip")) attributes["clip"] = node.number("clip", 0);
   if (own_attribute != nullptr) attributes[own_attribute] = node.integer(own_attribute, 0) != 0;
-  std::vector<NodeInput> inputs;
-  for (size_t i = 0; i < std::min(node.input_count(), most_inputs); ++i)
-    inputs.push_back(node.has_input(i) ? node.input(i) : NodeInput::absent());
+  return attributes;
+}
+
+void set_results(NodeImport& node, const char* op, std::vector<NodeInput> inputs, Table attributes) {
   while (inputs.back().is_absent()) inputs.pop_back();
   const NodeInput result = node.add(op, std::move(inputs), std::move(attributes));
   for (size_t i = 0; i < node.output_count(); ++i) {
     if (node.wants(i)) node.set_output(i, NodeInput::of(result.node, i));
   }
+}
+
+void convert(NodeImport& node, const char* op, size_t most_inputs, std::vector<std::string> functions,
+             const char* own_attribute) {
+  const auto hidden = node.size(2, -1);
+  if (!hidden) node.refuse("recurrence weights of open size");
+  Table attributes = attributes_of_layer(node, *hidden, std::move(functions), own_attribute);
+  std::vector<NodeInput> inputs;
+  for (size_t i = 0; i < std::min(node.input_count(), most_inputs); ++i)
+    inputs.push_back(node.has_input(i) ? node.input(i) : NodeInput::absent());
+  set_results(node, op, std::move(inputs), std::move(attributes));
 }
 
 constexpr size_t kMostInputs = 6;
@@ -85,7 +98,58 @@ void convert_lstm(NodeImport& node) {
   convert(node, "lstm", kMostInputs + 2, {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
 }
 
+/// Codes of weights, [directions, in, rows], with a scale for each direction or for each row too, as
+/// [directions, rows, in] of what they stand for.
+Tensor dequantized_weights(const NodeImport& node, size_t codes_input, size_t scale_input) {
+  const Tensor codes = to_dtype(node.expect_constant(codes_input, "weights"), DType::kFloat32);
+  const Tensor scale = to_dtype(node.expect_constant(scale_input, "scales"), DType::kFloat32);
+  const Tensor zero = to_dtype(node.expect_constant(scale_input + 1, "zero points"), DType::kFloat32);
+  if (codes.rank() != 3) fail("weights of shape {}, expected three dimensions", shape_text(codes.shape()));
+  const int64_t columns = codes.dim(1);
+  const int64_t rows = codes.dim(2);
+  const int64_t per_direction = codes.dim(0) == 0 ? 0 : scale.numel() / codes.dim(0);
+  const bool fits = scale.numel() == zero.numel() && per_direction * codes.dim(0) == scale.numel() &&
+                    (per_direction == 1 || per_direction == rows);
+  if (!fits)
+    fail("{} scales and {} zero points for weights of shape {}", scale.numel(), zero.numel(),
+         shape_text(codes.shape()));
+  Tensor result(DType::kFloat32, {codes.dim(0), rows, columns});
+  for (int64_t i = 0; i < codes.numel(); ++i) {
+    const int64_t direction = i / (rows * columns);
+    const int64_t row = i % rows;
+    const auto at = static_cast<size_t>(direction * per_direction + (per_direction == 1 ? 0 : row));
+    const float steps = codes.values<float>()[static_cast<size_t>(i)] - zero.values<float>()[at];
+    const int64_t place = (direction * rows + row) * columns + i / rows % columns;
+    result.values<float>()[static_cast<size_t>(place)] = steps * scale.values<float>()[at];
+  }
+  return result;
+}
+
+/// A layer whose input gets a scale at every run. Its states, which ONNX Runtime rounds at every step, stay
+/// floats.
+void convert_dynamic_lstm(NodeImport& node) {
+  constexpr size_t kStates = 4;  // lengths, states and weights from the cell follow
+  constexpr size_t kScaleOfWeights = 8;
+  constexpr size_t kScaleOfRecurrence = 10;
+  spdlog::warn(
+      "DynamicQuantizeLSTM: states stay floats between the steps, where ONNX Runtime rounds them to 8 bits");
+  const Tensor recurrence = dequantized_weights(node, 2, kScaleOfRecurrence);
+  Table attributes =
+      attributes_of_layer(node, recurrence.dim(2), {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
+  QuantSpec of_input;
+  of_input.format = Affine{.width = 8, .is_signed = false};
+  std::vector<NodeInput> inputs = {node.add_rounding(node.input(0), of_input),
+                                   node.constant_of(dequantized_weights(node, 1, kScaleOfWeights)),
+                                   node.constant_of(recurrence),
+                                   node.has_input(3) ? node.input(3) : NodeInput::absent()};
+  for (size_t i = kStates; i < kScaleOfWeights; ++i)
+    inputs.push_back(node.has_input(i) ? node.input(i) : NodeInput::absent());
+  set_results(node, "lstm", std::move(inputs), std::move(attributes));
+}
+
 }  // namespace
+
+OnnxConverterList quantized_recurrent_converters() { return {{"DynamicQuantizeLSTM", convert_dynamic_lstm}}; }
 
 OnnxConverterList recurrent_converters() {
   return {{"RNN", convert_rnn}, {"GRU", convert_gru}, {"LSTM", convert_lstm}};

@@ -71,23 +71,11 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return {numbers.values<double>().begin(), numbers.values<double>().end()};
 }
 
-std::pair<double, double> range_of(DType dtype) {
-  switch (dtype) {
-    case DType::kInt8:
-      return {INT8_MIN, INT8_MAX};
-    case DType::kUInt8:
-      return {0, UINT8_MAX};
-    case DType::kInt32:
-      return {INT32_MIN, INT32_MAX};
-    default:
-      return {INT16_MIN, INT16_MAX};
-  }
-}
-
 /// Those of a type of few bits where the input has one.
 std::pair<double, double> range_of_input(const NodeImport& node, size_t input) {
   const NarrowType* const narrow = node.narrow_type(input);
-  return narrow != nullptr ? std::pair(narrow->low(), narrow->high()) : range_of(node.type(input).dtype);
+  return narrow != nullptr ? std::pair(narrow->low(), narrow->high())
+                           : range_of_codes(node.type(input).dtype);
 }
 
 /// Nothing where a parameter is computed.
@@ -402,6 +390,19 @@ void convert_trunc(NodeImport& node) {
 
 }  // namespace
 
+std::pair<double, double> range_of_codes(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return {INT8_MIN, INT8_MAX};
+    case DType::kUInt8:
+      return {0, UINT8_MAX};
+    case DType::kInt32:
+      return {INT32_MIN, INT32_MAX};
+    default:
+      return {INT16_MIN, INT16_MAX};
+  }
+}
+
 std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeInput& operand) {
   double scratch = 0;
   if (const double* number = operand.is_constant() ? operand.constant.number(scratch) : nullptr)
@@ -432,7 +433,7 @@ RoundedConstant rounded_codes(const Tensor& codes, const Codes& parameters, int6
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block) {
   return rounded_constant(codes, std::move(scale), std::move(zero_point),
-                          {axis, block, range_of(codes.dtype())});
+                          {axis, block, range_of_codes(codes.dtype())});
 }
 
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
@@ -461,7 +462,7 @@ std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& 
 std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, const NarrowType* narrow,
                                      int64_t axis, int64_t block) {
   const Tensor* values = node.constant(0);
-  const auto range = narrow != nullptr ? std::pair(narrow->low(), narrow->high()) : range_of(dtype);
+  const auto range = narrow != nullptr ? std::pair(narrow->low(), narrow->high()) : range_of_codes(dtype);
   const std::optional<Codes> known = known_codes(node, 1, 2, range);
   if (values == nullptr || !known) return std::nullopt;
   return codes_of(*values, *known, ScalePlaces(values->shape(), *known, axis, block), dtype);
@@ -476,7 +477,7 @@ std::optional<Tensor> constant_codes(const Graph& graph, const Node& node) {
   if (value == nullptr || !scale || !zero) return std::nullopt;
   const DType dtype = dtype_of_name(choice_attribute(node, "dtype"));
   Codes codes{.scale = *scale, .zero_point = *zero};
-  std::tie(codes.low, codes.high) = range_of(dtype);
+  std::tie(codes.low, codes.high) = range_of_codes(dtype);
   const Tensor& values = value->tensor;
   const int64_t axis = integer_attribute(node, "axis");
   const ScalePlaces places(values.shape(), codes, axis < 0 ? axis + values.rank() : axis);
@@ -499,7 +500,7 @@ std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& i
 
 std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const QuantizedInput& codes, DType dtype) {
   if (dtype == DType::kInt32) return std::nullopt;
-  const std::optional<Codes> known = known_codes(node, codes.scale, codes.zero_point, range_of(dtype));
+  const std::optional<Codes> known = known_codes(node, codes.scale, codes.zero_point, range_of_codes(dtype));
   return known && known->scale.size() == 1 ? spec_of(*known, 0) : std::nullopt;
 }
 

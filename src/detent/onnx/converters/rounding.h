@@ -58,6 +58,8 @@ std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeI
 /// Floats as a type of few bits has them, by the node's attribute `saturate` (cast.cc).
 NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type);
 
+/// The ends of the codes of 8, 16 and 32 bits.
+std::pair<double, double> range_of_codes(DType dtype);
 /// The attribute of QuantizeLinear and DequantizeLinear, counted from the front.
 int64_t axis_of(const NodeImport& node);
 /// Whether a DequantizeLinear's result is rounded_constant or rounded_value.

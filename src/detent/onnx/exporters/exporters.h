@@ -31,6 +31,12 @@ OnnxExporterList recurrent_exporters();
 OnnxExporterList resize_exporters();
 OnnxExporterList table_exporters();
 
+// In the style matmulnbits: false, and nothing is written, where the weight has no codes that these have.
+/// A linear layer as MatMulNBits.
+bool wrote_matmul_of_blocks(NodeExport& node);
+/// An embedding as GatherBlockQuantized.
+bool wrote_gather_of_blocks(NodeExport& node, const std::string& indices);
+
 /// Attributes of a node whose window is that of `weight`.
 Table convolution_attributes(const NodeExport& node, const Shape& weight);
 

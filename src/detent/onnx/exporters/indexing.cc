@@ -67,6 +67,10 @@ void export_one_hot(NodeExport& node) {
   node.emit("Squeeze", {row, node.list_of({0})});
 }
 
+void export_unique(NodeExport& node) {
+  node.emit("Unique", {node.input(0)}, {{"axis", node.integer("dim")}, {"sorted", node.flag("sorted")}});
+}
+
 void export_nonzero(NodeExport& node) { node.emit("NonZero", {node.input(0)}); }
 
 void export_trilu(NodeExport& node) {
@@ -99,6 +103,7 @@ OnnxExporterList indexing_exporters() {
           {"scatter_nd", export_scatter_nd},
           {"one_hot", export_one_hot},
           {"nonzero", export_nonzero},
+          {"unique", export_unique},
           {"non_max_suppression", export_suppression},
           {"inference_dropout", export_inference_dropout},
           {"trilu", export_trilu}};

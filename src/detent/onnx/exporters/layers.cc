@@ -6,6 +6,7 @@ namespace {
 
 /// A matrix times a matrix is Gemm, which takes the weight as it is.
 void export_linear(NodeExport& node) {
+  if (wrote_matmul_of_blocks(node)) return;
   if (node.rank(0) == 2) {
     return node.emit("Gemm", {node.input(0), node.parameter("weight"), node.parameter("bias")},
                      {{"transB", 1}});
@@ -53,6 +54,7 @@ void export_embedding(NodeExport& node) {
   constexpr int64_t kFloat = 1;
   std::string indices = node.input(0);
   if (node.type(0).dtype != DType::kInt64) indices = node.add("Cast", {indices}, {{"to", kInt64}});
+  if (wrote_gather_of_blocks(node, indices)) return;
   if (const auto rows = node.integer_rows("weight")) {
     const std::string codes = node.add("Gather", {rows->codes, indices}, {{"axis", 0}});
     const std::string scales = node.add("Gather", {rows->scales, indices}, {{"axis", 0}});

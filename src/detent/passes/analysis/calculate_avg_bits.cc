@@ -22,10 +22,12 @@ int64_t operand_bits(const Node& node, std::string_view operand, const Shape& sh
   return spec == nullptr ? element_count(shape) * kFloatBits : storage_bits(*spec, shape);
 }
 
-/// What the results of all nodes take, batch size 1.
+/// What the results of all nodes take, batch size 1. Those whose number the data of a run decide take
+/// nothing.
 class ResultBits {
  public:
   explicit ResultBits(const Graph& graph) : results_(infer_shapes(graph)) {
+    for (auto& [name, result] : results_) std::ranges::replace(result.shape, kOpenSize, int64_t{0});
     for (const Node& node : graph.nodes()) bits_[node.name] = result_bits(node);
   }
 
