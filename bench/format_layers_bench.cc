@@ -1,9 +1,9 @@
 // Layers whose weights and inputs have formats other than int8, on one thread, against the same layer in
 // float32 and in int8, which take turns with them: linear ones of 8192 x 8192 for 1 and 64 rows, and the
-// 3 x 3 convolutions of resnet18. Prints milliseconds, speed / speed of float32 and of int8 (all of the
-// fastest turns), and the share of what the machine can do. Wanted: 0.5 of float32; of integers in groups 1.7
-// of int8 for one row, which reads less, and 0.8 for 64.
-//   format_layers_bench [ROUNDS]
+// 3 x 3 convolutions of resnet18. Prints milliseconds (of the fastest turn), speed / speed of float32
+// and of int8 (medians of the turns), and the share of what the machine can do. Wanted: 0.5 of float32; of
+// integers in groups 1.7 of int8 for one row, which reads less, and 0.8 for 64.
+//   format_layers_bench [ROUNDS [LAYER [FORMATS]]]: those whose names have these parts
 // Not a Google Benchmark: what counts are pairs of turns. DETENT_SIMD_TARGET chooses the instruction set.
 
 #include <fmt/format.h>
@@ -38,10 +38,15 @@ struct Formats {
   std::string input;
 };
 
+/// Drawing each of 64 Mi values would take longer than all else.
 void fill(Tensor& tensor, float deviation) {
+  constexpr size_t kDrawn = 65'521;
   std::mt19937 generator(1);
   std::normal_distribution<float> normal(0, deviation);
-  for (float& value : tensor.values<float>()) value = normal(generator);
+  std::vector<float> drawn(kDrawn);
+  for (float& value : drawn) value = normal(generator);
+  const auto values = tensor.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = drawn[i % kDrawn];
 }
 
 Graph layer_of(const LayerShape& shape, const Formats& formats) {
@@ -90,6 +95,11 @@ Turn turn_of(const FastProgram& program, const Tensor& x, const MachineLimits& l
   return turn;
 }
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
 const Formats kFloat32 = {"float32", "", ""};
 const Formats kInt8 = {"int8 x uint8", "affine:symmetric=true,granularity=channel",
                        "affine:signed=false,scale=0.03,zero_point=128"};
@@ -98,7 +108,7 @@ void compare(const LayerShape& shape, const Formats& formats, const std::vector<
              const MachineLimits& limits, int rounds) {
   const FastProgram program(layer_of(shape, formats));
   const Tensor x = input_of(shape);
-  std::vector<double> theirs(rivals.size(), HUGE_VAL);
+  std::vector<std::vector<double>> ratios(rivals.size());
   double least = HUGE_VAL;
   double share = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -106,14 +116,16 @@ void compare(const LayerShape& shape, const Formats& formats, const std::vector<
     least = std::min(least, ours.seconds);
     share = std::max(share, ours.share);
     for (size_t i = 0; i < rivals.size(); ++i)
-      theirs[i] = std::min(theirs[i], turn_of(*rivals[i], x, limits).seconds);
+      ratios[i].push_back(turn_of(*rivals[i], x, limits).seconds / ours.seconds);
   }
   fmt::print("| {} | {} | {:.3f} | {:.2f} | {:.2f} | {:.0f} % |\n", shape.name, formats.name, least * 1e3,
-             theirs[0] / least, theirs[1] / least, 100 * share);
+             median(ratios[0]), median(ratios[1]), 100 * share);
   static_cast<void>(std::fflush(stdout));
 }
 
-int run(int rounds) {
+bool has(const std::string& name, const std::string& part) { return name.find(part) != std::string::npos; }
+
+int run(int rounds, const std::string& layers, const std::string& formats_of) {
   set_thread_count(1);
   const std::vector<LayerShape> shapes = {
       {"linear, 1 row", 1, 8192},   {"linear, 64 rows", 64, 8192}, {"64 channels", 1, 64, 56},
@@ -139,9 +151,11 @@ int run(int rounds) {
       "| layer | weights x inputs | ms | of float32 | of int8 | of the limit "
       "|\n|---|---|---:|---:|---:|---:|\n");
   for (const LayerShape& shape : shapes) {
+    if (!has(shape.name, layers)) continue;
     const FastProgram in_float(layer_of(shape, kFloat32));
     const FastProgram in_int8(layer_of(shape, kInt8));
     for (const Formats& formats : all) {
+      if (!has(formats.name, formats_of)) continue;
       if (shape.positions != 0 && formats.name.starts_with("int4")) continue;  // windows of one position
       compare(shape, formats, {&in_float, &in_int8}, limits, rounds);
     }
@@ -152,4 +166,6 @@ int run(int rounds) {
 }  // namespace
 }  // namespace detent
 
-int main(int argc, char** argv) { return detent::run(argc > 1 ? std::atoi(argv[1]) : 7); }
+int main(int argc, char** argv) {
+  return detent::run(argc > 1 ? std::atoi(argv[1]) : 7, argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
+}

@@ -250,6 +250,15 @@ TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
   EXPECT_THAT(log(), HasSubstr("settings.toml does not say what it is"));
 }
 
+/// What has no codes in integer execution is measured as it is executed.
+TEST_F(QuantizeCommand, BenchTakesFormatsWithoutCodes) {
+  ASSERT_EQ(quantize("--num-samples 20 --weights fp8_e4m3fn --activations mx_e4m3"), 0) << log();
+  const std::string graph = (graph_folder() / "graph_module.mz").string();
+  ASSERT_EQ(run("detent bench --seconds 0.01 --profile " + graph), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("fake quantization"));
+  EXPECT_THAT(log(), HasSubstr("convolution float"));
+}
+
 TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
   const std::string command =
       "detent quantize digits_cnn digits --load digits.pt "
