@@ -479,7 +479,7 @@ class Network:
         fill one window. Ctrl-C ends it.
 
         >>> print(net.perplexity(pathlib.Path("wiki.test.txt"), windows=8))
-        27.613869 +- 1.318532 (4088 tokens)
+        27.613870 +- 1.360493 (4088 tokens)
         """
         if sum(given is not None for given in (text, ids, task)) != 1:
             raise TypeError("expected one of text, ids and task")

@@ -113,8 +113,10 @@ assert (net.run(samples)["logits"] == before).all()
         'net.quantize(np.tile(samples, (400, 1, 1, 1)), num_samples=25600, weights="int4", improve=["adaround"])',
         "net.run(np.tile(samples, (200, 1, 1, 1)))",
         "net.test((samples[i % 64], 3) for i in range(10**9))",
+        "net.search(np.tile(samples, (20, 1, 1, 1)), evaluations=1000, max_bits=5)",
+        "net.values(np.tile(samples, (200, 1, 1, 1)))",
     ],
-    ids=["quantize", "run", "test"],
+    ids=["quantize", "run", "test", "search", "values"],
 )
 def test_interruption_ends_long_work(model, work):
     script = INTERRUPTED.format(work=work)

@@ -24,14 +24,20 @@ void ask_for_huge_pages(std::byte* data, size_t bytes) {
   if (first < end) static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE));
 }
 
-std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
+std::shared_ptr<std::byte> allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   const bool fits = bytes <= physical_memory();
   auto* data = fits ? static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)) : nullptr;
   if (data == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
   ask_for_huge_pages(data, rounded);
-  std::memset(data, 0, rounded);
+  if (rounded > bytes) std::memset(data + bytes, 0, rounded - bytes);
   return {data, [](std::byte* p) { std::free(p); }};
+}
+
+std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
+  auto data = allocate(bytes);
+  std::memset(data.get(), 0, bytes);
+  return data;
 }
 
 }  // namespace
@@ -122,9 +128,10 @@ std::byte* Tensor::typed(DType expected) const {
 }
 
 Tensor Tensor::clone() const {
-  Tensor copy(dtype_, shape_);
-  if (byte_size() > 0) std::memcpy(copy.data_, data_, byte_size());
-  return copy;
+  auto storage = allocate(byte_size());
+  std::byte* const data = storage.get();
+  if (byte_size() > 0) std::memcpy(data, data_, byte_size());
+  return borrow(dtype_, shape_, data, std::move(storage));
 }
 
 Tensor Tensor::reshaped(Shape shape) const {

@@ -1,6 +1,7 @@
 #include "detent/passes/analysis/layerwise_error.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -9,6 +10,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/activation_memory.h"
@@ -123,6 +125,55 @@ bool takes_values(const Node& node, const ValueTypes& types) {
   });
 }
 
+/// How many elements of a node's inputs saturate, of those that are finite before and after.
+class Saturation {
+ public:
+  void add(const QuantSpec& rounding, const Tensor& value) {
+    const Tensor held = clipped_ste_mask(rounding, value);
+    if (std::holds_alternative<Affine>(rounding.format)) return add_integers(value, held);
+    Distortion distortion{Distortion::Values::kIgnored};
+    distortion.update(value, fake_quantize(rounding, value));
+    distortion.update_saturated(value, held);
+    const int64_t finite = distortion.count() - distortion.nonfinite_count();
+    has_any_ = has_any_ || distortion.count() > 0;
+    finite_ += finite;
+    saturated_ += std::llround(distortion.saturated_share().value_or(0) * static_cast<double>(finite));
+  }
+
+  std::optional<double> share() const {
+    if (!has_any_) return std::nullopt;
+    return finite_ == 0 ? 0.0 : static_cast<double>(saturated_) / static_cast<double>(finite_);
+  }
+
+ private:
+  /// Integers hold infinities and keep what is finite: nothing need be rounded to count.
+  void add_integers(const Tensor& value, const Tensor& held) {
+    constexpr int64_t kChunk = int64_t{1} << 16;
+    const auto x = value.values<float>();
+    const auto mask = held.values<float>();
+    std::atomic<int64_t> finite = 0;
+    std::atomic<int64_t> saturated = 0;
+    parallel_for(value.numel(), kChunk, [&](int64_t begin, int64_t end) {
+      int64_t finite_here = 0;
+      int64_t saturated_here = 0;
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        const bool is_finite = std::isfinite(x[i]);
+        finite_here += is_finite ? 1 : 0;
+        saturated_here += is_finite && mask[i] == 0.0F ? 1 : 0;
+      }
+      finite += finite_here;
+      saturated += saturated_here;
+    });
+    finite_ += finite;
+    saturated_ += saturated;
+    has_any_ = has_any_ || value.numel() > 0;
+  }
+
+  int64_t finite_ = 0;
+  int64_t saturated_ = 0;
+  bool has_any_ = false;
+};
+
 class LayerwiseErrorAnalysis {
  public:
   LayerwiseErrorAnalysis(const Graph& reference, const Graph& quantized, int64_t batches,
@@ -148,7 +199,7 @@ class LayerwiseErrorAnalysis {
                               .together = kMeasures,
                               .weight = weight_distortion(node),
                               .saturated_share = {}});
-      saturation_.push_back(kMeasures);
+      saturation_.emplace_back();
       clamps_.push_back(clamp_of_readers(quantized, node.name));
     }
     const Node& output = quantized.nodes().back();
@@ -170,15 +221,19 @@ class LayerwiseErrorAnalysis {
         return;
       }
       const size_t index = index_.at(node.name);
-      const Tensor result = compared(index, value);
-      results[node.name] = result.clone();
+      Tensor result = compared(index, value);
+      const bool is_shared = result.bytes().data() == value.bytes().data();
+      if (is_shared) result = result.clone();
       add_alone(index, operands, result);
+      results[node.name] = std::move(result);
       operands.clear();
     };
     const std::vector<Tensor> expected = in_float_->run(inputs, observed_in_float_);
     observed_together_.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
       const size_t index = index_.at(node.name);
-      node_errors_[index].together.update(results.at(node.name), compared(index, value));
+      const auto kept = results.find(node.name);
+      node_errors_[index].together.update(kept->second, compared(index, value));
+      results.erase(kept);  // frees memory early
     };
     const std::vector<Tensor> actual = together_->run(inputs, observed_together_);
     for (size_t i = 0; i < outputs_.size(); ++i) add_output(i, expected[i], actual[i]);
@@ -200,8 +255,7 @@ class LayerwiseErrorAnalysis {
   }
 
   LayerwiseErrors finish() {
-    for (size_t i = 0; i < node_errors_.size(); ++i)
-      node_errors_[i].saturated_share = saturation_[i].saturated_share();
+    for (size_t i = 0; i < node_errors_.size(); ++i) node_errors_[i].saturated_share = saturation_[i].share();
     std::ranges::stable_sort(node_errors_, std::less<>(), [](const NodeError& errors) {
       return std::pair(-errors.output_gain.value_or(-HUGE_VAL), errors.alone.sqnr_db());
     });
@@ -248,10 +302,8 @@ class LayerwiseErrorAnalysis {
                  const Tensor& expected) {
     const Node& node = quantized_.node(node_errors_[index].node);
     for (const auto& [operand, value] : operands) {
-      if (const std::optional<QuantSpec> rounding = node.rounding(operand)) {
-        saturation_[index].update(value, fake_quantize(*rounding, value));
-        saturation_[index].update_saturated(value, clipped_ste_mask(*rounding, value));
-      }
+      if (const std::optional<QuantSpec> rounding = node.rounding(operand))
+        saturation_[index].add(*rounding, value);
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
     node_errors_[index].alone.update(expected, compared(index, context_.executor().run(alone, {})));
@@ -275,7 +327,7 @@ class LayerwiseErrorAnalysis {
   std::string measured_output_;
   int64_t samples_ = 0;
   int64_t gain_samples_ = 0;
-  std::vector<Distortion> saturation_;
+  std::vector<Saturation> saturation_;
   std::vector<std::optional<Clamp>> clamps_;
   std::optional<Progress> progress_;
   int64_t nodes_done_ = 0;
