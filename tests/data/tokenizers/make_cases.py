@@ -114,6 +114,9 @@ TEMPLATES = [
     "{% for k, v in {'a':1,'b':2}.items() %}{{k}}={{v}};{% endfor %} {% for m in messages %}{% if loop.index0 == 1 %}{% continue %}{% endif %}{% if loop.index0 == 3 %}{% break %}{% endif %}{{ m.role }}{% endfor %}",
     "{# comment #}\nx\n{#- c -#}\n y {{- ' z ' -}} w\n", "{{ 1 if false }}|{{ (1 == 1.0) }}|{{ not 1 == 2 }}|{{ 3 > 2 and 2 > 1 or false }}{% set a %}block {{ 1 }}{% endset %}[{{ a }}]{%+ if true %} a{% endif +%}\n b",
     "{{ messages[0].content|length }} {{ 'u'|upper }} {{ 'abc def'|title }} {{ 'aBC'|capitalize }} {{ '12'|int + 1 }} {{ [3,1]|last }} {{ 'l1\nl2\n\nl3'|indent(2) }} {{ \"it's\" }} {{ {'a':1}.get('b') }} {{ messages[::-1][0].role }}",
+    "{% macro say(m, before='[', after=']') %}{{ before ~ m.role ~ after }}{{ m.content|trim }}{% endmacro %}{% for m in messages %}{{ say(m) }} {{ say(m, '(', after=')')|length }}{% endfor %}",
+    "{%- macro kind(t) -%}\n  {%- if t is string -%}text{%- elif t is iterable -%}{{ 'list of ' + kind(t[0]) }}{%- else -%}{{ t }}{%- endif -%}\n{%- endmacro -%}\n{{ kind('a') }} {{ kind([['a']]) }} {{ kind(7) }}",
+    "{% set x = 1 %}{% macro f(a, b=x) %}{{ a is defined }}{{ a }}{{ b }}{{ x }}{{ y }}{% set x = 5 %}{{ x }}{% endmacro %}{% for y in [8, 9] %}{{ f() }}{{ f(a=2, b=3) }}{{ f('q', 4) }}{% endfor %}{{ x }}{% set ns = namespace(n=0) %}{% macro g() %}{% set ns.n = ns.n + 1 %}{% for i in range(3) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}{% endmacro %}{{ g() }}{{ g() ~ ns.n }}",
 ]
 VARIABLES = {"messages": MESSAGES, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>"}
 chats = [{"template": text, "text": _compile_jinja_template(text).render(**VARIABLES)} for text in TEMPLATES]

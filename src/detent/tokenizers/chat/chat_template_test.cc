@@ -43,8 +43,8 @@ TEST(ChatTemplate, HasTheMessagesAndVariables) {
 
 TEST(ChatTemplate, SaysWhereItRefuses) {
   const auto error = [](const std::string& text) { return error_of([&] { rendered(text); }); };
-  EXPECT_THAT(error("\n{% macro f() %}{% endmacro %}"),
-              HasSubstr("chat: line 2: the statement \"macro\" is not supported"));
+  EXPECT_THAT(error("\n{% call f() %}{% endcall %}"),
+              HasSubstr("chat: line 2: the statement \"call\" is not supported"));
   EXPECT_THAT(error("{{ 1|center }}"), HasSubstr("filter \"center\""));
   EXPECT_THAT(error("{{ 1 is callable }}"), HasSubstr("test \"callable\""));
   EXPECT_THAT(error("{{ 'a'.encode() }}"), HasSubstr("method \"encode\""));
@@ -55,6 +55,22 @@ TEST(ChatTemplate, SaysWhereItRefuses) {
   EXPECT_THAT(error("{% if true %}"), HasSubstr("endif"));
   EXPECT_THAT(error("{{ (1 }}"), HasSubstr("\",\" expected"));
   EXPECT_THAT(error("{{ 'a }}"), HasSubstr("does not end"));
+}
+
+TEST(ChatTemplate, RefusesWhatMacrosDoNotTake) {
+  const auto error = [](const std::string& text) { return error_of([&] { rendered(text); }); };
+  EXPECT_THAT(error("{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}"), HasSubstr("takes 1 arguments, got 2"));
+  EXPECT_THAT(error("{% macro f(a) %}{% endmacro %}{{ f(b=2) }}"), HasSubstr("no parameter \"b\""));
+  EXPECT_THAT(error("{% macro f(a) %}{% endmacro %}{{ f(1, a=2) }}"), HasSubstr("two values for \"a\""));
+  EXPECT_THAT(error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+              HasSubstr("50 macros within each other"));
+  EXPECT_THAT(error("{% macro f() %}{{ varargs }}{% endmacro %}{{ f() }}"),
+              HasSubstr("\"varargs\" in a macro"));
+  EXPECT_THAT(error("{% for i in [1] %}{% macro f() %}{% endmacro %}{% endfor %}"),
+              HasSubstr("a macro in a loop"));
+  EXPECT_THAT(error("{% macro f(a=1, b) %}{% endmacro %}"), HasSubstr("without a default"));
+  EXPECT_THAT(error("{% for i in [1] %}{% break %}{% endfor %}{% macro f() %}{% break %}{% endmacro %}"),
+              HasSubstr("outside of a loop"));
 }
 
 TEST(ChatTemplate, EndsWhereATemplateWouldNot) {

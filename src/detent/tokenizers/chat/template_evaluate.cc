@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/tokenizers/chat/template_syntax.h"
@@ -17,6 +19,7 @@ constexpr int64_t kMostSteps = 5'000'000;
 constexpr int64_t kStepsOfAnEntry = 16;
 constexpr size_t kLargestOutput = size_t{1} << 26;
 constexpr int64_t kLongestRange = 100'000;
+constexpr int kDeepestCalls = 50;
 
 enum class Flow : uint8_t { kOn, kBreak, kContinue };
 
@@ -84,6 +87,9 @@ class Evaluator {
         set(statement.targets, TemplateValue::of(std::move(text)));
         return flow;
       }
+      case TemplateStatement::Kind::kMacro:
+        macros_[statement.text] = &statement;
+        return Flow::kOn;
       case TemplateStatement::Kind::kBreak:
         return Flow::kBreak;
       case TemplateStatement::Kind::kContinue:
@@ -130,8 +136,11 @@ class Evaluator {
   }
 
   TemplateValue variable(const std::string& name) {
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-      if (const TemplateValue* found = find_key(*scope, name)) return *found;
+    for (size_t i = scopes_.size(); i-- > first_scope_;)
+      if (const TemplateValue* found = find_key(scopes_[i], name)) return *found;
+    if (const TemplateValue* found = find_key(scopes_.front(), name)) return *found;
+    if (calls_ > 0 && (name == "varargs" || name == "kwargs" || name == "caller"))
+      fail("\"{}\" in a macro is not supported", name);
     return TemplateValue::undefined(name);
   }
 
@@ -303,13 +312,51 @@ class Evaluator {
       arguments.values.push_back(value_of(*expression.parts[i]));
     for (const auto& [name, part] : expression.named) arguments.named.emplace_back(name, value_of(*part));
     if (called.kind == ExpressionKind::kAttribute) return call_method(called.name, arguments);
+    const auto macro = macros_.find(called.name);
+    if (macro != macros_.end()) return call_macro(*macro->second, arguments);
     if (called.name == "raise_exception")
       fail("the template refuses these messages: {}", to_text(arguments.get(0, "message")));
     if (called.name == "namespace") return make_namespace(arguments.named);
     if (called.name == "dict") return TemplateValue::of(arguments.named);
     if (called.name == "range") return range(arguments);
-    fail("the function \"{}\" is not supported (supported: dict, namespace, raise_exception, range)",
-         called.name);
+    fail(
+        "the function \"{}\" is not supported (supported: dict, namespace, raise_exception, range, macros of "
+        "the "
+        "template)",
+        called.name);
+  }
+
+  /// The text of the macro, which sees its parameters and the variables outside of all blocks.
+  TemplateValue call_macro(const TemplateStatement& macro, const TemplateArguments& arguments) {
+    if (calls_ == kDeepestCalls)
+      fail("more than {} macros within each other are not supported", kDeepestCalls);
+    const size_t given = arguments.values.size() - 1;
+    if (given > macro.targets.size())
+      fail("the macro \"{}\" takes {} arguments, got {}", macro.text, macro.targets.size(), given);
+    TemplateTable parameters;
+    for (size_t i = 0; i < given; ++i) set_key(parameters, macro.targets[i], arguments.values[i + 1]);
+    for (const auto& [name, value] : arguments.named) {
+      if (std::ranges::find(macro.targets, name) == macro.targets.end())
+        fail("the macro \"{}\" has no parameter \"{}\"", macro.text, name);
+      if (find_key(parameters, name) != nullptr)
+        fail("the macro \"{}\" got two values for \"{}\"", macro.text, name);
+      set_key(parameters, name, value);
+    }
+    const size_t outside = std::exchange(first_scope_, scopes_.size());
+    ++calls_;
+    scopes_.push_back(std::move(parameters));
+    for (size_t i = 0; i < macro.targets.size(); ++i) {
+      if (find_key(scopes_.back(), macro.targets[i]) != nullptr) continue;
+      TemplateValue value = macro.expressions[i] == nullptr ? TemplateValue::undefined(macro.targets[i])
+                                                            : value_of(*macro.expressions[i]);
+      set_key(scopes_.back(), macro.targets[i], std::move(value));
+    }
+    std::string text;
+    run(macro.blocks[0], text);
+    scopes_.pop_back();
+    --calls_;
+    first_scope_ = outside;
+    return TemplateValue::of(std::move(text));
   }
 
   static TemplateValue range(const TemplateArguments& arguments) {
@@ -392,7 +439,10 @@ class Evaluator {
   }
 
   const std::string& name_;
-  std::vector<TemplateTable> scopes_;
+  std::vector<TemplateTable> scopes_;  // the first is outside of all blocks
+  size_t first_scope_ = 1;             // of the macro that runs
+  int calls_ = 0;                      // of macros, within each other
+  std::map<std::string, const TemplateStatement*, std::less<>> macros_;
   std::set<const TemplateTable*> namespaces_;
   std::vector<TemplateValue> kept_;  // so that no other table gets the address of a namespace
   int64_t steps_ = 0;

@@ -125,6 +125,7 @@ class TemplateParser {
     if (take_name("for")) return parse_for();
     if (take_name("if")) return parse_if();
     if (take_name("set")) return parse_set();
+    if (take_name("macro")) return parse_macro();
     if (is_name("break") || is_name("continue")) {
       auto statement = make_statement(is_name("break") ? TemplateStatement::Kind::kBreak
                                                        : TemplateStatement::Kind::kContinue);
@@ -133,8 +134,9 @@ class TemplateParser {
       end_tag();
       return statement;
     }
-    refuse(fmt::format("the statement \"{}\" is not supported (supported: break, continue, for, if, set)",
-                       token().text));
+    refuse(
+        fmt::format("the statement \"{}\" is not supported (supported: break, continue, for, if, macro, set)",
+                    token().text));
   }
 
   std::unique_ptr<TemplateStatement> parse_for() {
@@ -192,6 +194,27 @@ class TemplateParser {
     end_tag();
     statement->blocks.push_back(parse_block({}));
     expect_block("endset");
+    return statement;
+  }
+
+  std::unique_ptr<TemplateStatement> parse_macro() {
+    if (loops_ > 0 || in_macro_) refuse("a macro in a loop or a macro is not supported");
+    auto statement = make_statement(TemplateStatement::Kind::kMacro);
+    statement->text = expect_name();
+    expect_operator("(");
+    while (!take_operator(")")) {
+      if (!statement->targets.empty()) expect_operator(",");
+      statement->targets.push_back(expect_name());
+      const bool has_default = take_operator("=");
+      if (!has_default && !statement->expressions.empty() && statement->expressions.back() != nullptr)
+        refuse("a parameter without a default behind one with a default");
+      statement->expressions.push_back(has_default ? parse_expression() : nullptr);
+    }
+    end_tag();
+    in_macro_ = true;
+    statement->blocks.push_back(parse_block({}));
+    in_macro_ = false;
+    expect_block("endmacro");
     return statement;
   }
 
@@ -474,6 +497,7 @@ class TemplateParser {
   size_t position_ = 0;
   int depth_ = 0;
   int loops_ = 0;
+  bool in_macro_ = false;
 };
 
 }  // namespace

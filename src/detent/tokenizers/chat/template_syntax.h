@@ -69,13 +69,15 @@ struct TemplateBlock {
 };
 
 struct TemplateStatement {
-  enum class Kind : uint8_t { kText, kOutput, kFor, kIf, kSet, kSetBlock, kBreak, kContinue };
+  enum class Kind : uint8_t { kText, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kBreak, kContinue };
   Kind kind = Kind::kText;
   int line = 0;
-  std::string text;
-  std::vector<std::string> targets;  // variables of a loop; of set: a name, or a namespace and its attribute
-  std::vector<std::unique_ptr<TemplateExpression>>
-      expressions;                                // of an if: a condition for each block but an else
+  std::string text;                  // or the name of a macro
+  std::vector<std::string> targets;  // variables of a loop, parameters of a macro; of set: a name, or a
+                                     // namespace and its attribute
+  /// Conditions of an if, for each block but an else; what the parameters of a macro are by default, null
+  /// where they are nothing.
+  std::vector<std::unique_ptr<TemplateExpression>> expressions;
   std::unique_ptr<TemplateExpression> condition;  // of a loop's entries
   std::vector<TemplateBlock> blocks;  // of an if; of a loop its body and what runs where there are no entries
 };
