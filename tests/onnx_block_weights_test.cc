@@ -228,6 +228,26 @@ std::string refusal_of(const Graph& graph, const OnnxExportOptions& options) {
   return error_of([&] { export_onnx(graph, file.get(), options); });
 }
 
+/// No operator on codes has a scale a group, nor one for what is left of a row.
+TEST(OnnxExport, OperatorsOnCodesLeaveGroupsToDequantizeLinear) {
+  for (const char* format : {"int8_g16", "int8_g64", "uint4_g32"}) {
+    PassBench bench(network_of_layers());
+    bench.run_passes("[passes.static_quantize]\nnum_samples = 4\nreport = false\n");
+    for (Node& node : bench.graph.nodes()) {
+      if (node.op != "linear") continue;
+      const Tensor& weight = node.find_parameter("weight")->tensor;
+      node.quantization["weight"] =
+          QuantizerRef(with_given_parameters(parse_quant_spec_text(format), weight));
+    }
+    const TemporaryPath file("model.onnx");
+    export_onnx(bench.graph, file.get(), {.style = OnnxStyle::kQOperator});
+    const onnx::ModelProto model = written_model(file.get());
+    EXPECT_EQ(nodes_of_op(model, "QLinearConv"), 1) << format;
+    for (const char* op : {"QGemm", "QLinearMatMul"}) EXPECT_EQ(nodes_of_op(model, op), 0) << format << op;
+    expect_same_bits(bench.graph, import_onnx(file.get()), format);
+  }
+}
+
 /// All nodes at once, and which style holds the format.
 TEST(OnnxExport, NamesTheStyleThatHoldsWhatThisOneDoesNot) {
   PassBench bench(network_of_layers());

@@ -339,6 +339,46 @@ void add_weights(std::vector<onnx::ModelProto>& models) {
   models.push_back(model.proto);
 }
 
+onnx::TensorProto raw_elements(const std::string& name, int type, const Ints& dims,
+                               const std::string& bytes) {
+  onnx::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(type);
+  for (const int64_t dim : dims) tensor.add_dims(dim);
+  tensor.set_raw_data(bytes);
+  return tensor;
+}
+
+/// Scales of blocks: of integers, floats of 4 bits and what a run gives.
+void add_blocks(std::vector<onnx::ModelProto>& models) {
+  constexpr int kFloat8E4M3 = 17;
+  constexpr int kInt4 = 22;
+  constexpr int kFloat4 = 23;
+  constexpr int kFloat8E8M0 = 24;
+  OnnxModelForTest model(24);
+  model.input("x", {2, 16});
+  for (const char* output : {"a", "b", "c", "d"}) model.output(output);
+  auto& initializers = *model.graph().mutable_initializer();
+  *initializers.Add() = raw_elements("i", kInt4, {2, 16}, std::string(16, 0x2e));
+  *initializers.Add() = raw_elements("f", kFloat4, {2, 16}, std::string(16, 0x57));
+  *initializers.Add() = raw_elements("e", kFloat8E4M3, {2, 1}, "\x38\x40");
+  *initializers.Add() = raw_elements("p", kFloat8E8M0, {2, 1}, "\x7f\x80");
+  model.constant("s", {2, 2}, Floats{0.5F, 0.25F, 1, 2});
+  model.constant("t", {}, Floats{0.5F});
+  const std::vector<OnnxAttribute> halves = {{"axis", 1}, {"block_size", 8}};
+  const std::vector<OnnxAttribute> whole = {{"axis", 1}, {"block_size", 16}};
+  model.node("DequantizeLinear", {"i", "s"}, {"v"}, halves);
+  model.node("Gemm", {"x", "v"}, {"a"}, {{"transB", 1}});
+  model.node("DequantizeLinear", {"e", "t"}, {"es"});
+  model.node("DequantizeLinear", {"f", "es"}, {"n"}, whole);
+  model.node("Gemm", {"x", "n"}, {"b"}, {{"transB", 1}});
+  model.node("DequantizeLinear", {"f", "p"}, {"m"}, whole);
+  model.node("Gemm", {"x", "m"}, {"c"}, {{"transB", 1}});
+  model.node("QuantizeLinear", {"x", "s"}, {"q"}, halves);
+  model.node("DequantizeLinear", {"q", "s"}, {"d"}, halves);
+  models.push_back(model.proto);
+}
+
 void add_open_shapes(std::vector<onnx::ModelProto>& models) {
   OnnxModelForTest model(17);
   model.input("x", {-1, -2});
@@ -365,6 +405,7 @@ std::vector<onnx::ModelProto> onnx_seed_models() {
   add_branches(models);
   add_loops(models);
   add_weights(models);
+  add_blocks(models);
   add_open_shapes(models);
   return models;
 }

@@ -67,7 +67,9 @@ class CodeRewriter {
 
  private:
   void rewrite(const onnx::NodeProto& node) {
-    if (is_op(node, "DequantizeLinear")) return open_dequantized(node);
+    // No operator of codes has a scale a block.
+    if (is_op(node, "DequantizeLinear") && attribute(node, "block_size") == nullptr)
+      return open_dequantized(node);
     if (is_op(node, "QuantizeLinear")) return quantize(node);
     if (moves(node)) return move(node);
     if (becomes_bias(node)) return;

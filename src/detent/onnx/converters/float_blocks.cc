@@ -54,9 +54,8 @@ class Blocks {
         codes_(codes),
         type_(node.narrow_type(0)),
         axis_(axis_of(node)),
-        block_(node.integer("block_size", 0)),
+        block_(block_size_of(node)),
         scales_(to_dtype(*node.constant(1), DType::kFloat32)) {
-    if (block_ < 1) fail("block_size {}, expected at least 1", block_);
     if (axis_ < 0 || axis_ >= codes.rank()) fail("axis {} of {} dimensions", axis_, codes.rank());
     Shape expected = codes.shape();
     int64_t& size = expected[static_cast<size_t>(axis_)];

@@ -70,10 +70,11 @@ const NodeInput* rounded_input(NodeImport& node, const NarrowType& type, const Q
 }  // namespace
 
 NodeInput scales_along(NodeImport& node, size_t input) {
-  if (const int64_t block = node.integer("block_size", 0); block != 0) {
-    if (block < 0) fail("block_size {}, expected at least 1", block);
+  if (const int64_t block = block_size_of(node); block != 0) {
+    constexpr int64_t kMost = int64_t{1} << 20;
     const auto count = node.size(0, axis_of(node));
     if (!count) node.refuse("blocks of a dimension of open size");
+    if (*count > kMost) node.refuse(fmt::format("blocks of a dimension of {}", *count));
     std::vector<int64_t> places;
     for (int64_t i = 0; i < *count; ++i) places.push_back(i / block);
     return node.add("gather", {node.input(input), NodeImport::list_of(places)}, {{"dim", axis_of(node)}});
@@ -89,7 +90,7 @@ NodeInput scales_along(NodeImport& node, size_t input) {
 }
 
 bool became_float_rounding(NodeImport& node, const NarrowType& type) {
-  if (node.integer("block_size", 0) != 0) return false;
+  if (block_size_of(node) != 0) return false;
   const std::optional<QuantSpec> spec = spec_of_codes(node, type);
   if (!spec) return false;
   if (const Tensor* codes = node.constant(0)) {

@@ -105,7 +105,7 @@ NodeInput codes_of_blocks(NodeImport& node, const CodeType& type) {
 }
 
 NodeInput integer_codes(NodeImport& node, const CodeType& type) {
-  if (const int64_t block = node.integer("block_size", 0); block != 0) {
+  if (const int64_t block = block_size_of(node); block != 0) {
     const auto constant = constant_codes(node, type.held, type.narrow, axis_of(node), block);
     return constant ? node.constant_of(*constant) : codes_of_blocks(node, type);
   }
@@ -130,7 +130,7 @@ void convert_quantize(NodeImport& node) {
 }
 
 void convert_dequantize(NodeImport& node) {
-  if (node.integer("block_size", 0) != 0 && became_blocks(node)) return;
+  if (block_size_of(node) != 0 && became_blocks(node)) return;
   if (const NarrowType* narrow = node.narrow_type(0); has_float_codes(narrow)) {
     if (became_float_rounding(node, *narrow)) return;
     NodeInput codes = node.input(0);
@@ -138,7 +138,7 @@ void convert_dequantize(NodeImport& node) {
     return node.set_output(0, node.add("mul", {codes, scales_along(node, 1)}));
   }
   if (became_rounding(node)) return;
-  if (node.integer("block_size", 0) != 0) return node.set_output(0, values_of_blocks(node));
+  if (block_size_of(node) != 0) return node.set_output(0, values_of_blocks(node));
   node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));
 }
 

@@ -509,9 +509,16 @@ int64_t axis_of(const NodeImport& node) {
   return axis < 0 ? axis + static_cast<int64_t>(node.rank(0)) : axis;
 }
 
+int64_t block_size_of(const NodeImport& node) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const int64_t block = node.integer("block_size", 0);
+  if (block < 0 || block > kMost) fail("block_size {}, expected 0 to {}", block, kMost);
+  return block;
+}
+
 bool became_rounding(NodeImport& node) {
   constexpr QuantizedInput kCodes = {0, 1, 2};
-  const int64_t block = node.integer("block_size", 0);
+  const int64_t block = block_size_of(node);
   const int64_t axis = axis_of(node);
   if (node.constant(0) != nullptr) {
     const auto rounded = rounded_constant(node, kCodes, axis, block);

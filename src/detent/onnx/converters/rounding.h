@@ -62,6 +62,8 @@ NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type);
 std::pair<double, double> range_of_codes(DType dtype);
 /// The attribute of QuantizeLinear and DequantizeLinear, counted from the front.
 int64_t axis_of(const NodeImport& node);
+/// The attribute of both: how many positions of the axis share a scale; 0 where the axis or tensor has one.
+int64_t block_size_of(const NodeImport& node);
 /// Whether a DequantizeLinear's result is rounded_constant or rounded_value.
 bool became_rounding(NodeImport& node);
 

@@ -22,7 +22,7 @@ NodeInput end_of(NodeImport& node, const NodeInput& x, int64_t count, int64_t ax
 /// Each channel by itself, over the positions up to its own: those before the first are given, or zeros.
 void convert_causal_convolution(NodeImport& node) {
   const Shape kernel = node.shape(kKernel);
-  if (kernel.size() != 3 || kernel[1] != 1)
+  if (kernel.size() != 3 || kernel[1] != 1 || kernel[2] < 1)
     fail("a weight of shape {}, expected [channels, 1, positions]", shape_text(kernel));
   const int64_t before = kernel[2] - 1;
   NodeInput x = node.input(kX);
@@ -72,6 +72,10 @@ class Recurrence {
       fail("inputs decay and beta that update_rule \"{}\" does not have", rule_);
     size_ = size_of_heads(known_size(node, kQueries, 2), of_queries_);
     steps_ = known_size(node, kQueries, 1);
+    constexpr int64_t kMostSteps = 4096;
+    if (steps_ < 1 || steps_ > kMostSteps)
+      node.refuse(
+          fmt::format("a sequence of {} positions, of which there may be 1 to {}", steps_, kMostSteps));
     queries_ = split_heads(node, node.input(kQueries), of_queries_);
     keys_ = split_heads(node, node.input(kKeys), of_keys_);
     values_ = split_heads(node, node.input(kValues), of_keys_);
@@ -90,7 +94,6 @@ class Recurrence {
       const NodeInput row = node_.add("matmul", {at(queries_, step), read});
       results.push_back(node_.add("mul", {row, NodeImport::number_of(scale)}));
     }
-    if (results.empty()) node_.refuse("a sequence without positions");
     const NodeInput all =
         results.size() == 1 ? results[0] : node_.add("cat", std::move(results), {{"dim", kSequenceAxis}});
     node_.set_output(0, join_heads(node_, all));
