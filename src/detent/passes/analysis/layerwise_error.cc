@@ -14,6 +14,7 @@
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
 #include "detent/io/file.h"
