@@ -5,8 +5,10 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -96,6 +98,7 @@ Graph network(const Formats& formats) {
   context.executor = [&]() -> Executor& { return executor; };
   context.report = [](const std::string&) {};
   context.warn = [](const std::string&) {};
+  context.output_dir = std::filesystem::temp_directory_path() / "detent_decode_bench";
   const std::string passes = "[passes.static_quantize]\nnum_samples = 2\nreport = false\n";
   run_pipeline(graph, *parse_toml(passes + formats.options, "passes").find("passes")->get_if<Table>(),
                "passes", context);

@@ -200,26 +200,57 @@ class TokenSamples final : public CalibrationSet {
   uint64_t fingerprint() const override { return 1; }
 };
 
-TEST(LanguageModels, DecodeInIntegersWhatTheyComputeAtOnce) {
+/// small_config() quantized with options of static_quantize.
+Graph quantized_network(const std::string& options) {
   WeightsForTest weights;
   PassBench bench(build_language_graph(small_config(), weights));
   bench.graph = build_language_graph(small_config(), weights);
   bench.context.open_calibration = [] { return std::make_unique<TokenSamples>(); };
-  bench.run_passes("[passes.static_quantize]\nreport = false\nactivations = \"int8\"\nnum_samples = 6\n");
-  EXPECT_NE(bench.graph.node("layers_1_attention_scores").find_quantizer("data_in_1"), nullptr);
-  EXPECT_NE(bench.graph.node("layers_1_attention_sums").find_quantizer("data_in_0"), nullptr);
+  bench.run_passes("[passes.static_quantize]\nreport = false\nnum_samples = 6\n" + options);
+  return std::move(bench.graph);
+}
+
+/// Token by token, and two sequences beside each other, the logits are those of the whole text.
+void expect_decoded(const Graph& graph) {
   constexpr int64_t kTokens = 40;
   const std::vector<int64_t> tokens = tokens_for_test(kTokens, small_config().vocabulary);
   const std::vector<Tensor> inputs = {
       Tensor::from<int64_t>({1, kTokens}, tokens),
       Tensor::from<int64_t>({1, kTokens}, std::vector<int64_t>(tokens.size(), 1))};
-  const Tensor expected = FastProgram(bench.graph).run(inputs).front();
+  const Tensor expected = FastProgram(graph).run(inputs).front();
   const Tensor rows = expected.reshaped({kTokens, expected.dim(2)});
-  const Decoder decoder(bench.graph);
+  const Decoder decoder(graph);
   SequenceCache cache = decoder.start();
+  SequenceCache ahead = decoder.start();
+  decoder.run(ahead, std::span(tokens).first(3));
   for (int64_t i = 0; i < kTokens; ++i) {
-    const Tensor logits = decoder.run(cache, std::span(tokens).subspan(static_cast<size_t>(i), 1));
-    ASSERT_TRUE(logits.equals(rows.rows(i, i + 1))) << i;
+    const auto place = static_cast<size_t>(i);
+    std::vector<DecoderInput> at_once = {{&cache, std::span(tokens).subspan(place, 1)}};
+    if (i + 3 < kTokens) at_once.push_back({&ahead, std::span(tokens).subspan(place + 3, 1)});
+    const std::vector<Tensor> logits = decoder.run(at_once);
+    ASSERT_TRUE(logits[0].equals(rows.rows(i, i + 1))) << i;
+    if (logits.size() > 1) {
+      ASSERT_TRUE(logits[1].equals(rows.rows(i + 3, i + 4))) << i;
+    }
+  }
+}
+
+TEST(LanguageModels, DecodeInIntegersWhatTheyComputeAtOnce) {
+  const Graph graph = quantized_network("activations = \"int8\"\n");
+  EXPECT_NE(graph.node("layers_1_attention_scores").find_quantizer("data_in_1"), nullptr);
+  EXPECT_NE(graph.node("layers_1_attention_sums").find_quantizer("data_in_0"), nullptr);
+  expect_decoded(graph);
+}
+
+TEST(LanguageModels, DecodeInOtherFormatsWhatTheyComputeAtOnce) {
+  for (const char* options :
+       {"activations = \"fp8_e4m3fn\"\n", "weights = \"int4_g8\"\nactivations = \"fp8_e4m3fn\"\n",
+        "weights = \"nvfp4\"\nactivations = \"int8\"\n", "activations = \"int12\"\n",
+        "weights = \"fp8_e4m3fn\"\nactivations = \"fp16\"\n",
+        "activations = \"int8\"\nkeep_float = [\"layers_0_attention_scores\", "
+        "\"layers_1_attention_sums\"]\n"}) {
+    SCOPED_TRACE(options);
+    expect_decoded(quantized_network(options));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "detent/engine/code_pairs.h"
 
-#include <utility>
+#include <array>
+#include <vector>
 
 #include "detent/engine/pair_table.h"
 #include "detent/engine/single_step.h"
@@ -21,14 +22,23 @@ class KernelPairs final : public CodePairs {
   }
 
   Tensor results(const Tensor& a, const Tensor& b) const override {
-    SingleStep step({{a, a_}, {b, b_}}, {.shape = broadcast_shapes(a.shape(), b.shape()), .type = output_});
-    return step.run(*pairs_step(kernels_, pairs_, 0, 1, 2)).tensor;
+    const std::array<Tensor, 2> inputs = {a, b};
+    return last_
+        .run(inputs,
+             [&] {
+               return std::make_unique<SingleStep>(
+                   std::vector<SingleStep::Value>{{a.shape(), a_}, {b.shape(), b_}},
+                   SingleStep::Value{broadcast_shapes(a.shape(), b.shape()), output_},
+                   pairs_step(kernels_, pairs_, 0, 1, 2));
+             })
+        .tensor;
   }
 
  private:
   const KernelSet& kernels_;
   CodeType a_, b_, output_;
   BytePairs pairs_;
+  mutable LastStep last_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "detent/engine/row_layer.h"
 
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "detent/engine/packed_blocks.h"
 #include "detent/engine/packed_sums.h"
@@ -19,9 +21,13 @@ class SumRows final : public RowLayer {
         packed_(std::make_shared<const PackedSums>(std::move(packed))) {}
 
   Flow results(const Tensor& codes) const override {
-    SingleStep step({{codes, input_}}, {.shape = {codes.dim(0), outputs()}, .type = output_});
-    return step.run(*sums_step(
-        {.packed = packed_, .finish = packed_->finish, .input = 0, .output = 1, .follow_ups = {}}));
+    return last_.run(std::span(&codes, 1), [&] {
+      return std::make_unique<SingleStep>(
+          std::vector<SingleStep::Value>{{codes.shape(), input_}},
+          SingleStep::Value{{codes.dim(0), outputs()}, output_},
+          sums_step(
+              {.packed = packed_, .finish = packed_->finish, .input = 0, .output = 1, .follow_ups = {}}));
+    });
   }
   int64_t weight_bytes() const override { return static_cast<int64_t>(packed_->weights.byte_size()); }
 
@@ -29,6 +35,7 @@ class SumRows final : public RowLayer {
   CodeType input_;
   std::optional<CodeType> output_;
   std::shared_ptr<const PackedSums> packed_;
+  mutable LastStep last_;
 };
 
 class BlockRows final : public RowLayer {
@@ -40,9 +47,12 @@ class BlockRows final : public RowLayer {
         packed_(std::make_shared<const PackedBlocks>(std::move(packed))) {}
 
   Flow results(const Tensor& codes) const override {
-    const float unit = packed_->unit == 0 ? 1 : packed_->unit;
-    SingleStep step({{codes, input_}}, {.shape = {codes.dim(0), outputs()}, .type = output_, .unit = unit});
-    return step.run(*block_sums_step(packed_, packed_->finish, 0, 1));
+    return last_.run(std::span(&codes, 1), [&] {
+      return std::make_unique<SingleStep>(
+          std::vector<SingleStep::Value>{{codes.shape(), input_}},
+          SingleStep::Value{{codes.dim(0), outputs()}, output_, packed_->unit == 0 ? 1 : packed_->unit},
+          block_sums_step(packed_, packed_->finish, 0, 1));
+    });
   }
   int64_t weight_bytes() const override { return packed_->byte_size(); }
 
@@ -50,6 +60,7 @@ class BlockRows final : public RowLayer {
   CodeType input_;
   std::optional<CodeType> output_;
   std::shared_ptr<const PackedBlocks> packed_;
+  mutable LastStep last_;
 };
 
 Tensor without_codes(const Tensor& weight) {

@@ -43,29 +43,48 @@ Flow taken_flow(const std::byte* from, Shape shape, const std::optional<CodeType
 
 }  // namespace
 
-SingleStep::SingleStep(const std::vector<Flow>& inputs, Result result) : result_(std::move(result)) {
+SingleStep::SingleStep(const std::vector<Value>& inputs, Value result, std::unique_ptr<EngineStep> step)
+    : result_(std::move(result)), step_(std::move(step)) {
   constexpr int64_t kLine = 64;
-  int64_t bytes = 0;
-  const auto add = [&](const Shape& shape, const std::optional<CodeType>& type) {
-    Place place{.shape = shape, .type = type.value_or(CodeType()), .is_values = !type || is_wide(*type)};
+  const auto add = [&](const Value& value) {
+    const std::optional<CodeType>& type = value.type;
+    Place place{
+        .shape = value.shape, .type = type.value_or(CodeType()), .is_values = !type || is_wide(*type)};
     place.measure();
-    place.offset = bytes;
-    bytes += (place.bytes() + kLine - 1) / kLine * kLine;
+    place.offset = bytes_;
+    bytes_ += (place.bytes() + kLine - 1) / kLine * kLine;
     places_.push_back(std::move(place));
   };
-  for (const Flow& input : inputs) add(input.tensor.shape(), input.type);
-  add(result_.shape, result_.type);
-  arena_ = Tensor(DType::kUInt8, {bytes});
-  for (size_t i = 0; i < inputs.size(); ++i)
-    put_codes(inputs[i].tensor, *inputs[i].type, arena_.bytes().data() + places_[i].offset);
+  for (const Value& input : inputs) add(input);
+  add(result_);
+  step_->prepare(places_);
 }
 
-Flow SingleStep::run(EngineStep& step) {
+bool SingleStep::is_for(std::span<const Tensor> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].shape() != places_[i].shape) return false;
+  }
+  return true;
+}
+
+Flow SingleStep::run(std::span<const Tensor> inputs) const {
+  Tensor arena(DType::kUInt8, {bytes_});
   RunState state{
-      .places = places_, .arena = arena_.bytes().data(), .threads = in_parallel_for() ? 1 : thread_count()};
-  step.prepare(places_);
-  step.run(state);
+      .places = places_, .arena = arena.bytes().data(), .threads = in_parallel_for() ? 1 : thread_count()};
+  for (size_t i = 0; i < inputs.size(); ++i)
+    put_codes(inputs[i], places_[i].type, state.arena + places_[i].offset);
+  step_->run(state);
   return taken_flow(state.arena + places_.back().offset, result_.shape, result_.type, result_.unit);
+}
+
+Flow LastStep::run(std::span<const Tensor> inputs, const std::function<std::unique_ptr<SingleStep>()>& make) {
+  std::shared_ptr<const SingleStep> step;
+  {
+    const std::lock_guard lock(mutex_);
+    if (last_ == nullptr || !last_->is_for(inputs)) last_ = make();
+    step = last_;
+  }
+  return step->run(inputs);
 }
 
 }  // namespace detent

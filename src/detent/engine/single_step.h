@@ -1,5 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <vector>
 
 #include "detent/engine/step.h"
@@ -7,26 +11,38 @@
 
 namespace detent {
 
-/// Memory of one step of a program by itself: places of its inputs, 0, 1, ..., then that of its result.
+/// One step of a program by itself, for inputs of certain shapes in codes of certain types. Its places are
+/// those of the inputs, 0, 1, ..., then that of the result. Several threads may run it at once.
 class SingleStep {
  public:
-  /// What the step gives: values where there is no type. `unit` is what values are in where codes of more
-  /// than 8 bits are rounded from them.
-  struct Result {
+  /// Values where there is no type. `unit` is what values are in where codes of more than 8 bits are rounded
+  /// from them.
+  struct Value {
     Shape shape;
     std::optional<CodeType> type;
     float unit = 1;
   };
 
-  /// Inputs in codes.
-  SingleStep(const std::vector<Flow>& inputs, Result result);
+  SingleStep(const std::vector<Value>& inputs, Value result, std::unique_ptr<EngineStep> step);
 
-  Flow run(EngineStep& step);
+  bool is_for(std::span<const Tensor> inputs) const;
+  Flow run(std::span<const Tensor> inputs) const;
 
  private:
   std::vector<Place> places_;
-  Tensor arena_;
-  Result result_;
+  int64_t bytes_ = 0;
+  Value result_;
+  std::unique_ptr<EngineStep> step_;
+};
+
+/// The step that ran last: shapes stay the same from token to token.
+class LastStep {
+ public:
+  Flow run(std::span<const Tensor> inputs, const std::function<std::unique_ptr<SingleStep>()>& make);
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const SingleStep> last_;
 };
 
 }  // namespace detent

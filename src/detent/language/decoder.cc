@@ -197,7 +197,11 @@ struct Decoder::Compiled {
   void check();
   std::vector<Tensor> run(std::span<const Sequence> sequences, WantedLogits wanted) const;
   Flow input_of(const Node& node, const Sequence& sequence) const;
-  Flows taken(const DecoderStep& step, const std::vector<Flows>& places, size_t sequence) const;
+  Flows taken(const DecoderStep& step, const std::vector<Flows>& values, size_t sequence,
+              bool last_only) const;
+  Flows moved_inputs(const DecoderStep& step, const std::vector<Flows>& values, size_t sequence) const;
+  Flows moved_results(const DecoderStep& step, const Sequence& sequence, const std::vector<Flows>& values,
+                      size_t index) const;
   Flow cached(const DecoderStep& step, Flow now, const Sequence& sequence) const;
   Flows sequence_results(const DecoderStep& step, const Sequence& sequence, const Flows& inputs) const;
   std::vector<Flows> results(const DecoderStep& step, std::span<const Sequence> sequences,
@@ -317,16 +321,30 @@ Flow Decoder::Compiled::input_of(const Node& node, const Sequence& sequence) con
   return {std::move(mask)};
 }
 
-Flows Decoder::Compiled::taken(const DecoderStep& step, const std::vector<Flows>& values,
-                               size_t sequence) const {
+Flows Decoder::Compiled::taken(const DecoderStep& step, const std::vector<Flows>& values, size_t sequence,
+                               bool last_only) const {
   const Node& node = *step.reference->node;
   Flows inputs;
+  inputs.reserve(step.inputs.size());
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (step.inputs[i] == kNowhere) {
       inputs.push_back(constant_flow(node.inputs[i]));
     } else {
       inputs.push_back(converted(node, values[step.inputs[i]][sequence], step.reference->inputs[i]));
     }
+  }
+  if (last_only) inputs.front() = last_token(inputs.front());
+  return inputs;
+}
+
+/// The inputs in front of constants, which cost more than all else that a view does.
+Flows Decoder::Compiled::moved_inputs(const DecoderStep& step, const std::vector<Flows>& values,
+                                      size_t sequence) const {
+  Flows inputs;
+  inputs.reserve(step.inputs.size());
+  for (size_t i = 0; i < step.inputs.size() && step.inputs[i] != kNowhere; ++i) {
+    const Flow& value = values[step.inputs[i]][sequence];
+    inputs.push_back(converted(*step.reference->node, value, step.reference->inputs[i]));
   }
   return inputs;
 }
@@ -354,31 +372,33 @@ Flows Decoder::Compiled::sequence_results(const DecoderStep& step, const Sequenc
     const Flow pairs{step.pairs->results(inputs[0].tensor, inputs[1].tensor), form.output};
     return {converted(*reference.node, pairs, reference.outputs[0])};
   }
-  const bool moves = reference.engine == NodeEngine::kMoves && !reference.form;
-  if (!moves) return reference_results(reference, inputs, plan->in_float.get());
+  return reference_results(reference, inputs, plan->in_float.get());
+}
+
+Flows Decoder::Compiled::moved_results(const DecoderStep& step, const Sequence& sequence,
+                                       const std::vector<Flows>& values, size_t index) const {
   KnownMove& move = sequence.cache->moves[static_cast<size_t>(&step - steps.data())];
-  if (auto known = move.results(inputs)) return *std::move(known);
-  Flows results = reference_results(reference, inputs, plan->in_float.get());
-  move.note(*reference.node, inputs, results);
+  if (auto known = move.results(moved_inputs(step, values, index))) return *std::move(known);
+  const Flows inputs = taken(step, values, index, false);
+  Flows results = reference_results(*step.reference, inputs, plan->in_float.get());
+  move.note(*step.reference->node, inputs, results);
   return results;
 }
 
 /// The results of one step, for each of them those of all sequences.
 std::vector<Flows> Decoder::Compiled::results(const DecoderStep& step, std::span<const Sequence> sequences,
                                               const std::vector<Flows>& values, bool last_only) const {
-  std::vector<Flows> inputs;
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    inputs.push_back(taken(step, values, s));
-    if (last_only) inputs.back().front() = last_token(inputs.back().front());
-  }
   if (step.kind == StepKind::kLinear || step.kind == StepKind::kCodeLinear) {
     Flows rows;
-    for (const Flows& of_sequence : inputs) rows.push_back(of_sequence.front());
+    for (size_t s = 0; s < sequences.size(); ++s) rows.push_back(taken(step, values, s, last_only).front());
     return {step.kind == StepKind::kLinear ? linear_results(step, rows) : code_results(step, rows)};
   }
+  const ReferenceStep& reference = *step.reference;
+  const bool moves = reference.engine == NodeEngine::kMoves && !reference.form;
   std::vector<Flows> results;
   for (size_t s = 0; s < sequences.size(); ++s) {
-    Flows of_sequence = sequence_results(step, sequences[s], inputs[s]);
+    Flows of_sequence = moves ? moved_results(step, sequences[s], values, s)
+                              : sequence_results(step, sequences[s], taken(step, values, s, last_only));
     if (step.kind == StepKind::kCache) of_sequence[0] = cached(step, std::move(of_sequence[0]), sequences[s]);
     results.resize(of_sequence.size());
     for (size_t i = 0; i < of_sequence.size(); ++i) results[i].push_back(std::move(of_sequence[i]));
@@ -398,7 +418,7 @@ std::vector<Tensor> Decoder::Compiled::run(std::span<const Sequence> sequences, 
   }
   std::vector<Tensor> logits;
   for (size_t s = 0; s < sequences.size(); ++s) {
-    const Tensor of_tokens = as_values(taken(steps.back(), values, s).front());
+    const Tensor of_tokens = as_values(taken(steps.back(), values, s, false).front());
     logits.push_back(of_tokens.reshaped({of_tokens.dim(1), of_tokens.dim(2)}));
   }
   return logits;

@@ -211,8 +211,10 @@ class Evaluator {
         return table_of(expression);
       case ExpressionKind::kAttribute:
         return attribute_of(value_of(*expression.parts[0]), expression.name);
-      case ExpressionKind::kItem:
-        return item(value_of(*expression.parts[0]), value_of(*expression.parts[1]));
+      case ExpressionKind::kItem: {
+        const TemplateValue whole = value_of(*expression.parts[0]);
+        return item(whole, value_of(*expression.parts[1]));
+      }
       case ExpressionKind::kSlice:
         return slice(expression);
       case ExpressionKind::kCall:
@@ -223,8 +225,10 @@ class Evaluator {
         return TemplateValue::of(apply_test(expression.name, arguments_of(expression)) != expression.negated);
       case ExpressionKind::kUnary:
         return unary(expression.name, value_of(*expression.parts[0]));
-      case ExpressionKind::kBinary:
-        return binary(expression.name, value_of(*expression.parts[0]), value_of(*expression.parts[1]));
+      case ExpressionKind::kBinary: {
+        const TemplateValue left = value_of(*expression.parts[0]);
+        return binary(expression.name, left, value_of(*expression.parts[1]));
+      }
       case ExpressionKind::kAnd:
       case ExpressionKind::kOr: {
         TemplateValue left = value_of(*expression.parts[0]);
