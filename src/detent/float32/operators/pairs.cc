@@ -13,8 +13,6 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kGrain = 16384;
-
 template <class Function>
 void apply(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, float* results) {
   if (a_step == 0 && b_step == 0) {
@@ -38,6 +36,7 @@ Tensor of_floats(const BroadcastPair& pair) {
   const float* const a = pair.a.values<float>().data();
   const float* const b = pair.b.values<float>().data();
   float* const to = result.values<float>().data();
+  constexpr int64_t kGrain = 16384;
   parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
     apply<Function>(a + begin * pair.a_step, pair.a_step, b + begin * pair.b_step, pair.b_step, end - begin,
                     to + begin);
