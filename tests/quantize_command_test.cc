@@ -280,8 +280,8 @@ TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
   EXPECT_THAT(log(), HasSubstr("the right order is fuse_batch_norm, static_quantize, gptq, bias_correction"));
   EXPECT_NE(run(command + "--improve gptq,adaround"), 0);
   EXPECT_THAT(log(), HasSubstr("both choose the weights"));
-  EXPECT_NE(run(command + "--weights nvfp4 -o q.onnx"), 0);
-  EXPECT_THAT(log(), HasSubstr("-o q.onnx: --weights: an ONNX model of the style qdq cannot hold nvfp4"));
+  EXPECT_NE(run(command + "--weights codebook16 -o q.onnx"), 0);
+  EXPECT_THAT(log(), HasSubstr("-o q.onnx: --weights: an ONNX model of the style qdq cannot hold codebook"));
   EXPECT_NE(run(command + "--formats fc=/mx_e4m3 -o q.onnx"), 0);
   EXPECT_THAT(log(), HasSubstr("--formats fc: an ONNX model"));
   EXPECT_NE(run(command + "--prepare gptq"), 0);
