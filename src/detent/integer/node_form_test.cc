@@ -72,10 +72,13 @@ TEST(NodeForm, OperandsWithoutCodesHaveNoForm) {
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=channel,axis=3"}}));
   EXPECT_FALSE(has_form(
-      {{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=group,group_size=2"}}));
+      {{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1x1x1,granularity=group,group_size=1"}}));
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}, {"data_out_0", "log"}}));
   EXPECT_TRUE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}}));
+  // Groups that hold whole channels.
+  EXPECT_TRUE(has_form(
+      {{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=group,group_size=2"}}));
 }
 
 TEST(NodeForm, ChannelsOfTransposedConvolutionsLieInTheSecondDimension) {
