@@ -19,9 +19,10 @@ std::optional<int64_t> fixed_samples(const Graph& graph) {
   return any_size && !any_batch ? std::optional<int64_t>(1) : std::nullopt;
 }
 
-int64_t samples_within(const Graph& graph, int64_t bytes) {
+int64_t samples_within(const Graph& graph, int64_t bytes, NamedSizes sizes) {
   if (const auto fixed = fixed_samples(graph)) return std::max<int64_t>(1, *fixed);
-  const ValueTypes values = infer_shapes(graph);
+  sizes[kBatchName] = 1;
+  const ValueTypes values = infer_shapes(graph, sizes);
   const auto bytes_of = [&](const std::string& value) {
     const Operand& operand = values.at(value);
     if (!operand.is_tensor()) return int64_t{0};

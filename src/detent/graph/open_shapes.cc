@@ -244,6 +244,14 @@ NamedSizes with_batch(const Graph& graph, const NamedSizes& sizes, int64_t batch
   return all == own || takes(graph, all) ? all : own;
 }
 
+NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs) {
+  NamedSizes sizes;
+  const std::vector<std::string> names = graph.input_names();
+  for (size_t i = 0; i < std::min(names.size(), inputs.size()); ++i)
+    graph.input_types().at(names[i]).matches(inputs[i].shape(), sizes);
+  return sizes;
+}
+
 NamedSizes other_sizes(const Graph& graph) {
   const std::set<std::string> batches = batch_names(graph);
   const NamedSizes usual = usual_sizes(graph);

@@ -15,6 +15,9 @@ NamedSizes usual_sizes(const Graph& graph);
 /// network takes that, or that of the samples alone. Exporters may name the batch of each input on its own.
 NamedSizes with_batch(const Graph& graph, const NamedSizes& sizes, int64_t batch);
 
+/// The sizes that inputs, in the graph's order, give the named dimensions.
+NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs);
+
 /// Other sizes, batch apart, that the network takes as well: multiples of the usual ones where it does, else
 /// some near them; the usual ones where it takes none of these.
 NamedSizes other_sizes(const Graph& graph);

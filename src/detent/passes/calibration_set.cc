@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/graph/open_shapes.h"
 
 namespace detent {
 
@@ -21,6 +22,10 @@ std::vector<SampleRange> calibration_batches(const CalibrationSet& data, const G
   if (batches.empty() && samples > 0)
     fail("the network takes {} samples at once, and there are no more than {} of one size", size, samples);
   return batches;
+}
+
+NamedSizes sample_sizes(const CalibrationSet& data, const Graph& graph) {
+  return data.size() == 0 ? NamedSizes() : sizes_of(graph, data.inputs(0, 1));
 }
 
 int64_t sample_count(const std::vector<SampleRange>& batches) {

@@ -36,6 +36,8 @@ struct SampleRange {
 /// there are not enough for one.
 std::vector<SampleRange> calibration_batches(const CalibrationSet& data, const Graph& graph, int64_t samples,
                                              int64_t most);
+/// The sizes that the first sample gives the named dimensions.
+NamedSizes sample_sizes(const CalibrationSet& data, const Graph& graph);
 /// How many samples they hold.
 int64_t sample_count(const std::vector<SampleRange>& batches);
 

@@ -14,6 +14,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/batches.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -37,9 +38,9 @@ std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count) {
 
 CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
-  const std::vector<Tensor> inputs =
-      first_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
-                                               multiply_adds(graph), kMostProducts));
+  const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
+  const std::vector<Tensor> inputs = first_inputs(
+      dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples), products, kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
     check_integer_execution(graph);

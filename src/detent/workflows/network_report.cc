@@ -2,6 +2,7 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"
@@ -13,8 +14,8 @@ namespace detent {
 Table reported_network(const Graph& graph, const Graph* floats, const Dataset& dataset) {
   constexpr int64_t kSamples = 32;
   constexpr double kMostProducts = 2e10;  // a second of a core
-  const int64_t count =
-      fixed_samples(graph).value_or(affordable_samples(kSamples, multiply_adds(graph), kMostProducts));
+  const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
+  const int64_t count = fixed_samples(graph).value_or(affordable_samples(kSamples, products, kMostProducts));
   const Graph& observed = floats == nullptr ? graph : *floats;
   const OperandHistograms histograms =
       operand_histograms(graph, *FastExecutor().compile(observed), first_inputs(dataset, count));

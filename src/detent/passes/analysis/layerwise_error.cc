@@ -365,10 +365,11 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   constexpr double kPasses = 4;           // in float, quantized, each node alone
   constexpr double kMostProducts = 3e10;  // some seconds of a core
-  const int64_t count =
-      affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
-  const std::vector<SampleRange> batches = calibration_batches(
-      *data, reference, count, std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes)));
+  const NamedSizes sizes = sample_sizes(*data, reference);
+  const int64_t count = affordable_samples(std::min(samples, data->size()),
+                                           kPasses * multiply_adds(reference, sizes), kMostProducts);
+  const int64_t most = std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes, sizes));
+  const std::vector<SampleRange> batches = calibration_batches(*data, reference, count, most);
   LayerwiseErrorAnalysis analysis(reference, quantized, std::ssize(batches), context);
   for (const auto& [begin, end] : batches) analysis.add(data->inputs(begin, end));
   analysis.add_output_gains(*data, samples);

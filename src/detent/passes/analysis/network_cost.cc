@@ -23,8 +23,9 @@ double products_per_element(const Node& node, const ValueTypes& values) {
 
 }  // namespace
 
-std::vector<double> node_multiply_adds(const Graph& graph) {
-  const ValueTypes values = infer_shapes(graph);
+std::vector<double> node_multiply_adds(const Graph& graph, NamedSizes sizes) {
+  sizes[kBatchName] = 1;
+  const ValueTypes values = infer_shapes(graph, sizes);
   std::vector<double> products;
   for (const Node& node : graph.nodes()) {
     const Operand& result = values.at(value_name(node.name));
@@ -35,8 +36,8 @@ std::vector<double> node_multiply_adds(const Graph& graph) {
   return products;
 }
 
-double multiply_adds(const Graph& graph) {
-  const std::vector<double> products = node_multiply_adds(graph);
+double multiply_adds(const Graph& graph, const NamedSizes& sizes) {
+  const std::vector<double> products = node_multiply_adds(graph, sizes);
   return std::accumulate(products.begin(), products.end(), 0.0);
 }
 

@@ -20,6 +20,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kGainMicroBatch = 16;
+constexpr int64_t kGainBytes = int64_t{64} << 20;  // of what a node takes and gives
 
 constexpr double kFewestSamples = 8;  // or chance decides
 /// Some 2 seconds of a core: of resnet18 at 224 x 224, 3.5 runs over 8 samples.
@@ -123,7 +124,8 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   const auto& [reference, quantized, in_float, in_codes, executor] = networks;
   const std::optional<size_t> output = measured_output(reference);
   if (!output) return {};
-  const double products = multiply_adds(reference);
+  const NamedSizes sizes = sample_sizes(data, reference);
+  const double products = multiply_adds(reference, sizes);
   std::vector<Variant> variants;
   double runs = 0;  // of the whole network, for all variants
   for (const std::string& name : nodes) {
@@ -140,7 +142,8 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
-  for (const auto& [begin, end] : calibration_batches(data, reference, count, kGainMicroBatch)) {
+  const int64_t most = std::min(kGainMicroBatch, samples_within(reference, kGainBytes, sizes));
+  for (const auto& [begin, end] : calibration_batches(data, reference, count, most)) {
     const std::vector<Tensor> inputs = data.inputs(begin, end);
     const Tensor in_reference = in_float.run(inputs).at(*output);
     sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";

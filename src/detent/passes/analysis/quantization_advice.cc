@@ -144,6 +144,7 @@ class Advisor {
         errors_(errors),
         context_(context.quiet()),
         data_(context.open_calibration()),
+        sizes_(sample_sizes(*data_, network.reference)),
         in_float_(context.executor().compile(network.reference)),
         given_(options_of(network.passes)),
         taken_(given_) {
@@ -170,7 +171,7 @@ class Advisor {
   bool take_samples() {
     constexpr double kShare = 1.0 / 6;
     constexpr double kFewest = 8;
-    const double affordable = choosing_cost(network_.reference, RoundingTarget::kSameInputs)
+    const double affordable = choosing_cost(network_.reference, RoundingTarget::kSameInputs, sizes_)
                                   .samples_for(kShare * kMostAdviceProducts);
     if (affordable < kFewest) return false;
     StaticQuantizeOptions options;
@@ -194,10 +195,10 @@ class Advisor {
     const RoundingTarget target =
         chosen == kGptaq ? RoundingTarget::kFloatNetwork : RoundingTarget::kSameInputs;
     const auto samples = static_cast<double>(advice_.samples);
-    const double each = multiply_adds(network_.reference);
+    const double each = multiply_adds(network_.reference, sizes_);
     constexpr double kRuns = 3;  // for biases, and for ranges of other values
-    const double choosing =
-        chosen.empty() ? kRuns * each * samples : choosing_cost(network_.reference, target).of(samples);
+    const double choosing = chosen.empty() ? kRuns * each * samples
+                                           : choosing_cost(network_.reference, target, sizes_).of(samples);
     return choosing + 2 * each * static_cast<double>(errors_.samples);
   }
 
@@ -239,7 +240,7 @@ class Advisor {
     if (kept_.empty()) return;
     const double each = kMostConfirmedProducts / static_cast<double>(kept_.size());
     const auto affordable = static_cast<int64_t>(
-        choosing_cost(network_.reference, RoundingTarget::kFloatNetwork).samples_for(each));
+        choosing_cost(network_.reference, RoundingTarget::kFloatNetwork, sizes_).samples_for(each));
     const int64_t samples = std::min({affordable, wanted_samples_, most_samples_});
     if (samples < 2 * advice_.samples) return;
     advice_.samples = samples;
@@ -399,6 +400,7 @@ class Advisor {
   const LayerwiseErrors& errors_;
   PassContext context_;
   std::unique_ptr<CalibrationSet> data_;
+  NamedSizes sizes_;
   std::unique_ptr<const Program> in_float_;
   Options given_;
   Options taken_;

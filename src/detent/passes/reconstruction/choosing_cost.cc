@@ -12,11 +12,11 @@
 
 namespace detent {
 
-ChoosingCost choosing_cost(const Graph& network, RoundingTarget target) {
+ChoosingCost choosing_cost(const Graph& network, RoundingTarget target, const NamedSizes& sizes) {
   const bool beside_float = target == RoundingTarget::kFloatNetwork;
   const double runs = beside_float ? 4 : 3;
   const double moments = beside_float ? 4 : 1;
-  const std::vector<double> products = node_multiply_adds(network);
+  const std::vector<double> products = node_multiply_adds(network, sizes);
   ChoosingCost cost;
   for (size_t i = 0; i < products.size(); ++i) {
     const Node& node = network.nodes()[i];

@@ -16,7 +16,7 @@ struct ChoosingCost {
   double samples_for(double products) const { return (products - fixed) / per_sample; }
 };
 
-/// The cost of gptq (kSameInputs) or gptaq (kFloatNetwork).
-ChoosingCost choosing_cost(const Graph& network, RoundingTarget target);
+/// The cost of gptq (kSameInputs) or gptaq (kFloatNetwork), where the named dimensions have these sizes.
+ChoosingCost choosing_cost(const Graph& network, RoundingTarget target, const NamedSizes& sizes = {});
 
 }  // namespace detent

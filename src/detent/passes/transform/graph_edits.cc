@@ -68,7 +68,8 @@ OutputDifference check_same_outputs(const Graph& before, const Graph& after, dou
   verify(after);
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t most =
-      affordable_samples(std::min(kSamples, data->size()), 2 * multiply_adds(before), kMostProducts);
+      affordable_samples(std::min(kSamples, data->size()),
+                         2 * multiply_adds(before, sample_sizes(*data, before)), kMostProducts);
   const SampleRange range = calibration_batches(*data, before, most, most).front();
   const int64_t samples = range.end - range.begin;
   const std::vector<Tensor> inputs = data->inputs(range.begin, range.end);
