@@ -62,7 +62,7 @@ std::pair<Graph, Shape> random_network(Draw& draw) {
   x = builder.call("flatten", {x}, {{"start_dim", int64_t{1}}});
   Graph graph = builder.finish(builder.linear("fc", x, out, 10));
   quantize_values(draw, graph);
-  return {std::move(graph), {draw.of(1, 3), in, size, size}};
+  return std::pair(std::move(graph), Shape{draw.of(1, 3), in, size, size});
 }
 
 TEST_F(RoundedLayersTest, AreEqualToTheReference) {

@@ -167,7 +167,7 @@ std::vector<Operand> infer_by_schema(const OperatorSchema& schema, const Node& n
 /// differ are unknown. Throws Error where something differs that a result cannot leave open.
 std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& node,
                                     std::span<const Operand> inputs) {
-  constexpr int64_t kTrials[] = {2 * 3 * 4 * 5 * 7, 2 * 3 * 4 * 5 * 11};
+  constexpr int64_t kTrials[] = {int64_t{2} * 3 * 4 * 5 * 7, int64_t{2} * 3 * 4 * 5 * 11};
   std::vector<Operand> results;
   for (const int64_t size : kTrials) {
     std::vector<Operand> tried(inputs.begin(), inputs.end());
