@@ -9,6 +9,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/core/resident_memory.h"
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/language/networks_for_test.h"
 
 namespace detent {
@@ -53,6 +54,7 @@ void run_announced(int64_t at_once, int64_t sequences, bool all_logits) {
 }
 
 TEST(MemoryAnnouncementDeathTest, IsKept) {
+  DETENT_SKIP_UNDER_SANITIZERS();  // which keep what is freed
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(run_announced(480, 1, true), testing::ExitedWithCode(0), "announced");
   EXPECT_EXIT(run_announced(480, 1, false), testing::ExitedWithCode(0), "announced");
