@@ -46,7 +46,7 @@ TEST(NetworkCost, OpenSizesAreThoseOfTheSamples) {
     return choosing_cost(graph, RoundingTarget::kSameInputs, given).per_sample;
   };
   EXPECT_GT(cost(sizes), 2 * cost({}));
-  // Of the node that takes the results and gives them.
+  // The output takes the results and gives them.
   constexpr int64_t kRowBytes = int64_t{4} * 2 * kOutputs;
   EXPECT_EQ(samples_within(graph, 24 * kRowBytes), 24);
   EXPECT_EQ(samples_within(graph, 24 * kRowBytes, sizes), 2);
