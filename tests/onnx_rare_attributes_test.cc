@@ -8,6 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/io/file.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
@@ -159,6 +160,47 @@ TEST(RareAttributes, AWindowThatBeginsInTheBorderBehindIsNotWritten) {
                   {{"kernel_shape", Ints{2}}, {"strides", Ints{3}}, {"pads", Ints{1, 1}}, {"ceil_mode", 1}});
   node.model.node("Split", {"pooled"}, {"y0"}, {{"axis", 2}});
   node.expect({counting_from_one({1, 1, 2})}, {float_tensor({1, 1, 1}, {1})});
+}
+
+/// The windows of a pool that shape inference before ONNX 1.17 counts: those in the border behind too.
+Ints windows_counted_early(const std::filesystem::path& file, const Shape& input) {
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(read_file(file)));
+  const onnx::NodeProto& pool = model.graph().node(0);
+  const auto integers = [&](const char* name) {
+    const auto found = std::ranges::find(pool.attribute(), name, &onnx::AttributeProto::name);
+    return found->type() == onnx::AttributeProto::INT ? Ints{found->i()}
+                                                      : Ints(found->ints().begin(), found->ints().end());
+  };
+  const Ints kernel = integers("kernel_shape");
+  const Ints stride = integers("strides");
+  const Ints pads = integers("pads");
+  Ints counts;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const int64_t steps = input[i + 2] + pads[i] + pads[i + kernel.size()] - kernel[i];
+    counts.push_back((steps + (integers("ceil_mode")[0] != 0 ? stride[i] - 1 : 0)) / stride[i] + 1);
+  }
+  return counts;
+}
+
+TEST(RareAttributes, AMeanOverTheBorderIsWrittenWithAsManyWindows) {
+  const auto expect = [](const Shape& shape, const Ints& kernel, const Ints& pads, const Tensor& result) {
+    OneNode node(17);
+    node.model.input("x", shape);
+    node.model.node("AveragePool", {"x"}, {"y0"},
+                    {{"kernel_shape", kernel},
+                     {"strides", Ints(kernel.size(), 3)},
+                     {"pads", pads},
+                     {"ceil_mode", 1},
+                     {"count_include_pad", 1}});
+    node.expect({counting_from_one(shape)}, {result});
+    const TemporaryPath path("pool.onnx");
+    export_onnx(import_onnx(node.model.write()), path.get(), {.style = OnnxStyle::kFloat, .opset = 21});
+    EXPECT_EQ(windows_counted_early(path.get(), shape),
+              Ints(result.shape().begin() + 2, result.shape().end()));
+  };
+  expect({1, 1, 5}, {1}, {0, 0}, float_tensor({1, 1, 2}, {1, 4}));
+  expect({1, 1, 3, 4}, {3, 3}, {0, 0, 1, 0}, float_tensor({1, 1, 1, 2}, {6, 8}));
 }
 
 TEST(RareAttributes, PositionsThatATransposedConvolutionAddsHaveTheBias) {

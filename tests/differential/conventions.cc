@@ -85,6 +85,10 @@ const std::vector<Convention>& conventions_of_numbers() {
        Explains::kNotFinite,
        "from 0 without an upper bound is a rectifier, which leaves infinity where ONNX has the largest "
        "float32"},
+      {{"Where"},
+       [](const NodeFacts& node) { return is_floating_point(node.inputs[1].dtype); },
+       Explains::kNotFinite,
+       "ONNX Runtime adds what is chosen to 0, which makes 0 of -0: a quotient by it has the other sign"},
   };
   return all;
 }

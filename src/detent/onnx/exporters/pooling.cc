@@ -23,35 +23,40 @@ Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vec
           node.flag("ceil_mode")};
 }
 
-/// Writes what ceil_mode adds as a border where readers do not agree how many windows there are: one that
-/// would begin in the border behind is none, which shape inference before ONNX 1.17 counts. Where the sizes
-/// divide, files need not say that they round up.
+/// A window that would begin in the border behind is none, which shape inference before ONNX 1.17 counts. So
+/// the windows are written without ceil_mode where their number allows it, otherwise with a border that ends
+/// where the last window does.
 void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& windows) {
   if (!windows.ceil_mode) return;
-  std::vector<int64_t> behind = windows.behind;
-  bool rounds_up = false;
+  std::vector<int64_t> widened = windows.behind;  // to the end of the last window, for no ceil_mode
+  std::vector<int64_t> trimmed = windows.behind;  // to it where a further window would begin behind
+  bool rounds_down = true;
   bool begins_behind = false;
-  for (size_t i = 0; i < behind.size(); ++i) {
+  bool can_trim = true;
+  for (size_t i = 0; i < widened.size(); ++i) {
     const auto size = node.size(0, i + 2);
     if (!size) return;
     const int64_t stride = windows.stride[i];
     const int64_t count = node.result_type().shape[i + 2];
     const int64_t span = windows.dilation[i] * (windows.kernel[i] - 1) + 1;
-    const int64_t steps = *size + windows.before[i] + behind[i] - span;  // of the first element of windows
+    const int64_t steps = *size + windows.before[i] + widened[i] - span;  // of the first element of windows
     const int64_t needed = (count - 1) * stride + span - *size - windows.before[i];
     const bool is_counted = (steps + stride - 1) / stride + 1 == count;
-    rounds_up = rounds_up || steps % stride != 0;
+    rounds_down = rounds_down && steps / stride + 1 == count;
     begins_behind = begins_behind || !is_counted;
-    behind[i] = std::max(needed, is_counted ? behind[i] : 0);
+    can_trim = can_trim && (is_counted || needed >= 0);
+    widened[i] = std::max(needed, is_counted ? widened[i] : 0);
+    if (!is_counted) trimmed[i] = needed;
   }
-  if (!begins_behind) {
-    windows.ceil_mode = rounds_up;
-    return;
+  if (rounds_down) {
+    windows.ceil_mode = false;
+  } else if (begins_behind && counts_border) {
+    if (can_trim) windows.behind = std::move(trimmed);
+  } else if (begins_behind && std::ranges::equal(widened, windows.kernel, std::less())) {
+    // No reader takes a border as wide as the window.
+    windows.behind = std::move(widened);
+    windows.ceil_mode = false;
   }
-  // No reader takes a border as wide as the window.
-  if (counts_border || !std::ranges::equal(behind, windows.kernel, std::less())) return;
-  windows.behind = std::move(behind);
-  windows.ceil_mode = false;
 }
 
 Table attributes_of(const Windows& windows) {
