@@ -2,16 +2,17 @@ include(detent_warnings)
 include(detent_unity)
 
 # detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [DEPENDS layer-or-library ...] [PRIVATE library ...]
-#              [TEST_DEPENDS library ...] [OPTIMIZE level] [TORCH])
+#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH])
 #
 # A static library detent_NAME, alias detent::NAME, from the .cc files under src/detent/NAME, found anew at each build,
 # but for those that match EXCLUDE; SOURCES are further ones. The *_test.cc files of all layers are gathered in two
 # programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
-# OPTIMIZE takes the place of Release's -O3 where no loop over tensors is compiled: a third less time for each file.
+# OPTIMIZE takes the place of Release's -O3 where no loop over tensors is compiled: a third less time for each file. SIMD
+# kernels and LOOPS, files with such loops, keep -O3.
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
 # Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
-  cmake_parse_arguments(layer "TORCH" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
   if(layer_TORCH AND NOT DETENT_TORCH)
     return()
   endif()
@@ -41,6 +42,8 @@ function(detent_layer name)
   endif()
   if(layer_OPTIMIZE)
     target_compile_options(detent_${name} PRIVATE $<$<CONFIG:Release>:${layer_OPTIMIZE}>)
+    get_target_property(kernels detent_${name} DETENT_KERNELS)
+    set_property(SOURCE ${layer_LOOPS} ${kernels} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
   endif()
   list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${tests})

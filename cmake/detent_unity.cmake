@@ -2,18 +2,19 @@
 #
 # Compiles the files of one folder together, at most 1,600 lines at once, so that headers are read once for some twelve
 # files. Left alone are files whose macros would reach their neighbours: kernels, which are compiled once for each
-# instruction set, and what defines macros for the header of a library, or includes one that does.
+# instruction set, and what defines macros for the header of a library, or includes one that does. The target's property
+# DETENT_KERNELS names the kernels.
 set(DETENT_UNITY_LINES 1600 CACHE STRING "Lines of source compiled together; 0 compiles each file alone")
 
 function(detent_unity target)
-  if(NOT DETENT_UNITY_LINES)
-    return()
-  endif()
-  set(folders "")
+  set(kernels "")
   foreach(file IN LISTS ARGN)
     get_filename_component(path ${file} ABSOLUTE)
     file(STRINGS ${path} lines)
-    if("${lines}" MATCHES "#define|#include <(hwy/|toml\\+\\+|jpeglib|png|setjmp)|#include \"[^\"]*-inl\\.h")
+    if("${lines}" MATCHES "#include (<hwy/|\"[^\"]*-inl\\.h\")")
+      list(APPEND kernels ${file})
+    endif()
+    if(NOT DETENT_UNITY_LINES OR "${lines}" MATCHES "#define|#include <(hwy/|toml\\+\\+|jpeglib|png|setjmp)|#include \"[^\"]*-inl\\.h")
       continue()
     endif()
     list(LENGTH lines length)
@@ -31,6 +32,10 @@ function(detent_unity target)
     endif()
     set_source_files_properties(${file} PROPERTIES UNITY_GROUP "${target}_${folder}_${unit_${folder}}")
   endforeach()
+  set_target_properties(${target} PROPERTIES DETENT_KERNELS "${kernels}")
+  if(NOT DETENT_UNITY_LINES)
+    return()
+  endif()
   # GCC takes what the .cc files of a unit define for that of a header, of which each unit would have another.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

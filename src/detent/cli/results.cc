@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
 
 #include "detent/cli/print.h"
 #include "detent/core/error.h"

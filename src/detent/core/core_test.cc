@@ -8,6 +8,7 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/fields.h"
+#include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/tensor.h"
@@ -206,7 +207,8 @@ TEST(Fields, SayWhatIsWrong) {
             "file.toml, [a]: key \"width\": got 33, expected at least 1 and at most 32");
   EXPECT_EQ(fields_error({{"width", "8"}}),
             "file.toml, [a]: key \"width\": got \"8\" (a string), expected integer");
-  EXPECT_EQ(fields_error({{"width", 2.5}}), "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
+  EXPECT_EQ(fields_error({{"width", 2.5}}),
+            "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
   EXPECT_THAT(fields_error({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
   EXPECT_EQ(fields_error({{"ratio", Value()}}), "");
   EXPECT_EQ(fields_error({{"ratio", HUGE_VAL}}),

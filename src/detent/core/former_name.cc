@@ -5,7 +5,8 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+
+#include "detent/core/log.h"
 
 namespace detent {
 
@@ -14,7 +15,7 @@ void warn_of_former_name(std::string_view kind, std::string_view former, std::st
   static std::set<std::string> given;
   std::string text = fmt::format("the {} \"{}\" is now called \"{}\"", kind, former, present);
   const std::scoped_lock lock(mutex);
-  if (given.insert(text).second) spdlog::warn("{}", text);
+  if (given.insert(text).second) log_warning("{}", text);
 }
 
 }  // namespace detent

@@ -1,7 +1,10 @@
 #include "detent/core/log.h"
 
+#include <array>
+
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include "detent/core/error.h"
@@ -38,6 +41,13 @@ void set_up_logging(const std::string& level) {
   logger->set_formatter(std::move(formatter));
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
+}
+
+void log_line(LogLevel level, fmt::string_view format, fmt::format_args arguments) {
+  constexpr std::array kLevels = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn};
+  const auto own = kLevels.at(static_cast<size_t>(level));
+  spdlog::logger& logger = *spdlog::default_logger_raw();
+  if (logger.should_log(own)) logger.log(own, fmt::vformat(format, arguments));
 }
 
 }  // namespace detent

@@ -2,12 +2,30 @@
 
 #include <string>
 
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 namespace detent {
+
+enum class LogLevel { kDebug, kInfo, kWarning };
 
 /// Sends log lines ("LEVEL    message", coloured where wants_colour says so) to standard error and sets the
 /// level: one of debug, info, warning, error, critical. Throws Error on another name.
 void set_up_logging(const std::string& level);
+
+/// A line of the program's log (spdlog's default logger), formatted only where the level is shown.
+void log_line(LogLevel level, fmt::string_view format, fmt::format_args arguments);
+
+template <class... Arguments>
+void log_debug(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  log_line(LogLevel::kDebug, format, fmt::make_format_args(arguments...));
+}
+template <class... Arguments>
+void log_info(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  log_line(LogLevel::kInfo, format, fmt::make_format_args(arguments...));
+}
+template <class... Arguments>
+void log_warning(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  log_line(LogLevel::kWarning, format, fmt::make_format_args(arguments...));
+}
 
 }  // namespace detent

@@ -86,8 +86,8 @@ int processor_count() {
 int usable_thread_count(int64_t wanted) {
   const int count = processor_count();
   if (wanted <= count) return static_cast<int>(wanted);
-  spdlog::warn("--num-threads {}: {} threads compute, as there {} {} processor{}", wanted, count,
-               count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+  log_warning("--num-threads {}: {} threads compute, as there {} {} processor{}", wanted, count,
+              count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
   return count;
 }
 

@@ -36,7 +36,7 @@ TEST(Terminal, AFileIsNoTerminal) {
 TEST(Terminal, LogLinesAreEscaped) {
   testing::internal::CaptureStderr();
   set_up_logging("info");
-  spdlog::warn("{}", "name\x1b[2J");
+  log_warning("{}", "name\x1b[2J");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning  name\\u001b[2J\n");
 }
 

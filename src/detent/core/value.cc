@@ -26,6 +26,23 @@ struct Table::Index {
   std::unordered_map<std::string, size_t, KeyHash, std::equal_to<>> positions;
 };
 
+Value::Value() = default;
+Value::Value(bool value) : storage_(value) {}
+Value::Value(int value) : storage_(int64_t{value}) {}
+Value::Value(int64_t value) : storage_(value) {}
+Value::Value(double value) : storage_(value) {}
+Value::Value(const char* value) : storage_(std::string(value)) {}
+Value::Value(std::string value) : storage_(std::move(value)) {}
+Value::Value(List value) : storage_(std::move(value)) {}
+Value::Value(Table value) : storage_(std::move(value)) {}
+Value::Value(const std::vector<int64_t>& values) : storage_(List(values.begin(), values.end())) {}
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+bool Value::operator==(const Value& other) const { return storage_ == other.storage_; }
+
 Table::Table() = default;
 Table::Table(std::initializer_list<TableEntry> entries) : entries_(entries) { index_entries(); }
 Table::Table(const Table& other) : entries_(other.entries_) { index_entries(); }

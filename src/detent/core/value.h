@@ -64,17 +64,23 @@ class Value {
  public:
   using Storage = std::variant<std::monostate, bool, int64_t, double, std::string, List, Table>;
 
-  Value() = default;
-  Value(bool value) : storage_(value) {}
-  Value(int value) : storage_(int64_t{value}) {}
-  Value(int64_t value) : storage_(value) {}
-  Value(double value) : storage_(value) {}
-  Value(const char* value) : storage_(std::string(value)) {}
-  Value(std::string value) : storage_(std::move(value)) {}
-  Value(List value) : storage_(std::move(value)) {}
-  Value(Table value) : storage_(std::move(value)) {}
+  // All out of line: each unit that copies a node would compile the variant's alternatives anew.
+  Value();
+  Value(bool value);
+  Value(int value);
+  Value(int64_t value);
+  Value(double value);
+  Value(const char* value);
+  Value(std::string value);
+  Value(List value);
+  Value(Table value);
   /// A list of integers.
-  Value(const std::vector<int64_t>& values) : storage_(List(values.begin(), values.end())) {}
+  Value(const std::vector<int64_t>& values);
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
 
   bool is_na() const { return std::holds_alternative<std::monostate>(storage_); }
   template <class T>
@@ -101,7 +107,7 @@ class Value {
   int line() const { return line_; }
   void set_line(int line) { line_ = line; }
 
-  bool operator==(const Value& other) const { return storage_ == other.storage_; }
+  bool operator==(const Value& other) const;
 
  private:
   Storage storage_;

@@ -73,12 +73,12 @@ std::vector<fs::path> accepted(const Finding& finding, const DataFiles& files,
                                const DatasetOptions& options) {
   const auto& [place, found, missing] = finding;
   if (!options.data_dir.empty() && place.root != options.data_dir) {
-    spdlog::warn("{}: not in {}, taken from {}", files.dataset, options.data_dir.string(),
-                 place.directory.string());
+    log_warning("{}: not in {}, taken from {}", files.dataset, options.data_dir.string(),
+                place.directory.string());
   }
   if (!missing.empty()) {
-    spdlog::warn("{}: {} lacks {}; only the samples of {} of {} files are used", files.dataset,
-                 place.directory.string(), fmt::join(missing, ", "), found.size(), files.names.size());
+    log_warning("{}: {} lacks {}; only the samples of {} of {} files are used", files.dataset,
+                place.directory.string(), fmt::join(missing, ", "), found.size(), files.names.size());
   }
   return found;
 }

@@ -79,8 +79,8 @@ void download_patiently(const std::string& url, const PublishedFile& file, const
     } catch (const TransientError& error) {
       deadline.left(url);
       if (attempt >= options.attempts) throw;
-      spdlog::warn("{}; attempt {} of {} in {:.1f} s", error.what(), attempt + 1, options.attempts,
-                   std::chrono::duration<double>(delay).count());
+      log_warning("{}; attempt {} of {} in {:.1f} s", error.what(), attempt + 1, options.attempts,
+                  std::chrono::duration<double>(delay).count());
     }
     std::this_thread::sleep_for(std::min(delay, deadline.left(url)));
     delay *= 2;
@@ -116,7 +116,7 @@ void fetch_from_address(const std::string& address, const PublishedFile& file, c
   try {
     fetch();
   } catch (const DamagedError& error) {
-    spdlog::warn("{}; it is discarded and fetched once more", error.what());
+    log_warning("{}; it is discarded and fetched once more", error.what());
     fetch();
   }
 }
@@ -144,7 +144,7 @@ void fetch_part(const PublishedDataset& published, const PublishedFile& file, co
       throw;
     } catch (const Error& error) {
       problems += fmt::format("\n  {}", error.what());
-      if (&source != &sources.back()) spdlog::warn("{}; trying the next mirror", error.what());
+      if (&source != &sources.back()) log_warning("{}; trying the next mirror", error.what());
     }
   }
   std::error_code nothing;
@@ -183,7 +183,7 @@ bool is_intact(const PublishedFile& file, const fs::path& path) {
     check_digest(path, file.digest);
     return true;
   } catch (const Error& error) {
-    spdlog::warn("{}; it is fetched again", error.what());
+    log_warning("{}; it is fetched again", error.what());
     return false;
   }
 }
@@ -238,7 +238,7 @@ Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& opt
   fs::create_directories(folder, error);
   if (error) fail("cannot create directory {}: {}", folder.string(), error.message());
   const FolderLock lock(folder, "detent data fetch " + published.name,
-                        [](const std::string& text) { spdlog::warn("{}", text); });
+                        [](const std::string& text) { log_warning("{}", text); });
   if (archive && is_fetched(published, options.root)) {
     remove_parts(published, folder);
     return Fetched::kBefore;

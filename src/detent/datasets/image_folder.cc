@@ -113,8 +113,8 @@ struct Listing {
 
 void warn_of_others(const fs::path& split, const std::vector<fs::path>& others) {
   if (others.empty()) return;
-  spdlog::warn("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
-               split.string(), others.size(), others.front().string());
+  log_warning("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
+              split.string(), others.size(), others.front().string());
 }
 
 /// Images without labels.
@@ -157,8 +157,8 @@ Listing list_images(const fs::path& split, const Classes& classes) {
   }
   if (listing.images.empty()) fail("{}: its folders hold no .jpg, .jpeg or .png file", split.string());
   if (!empty.empty()) {
-    spdlog::warn("{}: {} folders of classes hold no image: {}", split.string(), empty.size(),
-                 fmt::join(empty, ", "));
+    log_warning("{}: {} folders of classes hold no image: {}", split.string(), empty.size(),
+                fmt::join(empty, ", "));
   }
   warn_of_others(split, others);
   return listing;

@@ -75,7 +75,7 @@ bool is_first_warning(const std::string& of, const fs::path& path, const fs::pat
 
 void warn_of_missing(const fs::path& path, const fs::path& folder, size_t missing, size_t all) {
   if (is_first_warning("missing", path, folder))
-    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
+    log_warning("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
 }
 
 /// Images of the folder, and of those that labelled ones lie in, that the table does not name.
@@ -96,8 +96,8 @@ void warn_of_unlabelled(const fs::path& table, const fs::path& folder,
     }
   }
   if (others.empty() || !is_first_warning("unlabelled", table, folder)) return;
-  spdlog::warn("{}: names no class of {} images, which are left out; the first is {}", table.string(),
-               others.size(), others.begin()->string());
+  log_warning("{}: names no class of {} images, which are left out; the first is {}", table.string(),
+              others.size(), others.begin()->string());
 }
 
 }  // namespace

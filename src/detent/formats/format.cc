@@ -18,12 +18,23 @@ namespace {
 template <class Visitor>
 void for_each_format(Visitor&& visit) {
   const auto expand = [&]<class... F>(std::type_identity<std::variant<F...>>) { (visit(F{}), ...); };
-  expand(std::type_identity<Format>{});
+  expand(std::type_identity<AnyFormat>{});
 }
 
 constexpr double kMaxEnumerableBits = 16;
 
 }  // namespace
+
+Format::Format() = default;
+Format::Format(const Format&) = default;
+Format::Format(Format&&) noexcept = default;
+Format& Format::operator=(const Format&) = default;
+Format& Format::operator=(Format&&) noexcept = default;
+Format::~Format() = default;
+
+bool Format::operator==(const Format& other) const {
+  return static_cast<const AnyFormat&>(*this) == static_cast<const AnyFormat&>(other);
+}
 
 std::string_view format_name(const Format& format) {
   return std::visit([]<class F>(const F&) -> std::string_view { return F::kName; }, format);

@@ -56,8 +56,24 @@ using MinifloatPresets =
     format_detail::Presets<std::make_index_sequence<std::size(kMinifloatStandards)>>::type;
 using BlockFormats = std::variant<BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
 
-/// Every number format.
-using Format = format_detail::Concatenated<ElementFormats, MinifloatPresets, BlockFormats>::type;
+using AnyFormat = format_detail::Concatenated<ElementFormats, MinifloatPresets, BlockFormats>::type;
+
+/// Every number format: a variant whose special members are compiled once, since most units copy specs.
+class Format : public AnyFormat {
+ public:
+  Format();
+  Format(const Format&);
+  Format(Format&&) noexcept;
+  Format& operator=(const Format&);
+  Format& operator=(Format&&) noexcept;
+  ~Format();
+
+  template <class F>
+  requires NumberFormat<std::remove_cvref_t<F>> Format(F&& format)
+      : AnyFormat(std::in_place_type<std::remove_cvref_t<F>>, std::forward<F>(format)) {}
+
+  bool operator==(const Format& other) const;
+};
 
 /// A format whose values are integer codes times one scale, so that the scale can be learned.
 template <class F>
@@ -106,7 +122,7 @@ struct PerGroup<std::variant<F...>> {
 
 /// The parameters of all groups of a tensor, all of the same format. Formats may share a type, hence a
 /// kernel.
-using GroupParameters = format_detail::PerGroup<Format>::type;
+using GroupParameters = format_detail::PerGroup<AnyFormat>::type;
 
 /// Name (as configuration files spell it) of the alternative that `format` holds.
 std::string_view format_name(const Format& format);

@@ -89,6 +89,12 @@ std::string value_name(std::string_view node, size_t result) {
   return result == 0 ? std::string(node) : fmt::format("{}:{}", node, result);
 }
 
+Graph::Graph() = default;
+Graph::Graph(std::string name) : name_(std::move(name)) {}
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
 Graph::Graph(const Graph& other)
     : name_(other.name_),
       nodes_(other.nodes_),

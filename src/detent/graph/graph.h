@@ -104,13 +104,13 @@ struct Node {
 /// nothing with the original. Look-up by name takes constant time.
 class Graph {
  public:
-  Graph() = default;
-  explicit Graph(std::string name) : name_(std::move(name)) {}
+  Graph();
+  explicit Graph(std::string name);
   Graph(const Graph& other);
-  Graph(Graph&&) noexcept = default;
+  Graph(Graph&&) noexcept;
   Graph& operator=(const Graph& other);
-  Graph& operator=(Graph&&) noexcept = default;
-  ~Graph() = default;
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }

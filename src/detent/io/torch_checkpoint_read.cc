@@ -42,7 +42,7 @@ class StateDictReader {
       if (!names.insert(*name).second) fail("{}: the state_dict has \"{}\" twice", archive_.name(), *name);
       where_ = fmt::format("{}: \"{}\"", archive_.name(), *name);
       if (name->ends_with(kExtraState) && !is_pickled_tensor(*value)) {
-        spdlog::warn("{} is {}, no tensor: left out", where_, pickle_kind(*value));
+        log_warning("{} is {}, no tensor: left out", where_, pickle_kind(*value));
         continue;
       }
       state.emplace_back(*name, tensor(*value));

@@ -78,8 +78,8 @@ void OnnxModelFile::warn_of_newer_versions() const {
   if (model_->ir_version() > kNewestIr)
     newer.push_back(fmt::format("IR version {} (known: up to {})", model_->ir_version(), kNewestIr));
   if (newer.empty()) return;
-  spdlog::warn("{}: {}: operators are taken to mean what they do in the newest version that is known",
-               printable(path_.string()), fmt::join(newer, " and "));
+  log_warning("{}: {}: operators are taken to mean what they do in the newest version that is known",
+              printable(path_.string()), fmt::join(newer, " and "));
 }
 
 OnnxModelFile::~OnnxModelFile() = default;

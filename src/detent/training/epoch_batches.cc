@@ -61,8 +61,8 @@ int64_t batches_of_epoch(const Graph& graph, int64_t samples, const TrainingOpti
     fail("drop_last: got never, but the last batch of an epoch has {} of {} samples, and {}", rest,
          options.batch_size, need.reason);
   }
-  spdlog::warn("the last batch of each epoch, of {} of {} samples, is left out: {} (drop_last)", rest,
-               options.batch_size, need.reason);
+  log_warning("the last batch of each epoch, of {} of {} samples, is left out: {} (drop_last)", rest,
+              options.batch_size, need.reason);
   return whole;
 }
 

@@ -32,8 +32,8 @@ std::string seconds_text(std::chrono::milliseconds time) {
 /// After some seconds, and once: who waits for whom.
 void give_notice(const WorkerEnvironment& workers, const std::string& awaited,
                  std::chrono::milliseconds timeout) {
-  spdlog::warn("worker {} of {} waits for {} at {}:{} (at most {}: --worker-timeout)", workers.rank,
-               workers.size, awaited, workers.address, workers.port, seconds_text(timeout));
+  log_warning("worker {} of {} waits for {} at {}:{} (at most {}: --worker-timeout)", workers.rank,
+              workers.size, awaited, workers.address, workers.port, seconds_text(timeout));
 }
 
 /// "worker 1" or "workers 1, 3".

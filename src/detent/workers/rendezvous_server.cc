@@ -199,8 +199,7 @@ void RendezvousServer::refuse(const Connection& connection, const std::string& r
   const std::lock_guard lock(mutex_);
   if (refusals_.size() == kMostRefusals) return;
   refusals_.push_back(fmt::format("refused {}: {}", connection.address, reason));
-  spdlog::warn("worker 0 of {} at {}:{} {}", workers_.size, workers_.address, workers_.port,
-               refusals_.back());
+  log_warning("worker 0 of {} at {}:{} {}", workers_.size, workers_.address, workers_.port, refusals_.back());
 }
 
 /// Who leaves before all were there may come again, or another in its place; later the table says so.
@@ -212,8 +211,8 @@ void RendezvousServer::take_leave(const Connection& connection) {
     return;
   }
   table_.erase(arrival_key(*connection.rank));
-  spdlog::warn("worker {} of {}, from {}, left before all were there", *connection.rank, workers_.size,
-               connection.address);
+  log_warning("worker {} of {}, from {}, left before all were there", *connection.rank, workers_.size,
+              connection.address);
 }
 
 }  // namespace detent

@@ -40,7 +40,7 @@ struct GatherKeys {
 
 void warn_of_public_address(const WorkerEnvironment& workers) {
   if (workers.rank != 0 || !workers.secret.empty() || !is_public_address(workers.address)) return;
-  spdlog::warn(
+  log_warning(
       "MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, anybody "
       "can join them",
       workers.address);
@@ -71,7 +71,7 @@ SocketGroup::~SocketGroup() {
     const Clock::time_point deadline = Clock::now() + timeout_;
     for (int other = 1; other < size(); ++other) wait_for_reader(other, deadline);
   } catch (const std::exception& error) {
-    spdlog::warn("worker 0 of {} no longer waits for the others to end: {}", size(), error.what());
+    log_warning("worker 0 of {} no longer waits for the others to end: {}", size(), error.what());
   }
 }
 

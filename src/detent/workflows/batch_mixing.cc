@@ -65,7 +65,7 @@ Graph without_batches_that_mix(const Graph& graph, const Dataset& dataset) {
   const std::vector<int64_t> two = {0, 1};
   const bool can_tell = dataset.size() > 1 && dataset.same_size_end(two, 0, 2) == 2;
   if (fixed_samples(graph) || !can_tell || !mixes(graph, dataset)) return graph;
-  spdlog::info("the network gives two samples together other outputs than each alone: it runs one at a time");
+  log_info("the network gives two samples together other outputs than each alone: it runs one at a time");
   std::map<std::string, TensorType> types;
   for (auto [name, type] : graph.input_types()) {
     for (Dimension& size : type.shape)

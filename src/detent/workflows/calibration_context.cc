@@ -62,7 +62,7 @@ PassContext calibration_context(const Dataset& dataset, const RandomSource& rand
   PassContext context;
   context.output_dir = std::move(output_dir);
   context.report = [](const std::string&) {};
-  context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  context.warn = [](const std::string& text) { log_warning("{}", text); };
   // One order for all passes, drawn when the first of them asks for it.
   context.open_calibration = [&dataset, random, order = std::make_shared<std::optional<ShuffledInputs>>()] {
     if (!*order) order->emplace(dataset, random);

@@ -70,7 +70,7 @@ Graph with_usual_sizes(const Graph& graph, const NamedSizes& sizes) {
 Graph with_sizes_of_samples(const Graph& graph, const std::vector<NamedSizes>& sizes) {
   if (sizes.front().empty()) return graph;
   for (const auto& [name, size] : sizes.front())
-    spdlog::info("{} = {}, as the samples have it", name, range_text(name, sizes));
+    log_info("{} = {}, as the samples have it", name, range_text(name, sizes));
   return with_usual_sizes(graph, sizes.front());
 }
 

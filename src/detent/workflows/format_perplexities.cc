@@ -88,7 +88,7 @@ std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::spa
   FastExecutor executor;
   PassContext context;
   context.report = [](const std::string&) {};
-  context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  context.warn = [](const std::string& text) { log_warning("{}", text); };
   context.executor = [&]() -> Executor& { return executor; };
   context.where = "--formats";
   context.open_calibration = [&] { return std::make_unique<TextWindows>(tokens, windows.back().end); };

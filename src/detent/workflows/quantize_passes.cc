@@ -48,7 +48,7 @@ void share_samples(Table& passes) {
 /// take that back cost nothing.
 void append_usual_improvement(const StaticQuantizeOptions& options, Table& passes) {
   if (!options.is_below_eight_bits()) return;
-  spdlog::info("improve = bias_correction, as always below 8 bits (--improve none: biases stay as they are)");
+  log_info("improve = bias_correction, as always below 8 bits (--improve none: biases stay as they are)");
   passes["bias_correction"] = Table{{"report", false}};
 }
 

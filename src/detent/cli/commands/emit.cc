@@ -5,8 +5,6 @@
 #include <numeric>
 #include <optional>
 
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
@@ -14,6 +12,7 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/text_wrap.h"
 #include "detent/datasets/dataset.h"
 #include "detent/hardware/circuit_builder.h"
@@ -258,10 +257,10 @@ int run_emit_verilog(const std::vector<std::string>& args) {
   CommandResults results("emit verilog", options.results);
   const Graph graph = read_network(options.model);
   OutputFolder output(options.output, options.overwrite,
-                      [](const std::string& text) { spdlog::warn("{}", text); });
+                      [](const std::string& text) { log_warning("{}", text); });
   output.check_names({"Makefile", "report.json"});
   const Circuit circuit = make_circuit(graph, {.name = options.top, .latency = options.latency});
-  for (const std::string& note : circuit.notes) spdlog::warn("{}", note);
+  for (const std::string& note : circuit.notes) log_warning("{}", note);
   const std::vector<Tensor> samples = samples_of(options, circuit);
   constexpr int64_t kRandomVectors = 256;
   const TestVectors vectors = samples.empty()

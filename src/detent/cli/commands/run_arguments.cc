@@ -78,7 +78,7 @@ RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) 
 
 void say_new_folders(const std::filesystem::path& folder) {
   const std::filesystem::path parent = missing_parent(folder);
-  if (!parent.empty()) spdlog::info("{} does not exist: it is created", parent.string());
+  if (!parent.empty()) log_info("{} does not exist: it is created", parent.string());
 }
 
 void start_run(const std::string& command, const RunConfig& config) {

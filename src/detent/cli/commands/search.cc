@@ -27,7 +27,7 @@ int run_search(const std::vector<std::string>& args) {
     throw UsageError("`detent search` needs a trained network: `detent search model.onnx`, or --load FILE");
   const std::string where = config.config_file.empty() ? "detent search" : config.config_file + ", [search]";
   config.search =
-      without_mase_sections(config.search, where, [](const std::string& text) { spdlog::warn("{}", text); });
+      without_mase_sections(config.search, where, [](const std::string& text) { log_warning("{}", text); });
   Table given;
   for (const auto& [name, value] : flags.given(app)) given[name] = with_whole_formats(value);
   check_flags("detent search", [&] {

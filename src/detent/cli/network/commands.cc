@@ -39,7 +39,7 @@ void silence_worker() {
 
 void warn_of_broken_images() {
   if (const size_t broken = broken_image_count(); broken > 0)
-    spdlog::warn("{} images could not be read and were left out (--skip-broken)", broken);
+    log_warning("{} images could not be read and were left out (--skip-broken)", broken);
 }
 
 }  // namespace detent

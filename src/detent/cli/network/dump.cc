@@ -116,7 +116,7 @@ class Dump {
   }
 
   void write() {
-    const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+    const auto warn = [](const std::string& text) { log_warning("{}", text); };
     const FolderLock lock(folder_, "detent test --dump", warn);
     check_dump_folder(folder_, options_.overwrite);
     OutputFolder outputs(folder_, options_.overwrite, warn);

@@ -48,8 +48,8 @@ void warn_of_drop(const Metrics& before, const Metrics& after, const Quantizatio
   if (!is_large_drop(before.accuracy(), after.accuracy(), after.count)) return;
   const std::string remedy = advice.tried.empty() ? "give more bits, or train it further (`detent train`)"
                                                   : "try " + advice.tried.front().options;
-  spdlog::warn("the accuracy falls from {:.4f} to {:.4f}, from {} to {} of {} right: {}", before.accuracy(),
-               after.accuracy(), before.correct, after.correct, after.count, remedy);
+  log_warning("the accuracy falls from {:.4f} to {:.4f}, from {} to {} of {} right: {}", before.accuracy(),
+              after.accuracy(), before.correct, after.correct, after.count, remedy);
 }
 
 std::string summary_text(const QuantizeFindings& outcome) {

@@ -226,7 +226,7 @@ void print_results(const TextTable& table, const fs::path& folder, bool is_tuned
 
 void run_quickstart(const TorchCommand& command, const QuickstartTraining* training) {
   const fs::path& folder = command.software_dir;
-  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  const auto warn = [](const std::string& text) { log_warning("{}", text); };
   const FolderLock lock(folder, "detent quickstart", warn);
   const auto outputs = std::make_shared<OutputFolder>(folder, command.options.overwrite, warn);
   outputs->check_names({"float.pt", "statistics.toml"});

@@ -48,7 +48,7 @@ ResultFolder::ResultFolder(const TorchCommand& command, const Places& places, co
                            const Pipeline& pipeline, int64_t sample_count, ProcessGroup& group)
     : folder_(places.network),
       settings_(settings_of(command, loaded, pipeline.changes_network(), sample_count)) {
-  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  const auto warn = [](const std::string& text) { log_warning("{}", text); };
   if (group.is_first()) {
     lock_.emplace(places.results, "detent " + command.name, warn);
     outputs_ = std::make_shared<OutputFolder>(places.results, command.options.overwrite, warn);
@@ -68,7 +68,7 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   if (!fs::exists(graph_path())) return;
   const std::string file = graph_path().string();
   if (overwrite) {
-    spdlog::warn("{} will be replaced (--overwrite)", file);
+    log_warning("{} will be replaced (--overwrite)", file);
     return;
   }
   if (!fs::exists(settings_path())) {
@@ -78,20 +78,20 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   const Table saved = read_toml(settings_path());
   const std::string difference = settings_difference(saved, settings_);
   if (difference.empty()) {
-    spdlog::warn("{} holds the result of this command: it is repeated and replaced", file);
+    log_warning("{} holds the result of this command: it is repeated and replaced", file);
     return;
   }
   const Value* changed = saved.find("changes_network");
   if (changed == nullptr || *changed != Value(false)) {
     fail("{} holds the result of other settings ({}): {}", file, difference, kOtherFolders);
   }
-  spdlog::warn("{} holds a network that no pass has changed: it is replaced", file);
+  log_warning("{} holds a network that no pass has changed: it is replaced", file);
 }
 
 void ResultFolder::save(const Graph& graph, StoredWeights weights) {
   if (outputs_ == nullptr) return;
   for (const std::string& line : save_mase_graph(graph, outputs_->staged(folder_), weights))
-    spdlog::warn("stays float32: {}", line);
+    log_warning("stays float32: {}", line);
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
 }

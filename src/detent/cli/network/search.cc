@@ -46,17 +46,17 @@ void warn_of_bad_best(const SearchReport& report) {
   const Quality& reference = report.reference;
   const char* const remedy = "give larger bounds, larger formats, or more time or evaluations (--resume)";
   if (!quality.is_finite()) {
-    spdlog::warn("the outputs of the best network are NaN or infinite: {}", remedy);
+    log_warning("the outputs of the best network are NaN or infinite: {}", remedy);
   } else if (reference.labelled > 0) {
     if (!is_large_drop(reference.accuracy(), quality.accuracy(), quality.labelled)) return;
-    spdlog::warn(
+    log_warning(
         "the best network is far below the one in float, accuracy {:.4f} ({} of {} right) instead of {:.4f} "
         "({}): {}",
         quality.accuracy(), quality.correct, quality.labelled, reference.accuracy(), reference.correct,
         remedy);
   } else if (quality.sqnr_db() < kLeastSqnr) {
-    spdlog::warn("the best network is far from the one in float, an SQNR of {:.1f} dB: {}", quality.sqnr_db(),
-                 remedy);
+    log_warning("the best network is far from the one in float, an SQNR of {:.1f} dB: {}", quality.sqnr_db(),
+                remedy);
   }
 }
 

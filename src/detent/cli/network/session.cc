@@ -108,7 +108,7 @@ void fit_images_to_network(RunOptions& options, const Graph& network) {
   const std::optional<ImageDimensions> image = open_image(options, network);
   if (!image || image->takes_own_size()) return;
   options.image_size = image->height.size;
-  spdlog::info("image_size = {}, as the network takes", *options.image_size);
+  log_info("image_size = {}, as the network takes", *options.image_size);
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ void read_whole_network(TorchCommand& command) {
   if (!command.options.load) return;
   const FileKind& kind = kind_to_load(command.options);
   if (!command.options.load_type && !std::filesystem::is_directory(*command.options.load))
-    spdlog::info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
+    log_info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
   if (!kind.holds_graph()) return;
   command.network = std::make_shared<const Graph>(
       read_network(*command.options.load, listed_shapes(command.options.shape.value_or(""))));
@@ -143,7 +143,7 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   if (command.network) {
     Graph graph = fitted_to_data(*command.network, dataset, *options.load, options.labels.has_value());
     if (options.model && find_model(*options.model).name != graph.name()) {
-      spdlog::warn("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
+      log_warning("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
     }
     return graph;
   }
@@ -178,8 +178,8 @@ void say_weights_are_rounded(const RunOptions& options) {
   const std::filesystem::path file = graph_file(*options.load);
   const int64_t packed = packed_parameter_count(file);
   if (packed == 0) return;
-  spdlog::info("{}: {} parameters are stored as packed integers: training resumes from their rounded values",
-               file.string(), packed);
+  log_info("{}: {} parameters are stored as packed integers: training resumes from their rounded values",
+           file.string(), packed);
 }
 
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group) {

@@ -40,7 +40,7 @@ bool goes_on(const TorchCommand& command, const fs::path& folder, const StudyFil
 
 StudyFolder::StudyFolder(const TorchCommand& command, const fs::path& folder, const StudyFiles& files,
                          const Table& settings, ProcessGroup& group) {
-  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  const auto warn = [](const std::string& text) { log_warning("{}", text); };
   std::vector<std::string> written = files.others;
   written.push_back(files.journal);
   std::vector<std::string> names = written;

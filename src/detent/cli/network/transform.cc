@@ -46,7 +46,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   Graph graph = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", &training_set}, {"validation samples", &validation_set}}, group);
-  if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
+  if (!command.options.load) log_warning("no --load: the network has its initial, untrained weights");
 
   pipeline.check(graph);
   const std::filesystem::path output_dir = command.software_dir / "transform";

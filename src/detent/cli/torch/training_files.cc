@@ -62,7 +62,7 @@ std::string changed_setting(Table saved, Table now) {
   return settings_difference(saved, now);
 }
 
-void warn(const std::string& text) { spdlog::warn("{}", text); }
+void warn(const std::string& text) { log_warning("{}", text); }
 
 constexpr const char* kOtherWays =
     "keep it and train in another folder (--project NAME), or replace it (--overwrite)";
@@ -90,8 +90,8 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
     fail("{} holds this training, saved {}, and max_epochs is {} now: {}", folder, where_it_stopped(progress),
          options.max_epochs, kOtherWays);
   }
-  spdlog::warn("{} holds this training, completed {}: it is repeated and replaced", folder,
-               where_it_stopped(progress));
+  log_warning("{} holds this training, completed {}: it is repeated and replaced", folder,
+              where_it_stopped(progress));
 }
 
 /// What workers that resume together must have read.

@@ -131,7 +131,7 @@ void convert_dynamic_lstm(NodeImport& node) {
   constexpr size_t kStates = 4;  // lengths, states and weights from the cell follow
   constexpr size_t kScaleOfWeights = 8;
   constexpr size_t kScaleOfRecurrence = 10;
-  spdlog::warn(
+  log_warning(
       "DynamicQuantizeLSTM: states stay floats between the steps, where ONNX Runtime rounds them to 8 bits");
   const Tensor recurrence = dequantized_weights(node, 2, kScaleOfRecurrence);
   Table attributes =

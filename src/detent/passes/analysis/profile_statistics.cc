@@ -221,8 +221,8 @@ void drop_uncovered(const Graph& graph, bool allow, std::vector<Probe>& probes, 
 void report_error_bound(const Table& result, const std::string& name) {
   const Value* bound = result.find("relative_error");
   if (bound == nullptr) return;
-  spdlog::debug("{}: more values than exact_values, so values have a relative error of at most {}", name,
-                value_text(*bound));
+  log_debug("{}: more values than exact_values, so values have a relative error of at most {}", name,
+            value_text(*bound));
 }
 
 void store_results(Graph& graph, const std::vector<Probe>& probes, const PassContext& context) {
