@@ -12,9 +12,9 @@
 
 namespace detent {
 
-/// What a search has measured, by what it was: a file of JSON, a line each, that grows by whole lines. A
-/// search that is resumed asks for the same things in the same order and is given what is here, so that it
-/// goes on as if it had never stopped.
+/// The measurements of a search by key: a file of JSON lines that grows by whole lines. A resumed search
+/// asks for the same things in the same order and gets them from here, so that it goes on as if it had
+/// never stopped.
 class Journal {
  public:
   /// The first worker has the file, of which all complete lines are kept; the others are given what it holds.

@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What taking one alternative of an item costs and loses.
+/// Cost and loss of one option of an item.
 struct KnapsackOption {
   int64_t cost = 0;
   double loss = 0;
@@ -17,8 +17,8 @@ struct KnapsackOption {
 /// One of its options is taken, at most 255.
 struct KnapsackItem {
   std::vector<KnapsackOption> options;
-  /// What an option of the item before it and one of this lose beside what each loses, [before][this] in
-  /// row-major order; empty: nothing.
+  /// Additional loss of a pair of options of the item before and this one, [before][this] in row-major
+  /// order; empty: none.
   std::vector<double> with_previous = {};
 };
 

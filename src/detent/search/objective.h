@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// What the user wants: bounds, and what is to become small or good within them. Where quality is bounded,
-/// the cost is to become small, else the quality good.
+/// The user's goal: bounds, and the figure to optimize within them. Where quality is bounded, the cost is
+/// minimized, else the quality maximized.
 class Objective {
  public:
   /// Throws Error, beginning with `where`, where labels are missing, and on bounds that no assignment meets.

@@ -59,7 +59,7 @@ struct SearchReport {
   std::vector<Pair> pairs;  // of nodes that add to one residual
 };
 
-/// "points/118340-1f3a9c2e.mz": bytes, and what tells networks of as many apart.
+/// "points/118340-1f3a9c2e.mz": bytes, and a hash that tells networks of equal size apart.
 std::string point_file(const Trial& trial);
 
 /// At most `most` points of the front, the best network among them.

@@ -26,7 +26,7 @@ struct Choice {
   std::vector<ChoiceFormat> formats;
 };
 
-/// For each choice the place of the format that is taken.
+/// For each choice the index of the chosen format.
 using Assignment = std::vector<int>;
 
 struct SearchSpace {

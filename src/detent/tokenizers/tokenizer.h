@@ -50,7 +50,7 @@ class StreamingDecoder {
  public:
   explicit StreamingDecoder(Tokenizer tokenizer, bool skip_special_tokens = true);
 
-  /// What can be shown for certain after this id; may be empty.
+  /// Text that is safe to show after this id; may be empty.
   std::string add(int64_t id);
   /// The rest: bytes of an unfinished character become U+FFFD.
   std::string finish();
