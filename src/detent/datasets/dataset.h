@@ -121,7 +121,7 @@ struct DatasetOptions {
   std::filesystem::path labels = {};
   /// Images of image_folder that cannot be read are left out, with a warning, instead of an Error.
   bool skip_broken = false;
-  /// What the network takes, by name, where that is known: files of tensors are read so. Shapes do not count.
+  /// The network's inputs by name, where known: files of tensors are read accordingly. Shapes are ignored.
   std::vector<SampleInput> inputs = {};
   /// For data sets of images.
   ImageTransforms transforms = {};

@@ -16,7 +16,7 @@
 
 namespace detent {
 
-/// What codes stand for: those of an affine format, ...
+/// The meaning of codes: those of an affine format, ...
 struct AffineMeaning {
   CodeType type;
   bool operator==(const AffineMeaning&) const = default;

@@ -24,7 +24,7 @@ inline void fill_for_test(Graph& graph, uint64_t seed) {
   }
 }
 
-/// What the layers' inputs and weights are rounded to.
+/// Sets the formats of the layers' inputs and weights.
 inline void quantize_for_test(Graph& graph, const std::string& inputs, const std::string& weights) {
   for (Node& node : graph.nodes()) {
     if (!is_weighted_sum(node)) continue;

@@ -29,7 +29,7 @@ struct Requantizer {
   bool operator==(const Requantizer&) const = default;
 };
 
-/// That computes `function` for the sums of a range. `slope` is about how much a sum of 1 more adds.
+/// Computes `function` for the accumulators of a range; `slope` is its approximate increase per step.
 Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
                              double slope);
 

@@ -23,9 +23,9 @@ class Journal {
 
   /// The entry, which has `count` numbers; throws Error naming the file where it has others.
   const std::vector<double>* find(const std::string& key, size_t count) const;
-  /// Adds what was not there.
+  /// Adds the entry unless there is one with this key.
   void add(const std::string& key, const std::vector<double>& numbers);
-  /// Those whose keys begin so, without that.
+  /// Entries whose keys have this prefix, without it.
   std::vector<std::pair<std::string, std::vector<double>>> with_prefix(const std::string& prefix,
                                                                        size_t count) const;
   /// File and key, for messages.

@@ -52,7 +52,7 @@ class KnapsackFront {
     double loss;
     int64_t units;
   };
-  /// What was taken to get to each state of one item: option * rows of the item before + its row.
+  /// The step that reached each state of one item: option * rows of the item before + its row.
   struct Steps {
     int64_t rows = 1;  // states are kept apart by the option taken where the next item asks
     std::vector<uint16_t> from;

@@ -29,7 +29,7 @@ struct SearchPoint {
   std::vector<ChosenFormat> formats;
 };
 
-/// What a format of one operand does by itself.
+/// Effect of one format of one operand alone.
 struct OperandSensitivity {
   ChosenFormat chosen;
   double loss = 0;  // distortion of the output

@@ -89,7 +89,7 @@ class Study {
   void add_improved(Trial trial);
   Quality judge_improved(const Graph& graph);
   Journal& journal() { return parts_.journal; }
-  /// What the journal says of a trial: its quality, and seconds a sample or -1.
+  /// A trial's numbers in the journal: its quality, and seconds per sample or -1.
   static constexpr size_t kTrialNumbers = 7;
   Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers,
                  const std::string& key) const;
@@ -130,7 +130,7 @@ class Study {
 
  private:
   bool charge(const std::string& key, double evaluations);
-  /// Those of the assignments that there are evaluations left for.
+  /// The assignments that the remaining evaluations allow.
   std::vector<Assignment> charged(const std::vector<Assignment>& assignments, int64_t samples);
   bool run_missing(const std::vector<Assignment>& assignments, int64_t samples);
   bool run_family(const std::vector<Assignment>& assignments, const RunFamily& family, int64_t samples);

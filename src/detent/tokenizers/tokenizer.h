@@ -60,7 +60,7 @@ class StreamingDecoder {
 
   Tokenizer tokenizer_;
   bool skip_special_tokens_;
-  std::vector<int64_t> ids_;  // those since the last place that what follows does not depend on
+  std::vector<int64_t> ids_;  // ids since the last position that later text does not depend on
   size_t shown_ids_ = 0;      // how many of them are shown
 };
 
