@@ -5,10 +5,10 @@
 
 namespace detent {
 
-/// Which of these images cannot be read, by index, in order: each is read once in a process, and one that is
-/// broken named in a warning.
+/// Indices of the images that cannot be read, ascending: each is read once per process, and a warning names
+/// each broken one.
 std::vector<size_t> broken_images(const std::vector<std::filesystem::path>& images);
-/// How many were found so far.
+/// Number found so far.
 size_t broken_image_count();
 
 }  // namespace detent

@@ -23,9 +23,9 @@ class CollectedSamples {
   /// `inputs`: what a network takes, shapes apart. `source` is what messages call the samples.
   CollectedSamples(std::vector<SampleInput> inputs, std::filesystem::path folder, std::string source);
 
-  /// A tensor an input, batch first, and a label for each sample, or none. Throws Error where the dtypes are
-  /// others, where there are not as many samples of each, where a float32 value is NaN, where labels are
-  /// negative, and where some samples have labels and others none.
+  /// A tensor per input, batch first, and a label per sample, or none. Throws Error on other dtypes, on
+  /// inputs with different numbers of samples, on float32 NaN, on negative labels, and where only some
+  /// samples have labels.
   void add(std::span<const Tensor> batch, std::span<const int64_t> labels = {});
 
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
@@ -36,12 +36,12 @@ class CollectedSamples {
  private:
   struct Place {
     size_t size;   // of Dataset's sizes
-    size_t block;  // that holds the sample's inputs one behind the other
+    size_t block;  // holds the sample's inputs one after another
     int64_t offset;
   };
   class Samples;
 
-  /// Room for so many bytes.
+  /// Reserves this many bytes.
   std::span<std::byte> room(size_t bytes, Place& place);
   size_t size_of(std::span<const Tensor> batch);
   void check(std::span<const Tensor> batch, std::span<const int64_t> labels) const;
@@ -53,7 +53,7 @@ class CollectedSamples {
   std::vector<Place> places_;
   std::vector<int64_t> labels_;
   std::vector<Tensor> blocks_;  // bytes
-  int64_t used_ = 0;            // of the last block
+  int64_t used_ = 0;            // in the last block
 };
 
 }  // namespace detent

@@ -11,7 +11,7 @@ namespace detent {
 /// Files that lie together in one folder.
 struct DataFiles {
   std::string dataset;               // begins the messages
-  std::vector<std::string> folders;  // searched below each root, before the root itself
+  std::vector<std::string> folders;  // searched below each root before the root itself
   std::vector<std::string> names;
   bool may_be_gzip = false;      // each may also end in .gz
   bool some_are_enough = false;  // where no folder holds them all, the first that holds some will do

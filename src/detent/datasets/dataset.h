@@ -26,7 +26,7 @@ std::string_view split_name(Split split);
 
 /// One of the tensors that make a sample, without the batch dimension.
 struct SampleInput {
-  std::string name;  // "" where nothing but its place says which one it is
+  std::string name;  // "" where only its position identifies it
   DType dtype = DType::kFloat32;
   Shape shape = {};
 };
@@ -45,23 +45,23 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
-  /// What a network is given of each sample, in this order.
+  /// A sample's inputs to a network, in this order.
   std::span<const SampleInput> inputs() const { return inputs_; }
   /// Shape of the first input.
   const Shape& sample_shape() const { return inputs_.front().shape; }
-  /// How many choices of the inputs' shapes there are, and that of each sample. `inputs()` are those of the
-  /// first; samples of one batch have the same.
+  /// Number of different input shapes, and the shape index of each sample. `inputs()` has the first; the
+  /// samples of a batch share one.
   size_t size_count() const { return std::max<size_t>(sizes_.shapes.size(), 1); }
   size_t size_of_sample(int64_t index) const {
     return sizes_.of_samples.empty() ? 0 : sizes_.of_samples[static_cast<size_t>(index)];
   }
   /// A shape for each input.
   std::vector<Shape> shapes(size_t size) const;
-  /// Where the samples from `begin` on, all before `end`, are of another size than the first of them.
+  /// First position in [begin, end) whose sample differs in size from the one at `begin`; `end` if none does.
   int64_t same_size_end(std::span<const int64_t> order, int64_t begin, int64_t end) const;
-  /// 0 where nothing says: only a data set without labels need not know.
+  /// 0 where unknown, which only a data set without labels may be.
   int64_t class_count() const { return class_count_; }
-  /// Without labels there is no accuracy, but all that needs inputs only: calibration.
+  /// Without labels there is no accuracy; calibration needs inputs only.
   bool has_labels() const { return has_labels_; }
   /// Labels of all samples, in order; all -1 where there are none.
   std::span<const int64_t> labels() const { return labels_; }
@@ -74,7 +74,7 @@ class Dataset {
   Batch batch(std::span<const int64_t> indices, int64_t epoch = 0) const;
 
  protected:
-  /// The shapes that samples have which are not all alike, and which of them each has.
+  /// The different shapes of samples, and which of them each sample has.
   struct Sizes {
     std::vector<std::vector<Shape>> shapes = {};
     std::vector<size_t> of_samples = {};
@@ -113,7 +113,7 @@ struct DatasetOptions {
   /// The images' own instead: for networks that take images of any size, or no squares. Not with
   /// transforms.center_crop.
   bool own_image_size = false;
-  /// Own sizes must be the same of all.
+  /// All own sizes must be equal.
   bool one_image_size = false;
   /// File with the names of image_folder's classes, a line each; empty: not given.
   std::filesystem::path classes = {};
@@ -121,7 +121,7 @@ struct DatasetOptions {
   std::filesystem::path labels = {};
   /// Images of image_folder that cannot be read are left out, with a warning, instead of an Error.
   bool skip_broken = false;
-  /// What the network takes, by name, where that is known: files of tensors are read so. Shapes do not count.
+  /// The network's inputs by name, where known: files of tensors are read accordingly. Shapes are ignored.
   std::vector<SampleInput> inputs = {};
   /// For data sets of images.
   ImageTransforms transforms = {};

@@ -10,12 +10,12 @@
 namespace detent {
 
 struct FetchOptions {
-  /// An address that names are put behind, or a folder, instead of the mirrors; empty: the mirrors.
+  /// A base address or a folder that replaces the mirrors; empty: the mirrors.
   std::string from;
   /// The files go to the data set's folder below it.
   std::filesystem::path root;
   int attempts = 5;  // a mirror, at least 1
-  /// Before the second attempt; doubled each time.
+  /// Delay before the second attempt; doubled each time.
   std::chrono::milliseconds delay{1000};
   std::chrono::seconds patience{30};        // see Download
   int64_t least_speed = 1000;               // bytes a second, over `patience`

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// Pixels [height, width, 3] of somebody else's.
+/// View of pixels [height, width, 3].
 struct RgbView {
   std::span<const uint8_t> pixels;
   int64_t height = 0;

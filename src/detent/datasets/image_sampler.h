@@ -41,7 +41,7 @@ struct ImageView {
 ImageView view_of(const RgbImage& image);
 
 /// Turns images into samples [channels, height, width], or channels last, as DatasetOptions::transforms say.
-/// What is random depends on seed, epoch and the index of the sample alone, in a way that does not change:
+/// Random choices depend on seed, epoch and the sample's index alone, in a way that does not change:
 /// neither order nor threads matter, and each transformation draws the same whether or not the others are on.
 class ImageSampler {
  public:
@@ -66,9 +66,9 @@ class ImageSampler {
     bool mirrored = false;
   };
   Window middle_of(ImageSize size) const;
-  /// That of the image when it is scaled; an Error where it is too small.
+  /// Size of the scaled image; an Error where it is too small.
   ImageSize size_to_cut(const ImageView& image, bool randomly) const;
-  /// Scales no more of the image than `window` needs; `size` is that of the whole then.
+  /// Scales no more of the image than `window` needs; `size` is the whole scaled image's.
   void cut(const ImageView& image, ImageSize size, const Window& window, std::span<float> target) const;
   void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
   void copy_plane(const ImageView& image, const Window& window, size_t channel, float* row) const;

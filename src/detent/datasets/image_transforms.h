@@ -14,7 +14,7 @@ constexpr std::array<const char*, 2> enum_names(ChannelOrder) { return {"rgb", "
 enum class ImageLayout { kNchw, kNhwc };
 constexpr std::array<const char*, 2> enum_names(ImageLayout) { return {"nchw", "nhwc"}; }
 
-/// What happens to the images of a data set before a network sees them, in this order.
+/// Applied to the images of a data set before a network sees them, in this order.
 struct ImageTransforms {
   std::optional<int64_t> resize = {};
   std::optional<int64_t> center_crop = {};

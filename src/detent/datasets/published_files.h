@@ -24,13 +24,13 @@ struct ArchivedFile {
 struct PublishedDataset {
   std::string name;
   std::string folder;                // below the root of the data, where the data set looks for its files
-  std::vector<std::string> mirrors;  // addresses that the names are put behind, in the order to try them
+  std::vector<std::string> mirrors;  // base addresses of the names, in the order to try them
   std::vector<PublishedFile> files;
   std::vector<ArchivedFile>
       archived;  // what of the one file, a .tar.gz, is kept; empty: files are no archives
 };
 
-/// Those that can be fetched.
+/// Data sets that can be fetched.
 std::span<const PublishedDataset> published_datasets();
 
 /// By name or by an alias of the data set. Throws Error on another name, naming the nearest.

@@ -29,10 +29,10 @@ DatasetInfo unlabelled_info();
 /// Files of inputs that a folder holds, sorted by name.
 std::vector<std::filesystem::path> arrays_in(const std::filesystem::path& folder);
 
-/// What the tokens of a language model are called.
+/// Name of a language model's tokens.
 inline constexpr const char* kTokensName = "input_ids";
-/// What stands beside them where nobody gives it: a mask by which every token may be seen, and types of one
-/// sentence. Nothing of others.
+/// Defaults of the inputs beside them: a mask by which every token may be seen, and token types of one
+/// sentence. None for other inputs.
 std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens);
 
 /// train.csv, ...: a sample a line, its label in the last column.

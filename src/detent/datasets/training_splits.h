@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What the best epoch is chosen on. kHeldOut: the data set's own validation samples, or, where it has none,
+/// How the best epoch is chosen. kHeldOut: the data set's own validation samples, or, where it has none,
 /// part of its training samples, which are then not trained on. kTest: the test split, as in many published
 /// runs, whose accuracy there is then the best of several.
 enum class ValidationSplit { kHeldOut, kTest };
@@ -26,7 +26,7 @@ struct TrainingSplits {
 TrainingSplits make_training_splits(std::string_view name, ValidationSplit validation,
                                     const DatasetOptions& options = {});
 
-/// What to calibrate on and what to measure accuracy on.
+/// Samples to calibrate on, and samples to measure accuracy on.
 struct CalibrationSplits {
   std::unique_ptr<Dataset> calibration;
   std::unique_ptr<Dataset> test;
@@ -39,7 +39,7 @@ struct CalibrationSplits {
 CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
                                           const DatasetOptions& options = {});
 
-/// That division of samples with labels, at least two.
+/// This division of labelled samples, at least two.
 CalibrationSplits divide_for_calibration(std::shared_ptr<const Dataset> whole, int64_t most);
 
 /// Only these samples of `whole`, in this order.

@@ -11,8 +11,8 @@
 
 namespace detent {
 
-/// What PyTorch's DataLoader(shuffle=True) draws from the default generator when a pass over the data begins:
-/// one int64 for the workers' base seed, then one that seeds the generator of the permutation, which is
+/// Draws from the default generator as PyTorch's DataLoader(shuffle=True) does when a pass over the data
+/// begins: one int64 for the workers' base seed, then the seed of the permutation's generator, which is
 /// returned.
 int64_t draw_order_seed(MersenneTwister& generator);
 
@@ -28,7 +28,7 @@ using BatchSamples = std::span<const int64_t>;
 /// `order` cut into batches, of which only the last may be smaller.
 std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size);
 
-/// The same, but each batch of samples of one size.
+/// The same, with samples of one size in each batch.
 std::vector<BatchSamples> cut_into_batches(const Dataset& dataset, BatchSamples order, int64_t batch_size);
 
 /// The batches whose number is the worker's rank modulo the group's size.

@@ -15,10 +15,10 @@
 namespace detent {
 
 /// Runs the program over the whole split, in order. The workers of `group` take turns at the batches; each
-/// gets the whole result, the same bits as of one worker. Of a network with large activations a batch runs in
-/// parts, which bounds the memory. `loader_threads` load batches ahead of the network; with 0 it waits for
-/// them. Throws Error on a loss that is not finite, naming the samples and the first node whose output is
-/// not.
+/// gets the whole result, with the bits of a single worker. Batches of networks with large activations run
+/// in parts, which bounds memory. `loader_threads` prefetch batches; with 0 the network waits for them.
+/// Throws Error on a loss that is not finite, naming the samples and the first node whose output is not
+/// finite.
 Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// Looks at the results of node after node as they are run.
+/// Checks the results of each node as it runs.
 class FirstNonFinite {
  public:
   void see(const Node& node, const Tensor& result);

@@ -31,12 +31,12 @@ struct Metrics {
 /// logits.
 bool gives_log_probabilities(const Graph& graph);
 
-/// Those of a batch: the sum of cross entropies, in double, and the correct predictions, which the first of
-/// the largest outputs decides. `output` is float32 [samples, classes], `labels` int64 [samples]. Throws
+/// Metrics of a batch: the sum of cross entropies, in double, and the correct predictions, by the first of
+/// the largest outputs. `output` is float32 [samples, classes], `labels` int64 [samples]. Throws
 /// Error where these do not fit.
 Metrics classification_metrics(const Graph& graph, const Tensor& output, const Tensor& labels);
 
-/// The sum of what the workers hold, entry k of worker r being the whole's entry k * size + r, added in the
+/// The sum over all workers, where entry k of worker r is entry k * size + r of the whole, added in the
 /// order of the whole: the same bits at each worker.
 Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 

@@ -8,8 +8,8 @@
 
 namespace detent {
 
-/// A sum of bits times constants, modulo 2^width, as 6-input tables: columns of bits of one weight, of which
-/// counters of up to six bits make fewer (L. Dadda 1965), until two rows are left to be added.
+/// A sum of bits times constants, modulo 2^width, as 6-input tables: columns of bits of equal weight, which
+/// counters of up to six bits compress (L. Dadda 1965) until two rows are left to be added.
 class BitHeap {
  public:
   using Literal = LutNetlist::Literal;

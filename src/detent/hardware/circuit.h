@@ -16,7 +16,7 @@
 
 namespace detent {
 
-/// What codes stand for: those of an affine format, ...
+/// The meaning of codes: those of an affine format, ...
 struct AffineMeaning {
   CodeType type;
   bool operator==(const AffineMeaning&) const = default;
@@ -26,7 +26,7 @@ struct ScaledMeaning {
   std::vector<float> scale;
   bool operator==(const ScaledMeaning&) const = default;
 };
-/// ... or places in a list of values.
+/// ... or indices of a list of values.
 struct ListMeaning {
   std::vector<float> values;
   bool operator==(const ListMeaning&) const = default;
@@ -45,8 +45,8 @@ struct Signal {
   int64_t elements = 0;
   CodeMeaning meaning;
   std::optional<QuantSpec> rounding =
-      {};         // of an input whose codes are places in a list: what gives the values
-  int stage = 0;  // clock cycles behind the inputs
+      {};         // for an input whose codes are indices of a list: where its values come from
+  int stage = 0;  // clock cycles after the inputs
 
   int64_t bits() const { return elements * codes.width(); }
 };
@@ -61,8 +61,8 @@ struct Wire {
   bool operator==(const Wire&) const = default;
 };
 
-/// Sums of products with constants over windows of the input, at each of some positions, for each channel:
-/// the elements of the result.
+/// Weighted sums with constant weights over windows of the input, for each position and channel: the
+/// elements of the result.
 struct SumBody {
   static constexpr int32_t kPadding = -1;
   struct Term {
@@ -71,7 +71,7 @@ struct SumBody {
   };
   struct Channel {
     std::vector<Term> terms;
-    int64_t bias = 0;  // with the zero point's part of the sum
+    int64_t bias = 0;  // with the zero point's contribution
     CodeRange sums;
     std::optional<Requantizer> requantizer = {};
   };
@@ -81,7 +81,7 @@ struct SumBody {
   bool channels_last = false;  // else positions vary fastest
 };
 
-/// Each element through its function: `of_element` are places among the functions.
+/// Each element through its function: `of_element` are indices of functions.
 struct RequantizeBody {
   std::vector<Requantizer> functions;
   std::vector<int32_t> of_element;
@@ -92,7 +92,7 @@ struct LargestBody {
   std::vector<std::vector<int32_t>> windows;
 };
 
-/// Truth tables: each element of the result is made of sums of table entries.
+/// Truth tables: each element of the result follows from a sum of table entries.
 struct LookupBody {
   struct Term {
     std::vector<int32_t> inputs;                        // the first varies fastest; the digits of the address
@@ -109,13 +109,13 @@ struct LookupBody {
   std::vector<int32_t> results = {};  // codes of the result; empty: what is computed is the code
   std::vector<Neuron> neurons;
 
-  /// Code of a result from the sum of the entries.
+  /// Code of a result, from the sum of the entries.
   int32_t code(const Neuron& neuron, int64_t sum) const;
 };
 
 using LayerBody = std::variant<SumBody, RequantizeBody, LargestBody, LookupBody>;
 
-/// What becomes a module.
+/// A layer, which becomes a module.
 struct Layer {
   std::string module;  // a Verilog identifier
   std::string node;

@@ -10,7 +10,7 @@ namespace detent {
 
 struct CircuitOptions {
   std::string name = {};           // of the top module; empty: the graph's
-  std::optional<int64_t> latency;  // clock cycles; none: a register behind each layer
+  std::optional<int64_t> latency;  // clock cycles; none: a register after each layer
 };
 
 /// The hardware that computes what integer execution does of `graph`, which is quantized for it. Throws Error

@@ -10,11 +10,11 @@ namespace detent {
 /// Codes of a signal's elements.
 using SignalCodes = std::vector<int32_t>;
 
-/// What the hardware computes of one sample, without registers: the codes of every signal. `inputs` are those
+/// Evaluates the hardware on one sample, without registers: the codes of every signal. `inputs` are the codes
 /// of the circuit's inputs.
 std::vector<SignalCodes> circuit_values(const Circuit& circuit, const std::vector<SignalCodes>& inputs);
 
-/// Codes of what wires carry.
+/// Codes that the wires carry.
 SignalCodes wire_codes(const std::vector<Wire>& wires, const std::vector<SignalCodes>& signals);
 
 /// Codes of a neuron's result from the codes of its layer's inputs.

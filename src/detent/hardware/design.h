@@ -12,7 +12,7 @@
 
 namespace detent {
 
-/// What a layer of a design takes.
+/// Resources of a layer of a design.
 struct LayerResources {
   std::string node;
   std::string module;
@@ -23,7 +23,7 @@ struct LayerResources {
   bool luts_are_counted = false;  // else estimated, as a synthesis tool chooses the arithmetic
   int64_t products = 0;           // with constants, not 0
   int64_t register_bits = 0;
-  int depth = 0;  // 6-input tables behind each other, where counted
+  int depth = 0;  // 6-input tables on the longest path, where counted
   int64_t constant_outputs = 0;
   int64_t shared_outputs = 0;
 };

@@ -13,9 +13,9 @@ namespace detent {
 /// multiples k * scale of a range, and each number goes to the nearest. Proved on both sides of every step.
 std::optional<QuantSpec> affine_equal(const QuantSpec& rounding);
 
-/// The network with affine formats of given scales in the place of formats that are equal to one (fixed
-/// point), and of weights whose values are multiples of a step (ternary, binary). Integer execution takes it.
-/// `notes` gets a line for each layer whose bias is no multiple of its sums' unit, and is rounded to one.
+/// The network with affine formats of given scales instead of equal formats (fixed point), and for weights
+/// whose values are multiples of a step (ternary, binary). Integer execution takes it. `notes` gets a line
+/// for each layer whose bias is no multiple of its accumulators' unit, and is rounded to one.
 Graph integer_graph(const Graph& graph, std::vector<std::string>& notes);
 
 }  // namespace detent

@@ -15,19 +15,19 @@ inline CodeRange range_of(const CodeType& type) { return {type.low, type.high}; 
 /// The least range that holds both.
 CodeRange hull(const CodeRange& a, const CodeRange& b);
 
-/// Sums or differences of elements of two inputs, of `count` elements each, one behind the other. Throws
-/// Error where the scales are none that integers add.
+/// Sums or differences of the elements of two inputs of `count` elements each. Throws Error where integers
+/// cannot add at these scales.
 SumBody pair_body(const PairForm& form, const Node& node, int64_t count);
 
-/// Means over windows, which have to be of one size.
+/// Means over windows, all of one size.
 SumBody average_body(const AverageForm& form, const Node& node, const Shape& input);
 
 /// Adds the neurons of a layer of truth tables, at each window.
 void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32_t>>& windows,
                  bool channels_last, LookupBody& body);
 
-/// The same as truth tables, where codes of few bits become one of few codes, as signs: comparisons would not
-/// be counted.
+/// The same as truth tables, where codes of few bits become one of few codes, such as signs: comparisons
+/// would not be counted.
 std::optional<LookupBody> tables_of(const RequantizeBody& body, const CodeRange& codes);
 
 }  // namespace detent

@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// What entries of tables may be anything, as no input reaches them.
+/// Which table entries may be anything, because no input reaches them.
 enum class DontCares {
   kNone,
   kUnreachable,  // no combination of codes that come in leads there
@@ -23,12 +23,12 @@ constexpr std::array<const char*, 3> enum_names(DontCares) { return {"none", "un
 struct LayerLogic {
   LutNetlist netlist;
   std::vector<LutNetlist::Literal> outputs;
-  int64_t constant_outputs = 0;  // elements of the result that are one code
-  int64_t shared_outputs = 0;    // that are what another one is
-  int depth = 0;                 // tables behind each other
+  int64_t constant_outputs = 0;  // elements of the result with a constant code
+  int64_t shared_outputs = 0;    // elements equal to another one
+  int depth = 0;                 // tables on the longest path
 };
 
-/// For each input of a layer, whether each code of its range can come in.
+/// For each input of a layer, whether each code of its range can occur.
 using ReachableCodes = std::vector<std::vector<bool>>;
 
 /// A layer of truth tables. `samples`, if not null, are the codes of its inputs in some data: entries that

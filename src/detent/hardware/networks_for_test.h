@@ -24,7 +24,7 @@ inline void fill_for_test(Graph& graph, uint64_t seed) {
   }
 }
 
-/// What the layers' inputs and weights are rounded to.
+/// Sets the formats of the layers' inputs and weights.
 inline void quantize_for_test(Graph& graph, const std::string& inputs, const std::string& weights) {
   for (Node& node : graph.nodes()) {
     if (!is_weighted_sum(node)) continue;
@@ -42,7 +42,7 @@ inline Graph linear_network_for_test() {
   return graph;
 }
 
-/// A convolution with padding and groups, a pooling, a residual sum and a layer behind them.
+/// A convolution with padding and groups, a pooling, a residual sum, then a layer.
 inline Graph convolution_network_for_test() {
   GraphBuilder builder("convolutions");
   NodeInput x = builder.convolution("conv1", builder.input("x", {2, 6, 6}), 2, 4, {3, 3},

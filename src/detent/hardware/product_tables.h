@@ -16,7 +16,7 @@ bool has_product_tables(const Node& node);
 /// inputs' step times the weights'. Returns whether that changed the bias.
 bool make_product_tables(Node& node);
 
-/// Why there are none of a node whose input is of such a list; "" of other nodes.
+/// Why a node whose input has such a list cannot be one; "" for other nodes.
 std::string why_no_product_tables(const Node& node);
 
 }  // namespace detent

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// Gets bits of signals: bit i of a signal's vector of wires.
+/// Visits bits of signals: bit i of a signal's vector of wires.
 using BitVisitor = std::function<void(int32_t signal, int64_t bit)>;
 
 /// All bits of what wires carry.
@@ -20,9 +20,9 @@ void visit_bits(const Circuit& circuit, const std::vector<Wire>& wires, const Bi
 void visit_read_bits(const Circuit& circuit, const Layer& layer, const LayerLogic* logic,
                      const BitVisitor& visit);
 
-/// Bits that registers behind each signal hold: those that something reads at a later stage, one for each
-/// stage in between. Bits that logic makes constant, or that it makes of one literal, take no register of
-/// their own.
+/// Register bits after each signal: those that something reads at a later stage, one for each stage in
+/// between. Bits that logic makes constant, or that are copies of one literal, take no register of their
+/// own.
 std::vector<int64_t> register_bits(const Circuit& circuit,
                                    const std::vector<std::optional<LayerLogic>>& logic);
 

@@ -8,14 +8,14 @@
 
 namespace detent {
 
-/// A function of sums that never falls, as hardware computes it:
+/// A monotone function of accumulators, as hardware computes it:
 ///
 ///     kThresholds    low + number of thresholds that the sum reaches
 ///     kFloor         clamp(floor((sum * multiplier + offset) / 2^shift), low, high)
 ///     kToEven        clamp(offset + sum * multiplier / 2^shift to the nearest integer, ties to even, low,
 ///     high)
 ///
-/// What was found is proved on both sides of each step of the function, and so, as neither falls, everywhere.
+/// It is proved on both sides of each step of the function, and so, as both are monotone, everywhere.
 struct Requantizer {
   enum class Kind { kThresholds, kFloor, kToEven };
   Kind kind = Kind::kThresholds;
@@ -29,7 +29,7 @@ struct Requantizer {
   bool operator==(const Requantizer&) const = default;
 };
 
-/// That computes `function` for the sums of a range. `slope` is about how much a sum of 1 more adds.
+/// Computes `function` for the accumulators of a range; `slope` is its approximate increase per step.
 Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
                              double slope);
 

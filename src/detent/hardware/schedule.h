@@ -8,14 +8,14 @@
 
 namespace detent {
 
-/// Layers behind each other from the inputs to the outputs.
+/// Layers on the longest path from the inputs to the outputs.
 int layer_depth(const Circuit& circuit);
 
 /// The stage at which a layer reads these wires.
 int reading_stage(const Circuit& circuit, const std::vector<Wire>& wires);
 
-/// Puts `latency` registers, evenly, between the layers on the way from the inputs to the outputs: at most
-/// one behind each layer, which is the default. Sets the stages of the signals. Throws Error beyond that.
+/// Spreads `latency` registers evenly over the layers from the inputs to the outputs: at most one after
+/// each layer, which is the default. Sets the stages of the signals. Throws Error beyond that.
 void schedule(Circuit& circuit, std::optional<int64_t> latency);
 
 }  // namespace detent

@@ -11,11 +11,11 @@ namespace detent {
 std::vector<std::vector<int32_t>> plane_windows(const Node& node, const Shape& input, const Shape& kernel,
                                                 const Shape& output);
 
-/// The sums of a linear layer or a convolution, without requantizers. Shapes are for a batch of one. Throws
-/// Error where there is no such circuit.
+/// The accumulators of a linear layer or a convolution, not yet requantized. Shapes are for a batch of one.
+/// Throws Error where there is no such circuit.
 SumBody sum_body(const SumForm& form, const Node& node, const Shape& input, const Shape& output);
 
-/// Windows that follow each other, of so many elements: those of a linear layer.
+/// Adjacent windows of this many elements: those of a linear layer.
 std::vector<std::vector<int32_t>> consecutive_windows(int64_t positions, int64_t taps);
 
 /// The windows of one plane over all planes of an input: taps of the first channel, then of the next.

@@ -19,7 +19,7 @@ class TableNetworksForTest {
  public:
   explicit TableNetworksForTest(uint64_t seed) : random_(seed) {}
 
-  /// So many networks beside each other in one graph.
+  /// This many networks side by side in one graph.
   Graph draw(int count) {
     Graph graph("tables");
     std::vector<NodeInput> outputs;

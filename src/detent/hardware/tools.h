@@ -21,7 +21,7 @@ struct SynthesisResult {
   int64_t register_bits = 0;
 };
 
-/// "" where the programs that it needs are installed, else what to install.
+/// "" where the programs that it needs are installed, else the packages to install.
 std::string why_no_simulator(Simulator simulator);
 std::string why_no_synthesis();
 

@@ -16,14 +16,14 @@ struct TestVectors {
   std::vector<std::vector<SignalCodes>> outputs;
 };
 
-/// What integer execution of `graph`, which `circuit` was made of, makes of `inputs`: a tensor an input of
+/// Results of integer execution of `graph`, the source of `circuit`, on `inputs`: one tensor per input of
 /// the network, [samples, ...]. Throws Error as it does.
 TestVectors integer_vectors(const Graph& graph, const Circuit& circuit, const std::vector<Tensor>& inputs);
 
 /// The same for samples whose inputs are drawn evenly from all codes.
 TestVectors random_vectors(const Graph& graph, const Circuit& circuit, int64_t samples, uint64_t seed);
 
-/// A line a sample, as $readmemh wants it: the bits of all codes of a port, element 0 lowest.
+/// One line per sample, as $readmemh expects: the bits of all codes of a port, element 0 lowest.
 std::string hex_lines(const std::vector<std::vector<SignalCodes>>& samples, size_t port,
                       const CodeRange& codes);
 

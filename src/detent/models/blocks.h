@@ -9,7 +9,7 @@ namespace detent {
 /// The channels of samples [channels, height, width]; Error for other samples.
 int64_t image_channels(const Shape& sample_shape);
 
-/// What a convolution of a residual network is made of: no bias, and a border that keeps the size at
+/// Attributes of a convolution of a residual network: no bias, and padding that keeps the size at
 /// stride 1.
 struct ConvolutionSize {
   int64_t in;
@@ -19,7 +19,7 @@ struct ConvolutionSize {
   int64_t groups = 1;
 };
 
-/// A convolution and the batch norm behind it, as modules of these names.
+/// A convolution followed by a batch norm, as modules of these names.
 NodeInput convolution_and_norm(GraphBuilder& builder, const std::string& convolution, const std::string& norm,
                                const NodeInput& x, const ConvolutionSize& size);
 

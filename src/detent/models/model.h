@@ -16,7 +16,7 @@ struct ModelInfo {
   std::string name;
   std::vector<std::string> aliases;
   std::string help;
-  /// Samples (without batch) and classes that it was made for; others may fit too.
+  /// The samples (without batch) and classes it was designed for; others may fit too.
   Shape sample_shape;
   int64_t class_count = 0;
   /// Builds it for samples of `sample_shape` (without batch) and `class_count` classes. Parameters are zeros

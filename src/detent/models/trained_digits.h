@@ -15,8 +15,8 @@ constexpr int kTrainedDigits = 5;
 /// data/README.md says how to make anew.
 Graph trained_digits_cnn(int number);
 
-/// What that file holds of one of the networks: parameters and running statistics in float32, in the order of
-/// the state_dict.
+/// One network of that file: parameters and running statistics in float32, in the order of the
+/// state_dict.
 std::vector<std::byte> trained_digits_bytes(const Graph& graph);
 
 }  // namespace detent

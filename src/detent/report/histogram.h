@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// How many finite values lie in each of equal cells from the least to the greatest.
+/// Number of finite values in each of equal cells from the least to the greatest.
 struct ValueHistogram {
   float low = 0;  // of the finite values; both 0 where there are none
   float high = 0;

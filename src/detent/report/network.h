@@ -15,7 +15,7 @@ namespace detent {
 /// By node and operand ("data_in_0", "data_out_0").
 using OperandHistograms = std::map<std::pair<std::string, std::string>, ValueHistogram>;
 
-/// What the quantized operands of `graph` hold while `program` runs `inputs`, before they are rounded.
+/// Values of the quantized operands of `graph` while `program` runs `inputs`, before they are rounded.
 /// `program` runs the graph itself, or the network in float that it came from.
 OperandHistograms operand_histograms(const Graph& graph, const Program& program,
                                      std::span<const Tensor> inputs);

@@ -61,7 +61,7 @@ struct ComparedMethod {
   Table after;
 };
 
-/// What is to be compared, read and checked.
+/// The comparison to make, parsed and checked.
 struct ComparisonPlan {
   std::vector<ComparedFormat> formats;
   std::vector<ComparedMethod> methods;
@@ -76,9 +76,9 @@ struct ComparisonPlan {
 ComparisonPlan plan_comparison(const ComparisonOptions& options, const Table& quantization,
                                const std::string& where);
 
-/// What a row has measured.
+/// Measurements of a row.
 struct ComparedNetwork {
-  size_t format = 0;  // places in the plan
+  size_t format = 0;  // indices into the plan
   size_t method = 0;
   std::string obstacle = {};  // why there is no such network; "": there is
   Quality quality = {};
@@ -95,7 +95,7 @@ struct ComparisonReport {
   int64_t reference_bytes = 0;
   double reference_latency = 0;
   std::vector<ComparedNetwork> networks;  // by format, then by method
-  size_t missing = 0;                     // rows that there was no time for
+  size_t missing = 0;                     // rows left out for lack of time
 };
 
 struct ComparisonRequest {

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What a network takes.
+/// Costs of a network.
 struct Costs {
   int64_t bytes = 0;              // of its weights, with scales and biases
   double weight_bits = 0;         // a weight, likewise

@@ -12,8 +12,8 @@ namespace detent {
 /// Smaller distortions count as this one, so that all have logarithms.
 inline constexpr double kLeastDistortion = 1e-12;
 
-/// What each format of each operand adds to the distortion of a network, as if noises of several operands
-/// added up: at first as the sensitivities say, then fitted to networks that were measured. In squares
+/// Contribution of each format of each operand to a network's distortion, as if the noise of operands added
+/// up: at first from the sensitivities, then fitted to measured networks. In squares
 /// relative to each distortion, with the sensitivities as the prior (ridge regression; Hoerl and Kennard
 /// 1970).
 class FittedParts {
@@ -31,7 +31,7 @@ class FittedParts {
 
   const Sensitivities& sensitivities_;
   std::vector<std::vector<double>> parts_;   // by choice and format
-  std::vector<std::vector<size_t>> places_;  // of the parts among all that are fitted
+  std::vector<std::vector<size_t>> places_;  // of the parts among all fitted ones
   size_t count_ = 0;
 };
 

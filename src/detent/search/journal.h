@@ -12,9 +12,9 @@
 
 namespace detent {
 
-/// What a search has measured, by what it was: a file of JSON, a line each, that grows by whole lines. A
-/// search that is resumed asks for the same things in the same order and is given what is here, so that it
-/// goes on as if it had never stopped.
+/// The measurements of a search by key: a file of JSON lines that grows by whole lines. A resumed search
+/// asks for the same things in the same order and gets them from here, so that it goes on as if it had
+/// never stopped.
 class Journal {
  public:
   /// The first worker has the file, of which all complete lines are kept; the others are given what it holds.
@@ -23,9 +23,9 @@ class Journal {
 
   /// The entry, which has `count` numbers; throws Error naming the file where it has others.
   const std::vector<double>* find(const std::string& key, size_t count) const;
-  /// Adds what was not there.
+  /// Adds the entry unless there is one with this key.
   void add(const std::string& key, const std::vector<double>& numbers);
-  /// Those whose keys begin so, without that.
+  /// Entries whose keys have this prefix, without it.
   std::vector<std::pair<std::string, std::vector<double>>> with_prefix(const std::string& prefix,
                                                                        size_t count) const;
   /// File and key, for messages.

@@ -35,10 +35,10 @@ class Judge {
   int64_t samples() const { return count_; }
   bool has_labels() const { return reference_.labelled > 0; }
   const Quality& reference() const { return reference_; }
-  /// That the float network took for all samples.
+  /// The float network's time for all samples.
   double seconds() const { return seconds_; }
 
-  /// Nothing when `stop` says so.
+  /// Nothing once `stop` says so.
   std::optional<Quality> judge(const Graph& candidate, int64_t samples, const Stop& stop) const;
 
   /// The quality of `base`, then of each of its variants. What lies before a variant's first node is computed

@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What taking one alternative of an item costs and loses.
+/// Cost and loss of one option of an item.
 struct KnapsackOption {
   int64_t cost = 0;
   double loss = 0;
@@ -17,8 +17,8 @@ struct KnapsackOption {
 /// One of its options is taken, at most 255.
 struct KnapsackItem {
   std::vector<KnapsackOption> options;
-  /// What an option of the item before it and one of this lose beside what each loses, [before][this] in
-  /// row-major order; empty: nothing.
+  /// Additional loss of a pair of options of the item before and this one, [before][this] in row-major
+  /// order; empty: none.
   std::vector<double> with_previous = {};
 };
 
@@ -52,7 +52,7 @@ class KnapsackFront {
     double loss;
     int64_t units;
   };
-  /// What was taken to get to each state of one item: option * rows of the item before + its row.
+  /// The step that reached each state of one item: option * rows of the item before + its row.
   struct Steps {
     int64_t rows = 1;  // states are kept apart by the option taken where the next item asks
     std::vector<uint16_t> from;

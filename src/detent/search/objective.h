@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// What the user wants: bounds, and what is to become small or good within them. Where quality is bounded,
-/// the cost is to become small, else the quality good.
+/// The user's goal: bounds, and the figure to optimize within them. Where quality is bounded, the cost is
+/// minimized, else the quality maximized.
 class Objective {
  public:
   /// Throws Error, beginning with `where`, where labels are missing, and on bounds that no assignment meets.
@@ -26,13 +26,13 @@ class Objective {
   bool meets_costs(const Costs& costs) const;
   /// Points of accuracy below the float network.
   double drop(const Quality& quality) const;
-  /// What tells networks apart that are as accurate on few samples.
+  /// Tells networks of equal accuracy on few samples apart.
   double distortion(const Quality& quality) const {
     return quality_ == QualityKind::kSqnr ? quality.loss(quality_) : quality.distortion();
   }
   double loss(const Quality& quality) const { return quality.loss(quality_); }
 
-  /// Whether the first of two networks is nearer to what is wanted.
+  /// Whether the first of two networks is closer to the objective.
   bool is_better(const Quality& quality, const Costs& costs, const Quality& than_quality,
                  const Costs& than_costs) const;
   /// "at most 0.50 points below the float network, fewest bytes"

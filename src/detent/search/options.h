@@ -13,13 +13,13 @@
 
 namespace detent {
 
-/// What is paid for with quality: the cost of a front.
+/// The cost that a front trades for quality.
 enum class CostKind { kBytes, kWeightBits, kMacBits, kLatency };
 constexpr std::array<const char*, 4> enum_names(CostKind) {
   return {"bytes", "weight_bits", "mac_bits", "latency"};
 }
 
-/// What a network is judged by. kAuto: accuracy where samples have labels, else the SQNR.
+/// The quality of a network. kAuto: accuracy where samples have labels, else the SQNR.
 enum class QualityKind { kAuto, kAccuracy, kSqnr };
 constexpr std::array<const char*, 3> enum_names(QualityKind) { return {"auto", "accuracy", "sqnr"}; }
 

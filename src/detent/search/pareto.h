@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// Two numbers of which less is better.
+/// Two numbers; smaller is better.
 struct CostAndLoss {
   double cost = 0;
   double loss = 0;
@@ -17,8 +17,8 @@ struct CostAndLoss {
 /// Whether `a` is nowhere worse than `b`, and somewhere better.
 bool dominates(const CostAndLoss& a, const CostAndLoss& b);
 
-/// Places of the points that no other dominates, by ascending cost; of equal points the first. What is not
-/// finite is on no front, and the last of all.
+/// Indices of the points that no other dominates, by ascending cost; of equal points the first. Points that
+/// are not finite are on no front, and last of all.
 std::vector<size_t> pareto_front(std::span<const CostAndLoss> points);
 
 /// For each point, how many fronts have to be taken away before it is on one (Deb et al. 2002, NSGA-II).

@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What a network makes of some samples, beside what the float network makes of them. Sums: parts add up.
+/// A network's outputs on some samples compared with the float network's. All are sums, so parts add up.
 struct Quality {
   int64_t samples = 0;
   int64_t labelled = 0;
@@ -20,16 +20,16 @@ struct Quality {
   double divergence = 0;
 
   void add(const Quality& part);
-  /// Whether all that the network gave is: else the noise is infinite, and the network is none to choose.
+  /// Whether all outputs are finite; otherwise the noise is infinite, and the network is no candidate.
   bool is_finite() const;
   double accuracy() const;
   double standard_error() const { return share_error(correct, labelled); }  // of the accuracy
   double sqnr_db() const;
-  /// What quantization does to a sample on average, smoother than the accuracy: the divergence, or, of what
-  /// is no classifier, the share of the noise in the signal. This and `loss` are finite.
+  /// Mean effect of quantization on a sample, smoother than the accuracy: the divergence, or for networks
+  /// that do not classify the noise-to-signal ratio. This and `loss` are finite.
   double distortion() const;
   /// To be made small, where a network is judged by `kind` (not kAuto): of accuracies the number of errors,
-  /// and behind the point what tells networks with as many apart; else the share of the noise.
+  /// with a tie-breaker as the fraction; else the share of the noise.
   double loss(QualityKind kind) const;
 
   std::vector<double> to_numbers() const;

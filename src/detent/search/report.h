@@ -29,7 +29,7 @@ struct SearchPoint {
   std::vector<ChosenFormat> formats;
 };
 
-/// What a format of one operand does by itself.
+/// Effect of one format of one operand alone.
 struct OperandSensitivity {
   ChosenFormat chosen;
   double loss = 0;  // distortion of the output
@@ -59,7 +59,7 @@ struct SearchReport {
   std::vector<Pair> pairs;  // of nodes that add to one residual
 };
 
-/// "points/118340-1f3a9c2e.mz": bytes, and what tells networks of as many apart.
+/// "points/118340-1f3a9c2e.mz": bytes, and a hash that tells networks of equal size apart.
 std::string point_file(const Trial& trial);
 
 /// At most `most` points of the front, the best network among them.

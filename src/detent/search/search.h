@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What a search needs from outside.
+/// Inputs of a search.
 struct SearchRequest {
   Graph network;  // in float, prepared
   JudgedSamples samples;

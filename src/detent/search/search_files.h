@@ -11,8 +11,8 @@
 namespace detent {
 
 /// The files that a search leaves. Those of new points are written before the report that names them, and
-/// those that it does not name any more are removed behind it, so that a process that is killed leaves a
-/// report whose files are there.
+/// those that it no longer names are removed after it, so that a killed process leaves a report whose files
+/// exist.
 class SearchFiles {
  public:
   SearchFiles(std::filesystem::path folder, const SearchOptions& options, const Quality& reference);

@@ -18,7 +18,7 @@ struct PairCorrelation {
   double correlation = 0;
 };
 
-/// What each format of each operand does to the network's output by itself, all else in float.
+/// Effect of each format of each operand alone on the network's output, all else in float.
 struct Sensitivities {
   int64_t samples = 0;
   std::vector<std::vector<double>> losses;  // distortion, by choice and format

@@ -10,14 +10,14 @@
 
 namespace detent {
 
-/// A network that is run from where it parts from another one of its family.
+/// A network that runs from the first node where it departs from another one of its family.
 struct SharedRun {
-  size_t assignment = 0;              // its place in the list that was given
+  size_t assignment = 0;              // its index in the given list
   size_t first = 0;                   // node
-  std::optional<size_t> parent = {};  // its place in the family; none: run whole
+  std::optional<size_t> parent = {};  // its index in the family; none: run whole
 };
 
-/// The first is run whole; what others have in common with an earlier one is not run again.
+/// The first runs whole; the others reuse what they have in common with an earlier one.
 using RunFamily = std::vector<SharedRun>;
 
 /// How networks of a space share the computation of their first nodes.
@@ -27,7 +27,7 @@ class SharedRuns {
 
   /// Each of the assignments, which differ, once, in families of at most so many.
   std::vector<RunFamily> families(const std::vector<Assignment>& assignments, size_t most) const;
-  /// Runs of a whole network that these take: each counts as the share of the products behind where it parts.
+  /// Cost of these in runs of a whole network: each counts as the share of the products from its first node.
   double runs(const std::vector<RunFamily>& families) const;
   /// The share of the second where it is run after the first.
   double share_behind(const Assignment& before, const Assignment& after) const {

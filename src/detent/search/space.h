@@ -26,7 +26,7 @@ struct Choice {
   std::vector<ChoiceFormat> formats;
 };
 
-/// For each choice the place of the format that is taken.
+/// For each choice the index of the chosen format.
 using Assignment = std::vector<int>;
 
 struct SearchSpace {
@@ -40,7 +40,7 @@ struct SearchSpace {
   /// Every choice of that operand takes the format with this text, or, where it has none such, the nearest in
   /// bits; other operands take their largest.
   Assignment uniform(const std::string& operand, const ChoiceFormat& format) const;
-  /// Those whose weights all have one format, the smallest first; none where no weight may be chosen.
+  /// Assignments with one format for all weights, smallest first; none where no weight may be chosen.
   std::vector<Assignment> uniform_weights() const;
 };
 

@@ -26,13 +26,13 @@ struct Trial {
   bool improved = false;  // by passes that choose better weights
 };
 
-/// When a search ends.
+/// Limits of a search.
 struct StudyLimits {
   double evaluations = 0;  // runs of whole networks over all samples; parts count as such
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
-/// All that a strategy sees: what may be chosen, and what comes of it. Measurements are journaled, spread
+/// All that a strategy sees: the choices, and their measurements. Measurements are journaled, spread
 /// over the workers, and the same whatever their number. When the search is to end (the evaluations are
 /// spent, the time is up, a signal has come), they return nothing, and the strategy returns.
 class Study {
@@ -81,7 +81,7 @@ class Study {
   /// The best trial of the journal, which may be of an earlier process; `improved_prefix`: of those that were
   /// improved.
   std::optional<Trial> best_of_journal(const std::string& improved_prefix) const;
-  /// Whether the first is nearer to what is wanted.
+  /// Whether the first is closer to the objective.
   bool is_better(const Trial& trial, const Trial& than) const {
     return objective().is_better(trial.quality, trial.costs, than.quality, than.costs);
   }
@@ -89,7 +89,7 @@ class Study {
   void add_improved(Trial trial);
   Quality judge_improved(const Graph& graph);
   Journal& journal() { return parts_.journal; }
-  /// What the journal says of a trial: its quality, and seconds a sample or -1.
+  /// A trial's numbers in the journal: its quality, and seconds per sample or -1.
   static constexpr size_t kTrialNumbers = 7;
   Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers,
                  const std::string& key) const;
@@ -110,7 +110,7 @@ class Study {
   /// the evaluations, and of the time as far as runs have shown how long they take. The same again where the
   /// journal has it for this key of measure_variants.
   int64_t affordable_samples(const std::string& key, int64_t most, size_t count, double share);
-  /// What the first worker decides by the time that is left, and decided before in a search that goes on.
+  /// The first worker's decision by the remaining time, or the journal's in a resumed search.
   double decided(const std::string& key, double number);
   /// Seconds until the measurements end.
   double seconds_left() const;
@@ -119,7 +119,7 @@ class Study {
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
     limits_.deadline = deadline;
   }
-  /// What the first worker has: time is each worker's own.
+  /// The first worker's value, since time differs by worker.
   std::vector<double> of_first(const std::vector<double>& numbers);
   /// Ends the study where a worker has got a signal or its time is up: what one sees, all obey.
   bool shall_end();
@@ -130,7 +130,7 @@ class Study {
 
  private:
   bool charge(const std::string& key, double evaluations);
-  /// Those of the assignments that there are evaluations left for.
+  /// The assignments that the remaining evaluations allow.
   std::vector<Assignment> charged(const std::vector<Assignment>& assignments, int64_t samples);
   bool run_missing(const std::vector<Assignment>& assignments, int64_t samples);
   bool run_family(const std::vector<Assignment>& assignments, const RunFamily& family, int64_t samples);

@@ -26,7 +26,7 @@ class Winners {
 
   /// Where an earlier process has found a better network than this, it is taken.
   void recall();
-  /// What keys of improved networks begin with in the journal.
+  /// Prefix of improved networks' keys in the journal.
   std::string journal_prefix() const;
   /// The trial of the improved network; nullptr, and no such passes any more, where they do not fit it.
   const Trial* improve(const Assignment& assignment);

@@ -5,7 +5,7 @@
 
 namespace detent {
 
-/// What was gathered of one slot, for a calibrator; parts that `data` did not need to gather are absent.
+/// One slot's accumulated values, for a calibrator; parts that `data` did not need are absent.
 /// Where values are kept, the bins are the values themselves while all that `data` allows are exact; beyond,
 /// the cells of a KeyHistogram, each standing for its middle, which no interval grid limits. Infinities are
 /// in the range, so that a calibrator which would have to cover them says so, and nowhere else.

@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// What has to be gathered for a statistic; counts and extremes always are.
+/// Accumulators that a statistic needs; counts and extremes always are.
 struct Needs {
   bool sums = false;         // PowerSums
   bool higher_sums = false;  // HigherPowerSums, with PowerSums
@@ -23,9 +23,9 @@ struct Needs {
   void include(const Needs& other);
 };
 
-/// Everything that is gathered for one way of reducing dimensions, one of each kind for each kept position.
-/// All of it are integers and extremes, so adding and merging are exact and commute. The magnitudes'
-/// statistics derive from the same state.
+/// All accumulators for one way of reducing dimensions, one of each kind per kept position. All are integers
+/// or extremes, so adding and merging are exact and commute. The magnitudes' statistics derive from the same
+/// state.
 class Accumulators {
  public:
   Accumulators(Dims dims, Needs needs);
@@ -34,14 +34,14 @@ class Accumulators {
   /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
   /// recording, and has seen as many values.
   ///
-  /// `after`, unless null, is called on the way, or in the end, with the number of samples that have been
-  /// seen, in ascending order up to all: who needs the same values finds the last ones in the caches.
+  /// `after`, unless null, is called during the sweep with the number of samples seen so far, ascending up
+  /// to all: other readers of the same values then find the last ones in the caches.
   using AfterSamples = std::function<void(int64_t seen)>;
   void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* post_relu = nullptr,
               const AfterSamples& after = {});
   void merge(const Accumulators& other);
 
-  /// What is gathered.
+  /// The accumulated kinds.
   const Needs& needs() const { return needs_; }
   /// Whether sweeps have no use for the single values.
   bool only_extremes() const;
@@ -69,7 +69,7 @@ class Accumulators {
   bool is_exact(const ValueResolution& resolution) const { return elements_ <= resolution.exact_values; }
 
   void write(StateWriter& writer) const;
-  /// Into one that has seen nothing. Throws Error on what `write` cannot have written.
+  /// Into empty accumulators. Throws Error on bytes that `write` cannot have written.
   void read(StateReader& reader);
 
  private:

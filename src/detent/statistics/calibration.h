@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// How the range that a format shall hold is chosen; what lies outside saturates.
+/// The rule that chooses the range that a format holds; values outside saturate.
 ///
 ///     min_max        the smallest and the largest value
 ///     percentile     the quantiles 1 - p and p

@@ -13,8 +13,8 @@
 
 namespace detent {
 
-/// Statistics of all values that passed one place of a network, in one sweep over the data for all of them.
-/// Results are a fact about the values: to the last bit, they do not depend on how these were cut into
+/// Statistics of all values of one operand of a network, all in one sweep over the data. Results depend on
+/// the values alone: to the last bit, they do not depend on how these were cut into
 /// batches, on their order, on threads, on which collectors were merged and in which order, or on which other
 /// statistics are collected.
 ///
@@ -48,7 +48,7 @@ class Collector {
   /// Names and values in a fixed order; a value is a number, or nested lists of the shape that is kept.
   /// Throws Error when no value, or for a kept position nothing but NaN, was seen.
   Table result(std::string_view statistic) const;
-  /// What the statistic's result is computed from.
+  /// The source of the statistic's result.
   const Accumulators& accumulators(std::string_view statistic) const;
 
   /// All that was seen, for another process or a later run.

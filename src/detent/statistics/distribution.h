@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// What calibration knows of the finite values of one tensor, or of one channel of it. Parts that were not
-/// collected are absent.
+/// The finite values of one tensor or channel, as calibration knows them. Parts that were not collected are
+/// absent.
 struct Distribution {
   struct Bin {
     float value;    // stands for all values of the bin

@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// What a format does to the values of a distribution.
+/// Effect of a format on the values of a distribution.
 class FormatError {
  public:
   /// `distribution` has values and must outlive this.
@@ -27,9 +27,9 @@ class FormatError {
   Tensor quantized_;
 };
 
-/// The range within `full`, widened to hold 0, for which the format of `qparams_from_range` has the least squared
-/// error: magnitudes held to limits from the largest one down by 20 octaves in steps of 2^(-1/8), then finer
-/// ones around the best, then each end moved alone. Of equal errors, the one found first: the wider range.
+/// The range within `full`, widened to hold 0, for which the format of `qparams_from_range` has the least
+/// squared error: limits of magnitudes from the largest one down by 20 octaves in steps of 2^(-1/8), then
+/// finer ones around the best, then each end alone. Of equal errors, the first found: the wider range.
 Interval least_error_range(const Format& format, const Distribution& distribution, const Interval& full,
                            ScaleForm form, const std::string& where);
 

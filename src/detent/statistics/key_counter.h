@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// Counts what is going to be added to a KeyHistogram in one flat array, which takes a third of the time: a
-/// value's counter is found without looking for its page. Worth it for many values, since emptying it costs
+/// Counts values for a KeyHistogram in one flat array, which takes a third of the time: a value's counter is
+/// found without a page look-up. Worth it for many values, since emptying it costs
 /// about as much as it saves for worthwhile_values / 2 of them. 2^(key_bits + 2) bytes, of which only the
 /// parts that are counted in become memory.
 class KeyCounter {

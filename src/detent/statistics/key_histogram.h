@@ -41,7 +41,7 @@ class KeyHistogram {
   void take_page(size_t page_number, std::span<uint32_t> counts);
   /// `other` has as many key bits.
   void merge(const KeyHistogram& other);
-  /// What a histogram with fewer (or as many) bits would hold.
+  /// The same histogram with fewer (or as many) bits.
   KeyHistogram coarsened(int key_bits) const;
 
   /// The cells that are not empty, in ascending order.

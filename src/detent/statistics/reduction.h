@@ -15,7 +15,7 @@ namespace detent {
 /// Which dimensions of a batch a statistic reduces. Dimension 0, the samples, always is. As a field: "all"
 /// (default), "none" or NA (each position within a sample has its own statistic), a list of dimensions of the
 /// batch that are reduced while the others are kept, or {keep = [...]} for the opposite. {group_size = n,
-/// axis = d}: of each place of dimension d, every n elements of a sample that follow each other in row-major
+/// axis = d}: at each index of dimension d, every n elements of a sample that are consecutive in row-major
 /// order have a statistic, as QuantSpec's granularity "group" cuts them. Negative dimensions are counted from
 /// the end.
 struct Dims {
@@ -57,15 +57,15 @@ class Reduction {
   const std::optional<Shape>& sample_shape() const { return sample_shape_; }
   /// For each dimension of a sample of this shape, which was accepted and arranged, whether it is kept.
   std::vector<bool> kept(const Shape& sample_shape) const;
-  /// The batch as one whose kept positions lie in dimensions of their own: of groups [samples, places of the
-  /// axis, groups, elements], else as it is.
+  /// The batch as one whose kept positions lie in dimensions of their own: of groups [samples, indices of
+  /// the axis, groups, elements], else as it is.
   Tensor arranged(const Tensor& batch) const;
   /// One value a slot as nested lists of the kept shape; the bare value when nothing is kept.
   Value shaped(const std::function<Value(size_t slot)>& value_of) const;
 
  private:
   Dims dims_;
-  /// For groups: how many elements of a sample lie [before the axis, along it, behind it].
+  /// For groups: how many elements of a sample lie [before the axis, along it, after it].
   std::array<int64_t, 3> around_axis(const Shape& sample_shape) const;
 
   std::optional<Shape> sample_shape_;

@@ -22,7 +22,7 @@ struct Magnitudes {
   bool operator==(const Magnitudes&) const = default;
 };
 
-/// What one look at some values tells. The sign bit decides what is positive and negative; zeros of either
+/// Results of one pass over some values. The sign bit decides what is positive and negative; zeros of either
 /// sign are neither.
 struct ValueScan {
   size_t positive_count = 0;
@@ -33,7 +33,7 @@ struct ValueScan {
   bool operator==(const ValueScan&) const = default;
 };
 
-/// How many values of each kind there were.
+/// Number of values of each kind.
 struct ValueKinds {
   size_t positive = 0;  // and finite
   size_t negative = 0;

@@ -61,7 +61,7 @@ class StateReader {
   std::vector<float> reals();
   /// The next bytes, as they are.
   std::span<const std::byte> take(size_t count);
-  /// Throws Error unless `count` things of at least `bytes_each` bytes can follow.
+  /// Throws Error unless `count` items of at least `bytes_each` bytes can follow.
   void expect(uint64_t count, size_t bytes_each) const;
 
   size_t left() const { return bytes_.size(); }

@@ -25,7 +25,7 @@ class Statistic {
   virtual Table options() const = 0;
 };
 
-/// What a statistic is, for help and documentation, and how to make one.
+/// A statistic's description, for help and documentation, and its factory.
 struct StatisticInfo {
   std::string name;
   std::string help;
@@ -82,7 +82,7 @@ struct DimsOption {
   }
 };
 
-// One function a statistic, in the file of its name; registry.cc lists them.
+// One function per statistic, in the file of its name; registry.cc lists them.
 StatisticInfo abs_mean_statistic();
 StatisticInfo absmax_statistic();
 StatisticInfo average_range_statistic();

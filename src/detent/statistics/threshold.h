@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// What training takes for the magnitude that a tensor's largest code should stand for.
+/// How training chooses the magnitude that a tensor's largest code stands for.
 enum class Threshold {
   kMax,              // the largest |x|
   kMean,             // the mean |x|

@@ -20,7 +20,7 @@ struct ValueOptions {
     visit("dims", self.dims, kDimsHelp);
     visit("abs", self.abs, kAbsHelp);
   }
-  /// Those that come after a statistic's own.
+  /// Fields that follow a statistic's own.
   template <class Self, class Visitor>
   static void resolution_fields(Self& self, Visitor& visit) {
     visit("exact_values", self.exact_values, "exact up to so many values, within a bound beyond",

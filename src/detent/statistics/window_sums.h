@@ -25,14 +25,14 @@ struct WindowSums {
 
 constexpr uint32_t kWindowExponents = 5;
 
-/// What is done beside the sums: it waits for other parts of the processor than arithmetic in vectors does,
-/// so that all together takes little longer than the slowest.
+/// Work done alongside the sums: it uses other units of the processor than vector arithmetic, so that all
+/// together takes little longer than the slowest.
 struct SideWork {
   /// Unless null, counters of 2^(32 - dropped) keys, the values' bits without the last `dropped`: each value
   /// is counted.
   uint32_t* counts = nullptr;
   int dropped = 0;
-  /// What is going to be read next, of which as much as there are values is fetched from memory.
+  /// Next data to be read, of which as much as there are values is prefetched.
   std::span<const float> next = {};
 };
 

@@ -19,7 +19,7 @@ struct AddedToken {
   bool special = false;
   bool single_word = false;  // not between letters
   bool left_strip = false;   // with the spaces before it
-  bool right_strip = false;  // with those behind it
+  bool right_strip = false;  // with the spaces after it
   bool normalized = false;   // looked for in the normalized text, in its normalized form
 };
 
@@ -32,7 +32,7 @@ class AddedTokens {
     NormalizedText text;
     std::optional<int64_t> id;  // of the token that it is
   };
-  /// `text`, normalized, in segments that are tokens or that a model has to cut.
+  /// `text`, normalized, in segments that are tokens or left for the model to cut.
   std::vector<Segment> segments(std::string_view text, const Normalizer& normalizer) const;
 
   /// As it is decoded; nullptr where no added token has this id.

@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// Texts by their bytes, for all that begin at a place of another text.
+/// Texts by their bytes, to find all that begin at a position of another text.
 class ByteTrie {
  public:
   ByteTrie() { roots_.fill(kNone); }
@@ -45,7 +45,7 @@ class ByteTrie {
 
   std::array<uint32_t, 256> roots_{};
   std::vector<int64_t> values_;  // of each node; -1: none
-  // An open hash table from (node, byte) to the child, of a power of two of places.
+  // An open hash table from (node, byte) to the child, with a power of two of slots.
   std::vector<uint64_t> keys_;
   std::vector<uint32_t> children_;
   size_t edges_ = 0;

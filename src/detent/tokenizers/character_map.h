@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// The "precompiled charsmap" of SentencePiece: a double array from texts to places of what replaces them.
+/// The "precompiled charsmap" of SentencePiece: a double array from texts to offsets of their replacements.
 /// Every index is checked, since it comes from a file.
 class CharacterMap {
  public:
@@ -25,7 +25,7 @@ class CharacterMap {
   /// Grapheme clusters of less than 6 bytes by the shortest text that they begin with, others character by
   /// character: so Hugging Face's library reads tokenizer.json.
   std::string map_clusters(std::string_view text) const;
-  /// The longest text at each place: so SentencePiece itself does it.
+  /// The longest text at each position, as SentencePiece itself does.
   std::string map_longest(std::string_view text) const;
 
  private:

@@ -13,8 +13,8 @@ namespace detent {
 /// A regular expression as tokenizers use them (oniguruma's Ruby syntax, characters by Unicode), matched by
 /// backtracking in the order of its alternatives. There are: literals, escapes, `.`, sets with ranges,
 /// properties (\p{L}, \p{Lu}, \p{Han}, ...), \s \d \w and their negations, groups (?:...), (...), (?i:...),
-/// (?=...), (?!...), (?>...), `|`, `^`, `$`, and ?, *, +, {n,m}, greedy, lazy or possessive. What else there
-/// is throws Error with its place.
+/// (?=...), (?!...), (?>...), `|`, `^`, `$`, and ?, *, +, {n,m}, greedy, lazy or possessive. Anything else
+/// throws Error with its position.
 class Pattern {
  public:
   explicit Pattern(std::string_view text);
@@ -30,7 +30,7 @@ class Pattern {
   };
   /// The first match that begins at `from` or later, in valid UTF-8.
   std::optional<Match> find(std::string_view text, size_t from) const;
-  /// All of them, from left to right; an empty one not right behind another.
+  /// All of them, from left to right; no empty one right after another.
   std::vector<Match> find_all(std::string_view text) const;
 
  private:

@@ -46,7 +46,7 @@ struct PatternStep {
   enum class Kind : uint8_t {
     kSet,     // one character of sets[set]
     kLoop,    // `least` to `most` characters of sets[set]
-    kSplit,   // goes on at `target`, or behind this step where that fails; reversed where `lazy`
+    kSplit,   // goes on at `target`, or after this step where that fails; reversed where `lazy`
     kJump,    // goes on at `target`
     kLook,    // whether what follows, to `target`, matches here; `negated`: does not
     kAtomic,  // what follows, to `target`, as it matches first

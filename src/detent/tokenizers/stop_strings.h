@@ -6,14 +6,14 @@
 
 namespace detent {
 
-/// Ends a text that comes in pieces where one of some strings begins. What may be the beginning of one is
-/// held back.
+/// Ends a text that comes in pieces where a stop string begins. A possible beginning of one is held
+/// back.
 class StopStrings {
  public:
   /// Throws UsageError on an empty one.
   explicit StopStrings(std::vector<std::string> strings);
 
-  /// What can be shown for certain; behind a string nothing more.
+  /// Text that is safe to show; nothing more after a stop string.
   std::string add(std::string_view text);
   /// The rest, when no more text comes.
   std::string finish();

@@ -46,11 +46,11 @@ Normalizer make_normalizer(const Value& value, const std::string& name);
 PreTokenizer make_pre_tokenizer(const Value& value, const std::string& name);
 TokenDecoder make_token_decoder(const Value& value, const std::string& name);
 
-/// What becomes of that which cuts a text.
+/// Where a separator goes when it cuts a text.
 enum class Delimiter : uint8_t { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 PreTokenizer split_by_pattern(std::shared_ptr<const Pattern> pattern, Delimiter delimiter, bool invert);
-/// Bytes as the printable characters of GPT-2's vocabulary, behind `pattern` (may be null).
+/// Bytes as the printable characters of GPT-2's vocabulary, after `pattern` (may be null).
 PreTokenizer byte_level(bool add_prefix_space, std::shared_ptr<const Pattern> pattern);
 PreTokenizer in_sequence(std::vector<PreTokenizer> steps);
 Normalizer in_sequence(std::vector<Normalizer> steps);

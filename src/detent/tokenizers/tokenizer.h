@@ -50,7 +50,7 @@ class StreamingDecoder {
  public:
   explicit StreamingDecoder(Tokenizer tokenizer, bool skip_special_tokens = true);
 
-  /// What can be shown for certain after this id; may be empty.
+  /// Text that is safe to show after this id; may be empty.
   std::string add(int64_t id);
   /// The rest: bytes of an unfinished character become U+FFFD.
   std::string finish();
@@ -60,7 +60,7 @@ class StreamingDecoder {
 
   Tokenizer tokenizer_;
   bool skip_special_tokens_;
-  std::vector<int64_t> ids_;  // those since the last place that what follows does not depend on
+  std::vector<int64_t> ids_;  // ids since the last position that later text does not depend on
   size_t shown_ids_ = 0;      // how many of them are shown
 };
 

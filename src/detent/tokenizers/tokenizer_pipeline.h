@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// What stands around a sequence: `ids`, or the sequence itself where there are none.
+/// A part of an encoded text: special tokens `ids`, or the sequence itself where there are none.
 struct TemplatePart {
   bool is_sequence = false;
   std::vector<int64_t> ids;

@@ -52,7 +52,7 @@ enum CharacterFlag : uint32_t {
   kIsCombiningMark = 1U << 7,
 };
 
-/// What a character may be beside others in a grapheme cluster.
+/// Role of a character in a grapheme cluster.
 enum class ClusterPart : uint8_t {
   kOther,
   kControl,
@@ -94,7 +94,7 @@ struct CharacterProperties {
 /// Any code below 0x110000; those above count as unassigned.
 const CharacterProperties& properties_of(char32_t code);
 
-/// The character that begins at `position`, which is moved behind it. `text` is valid UTF-8.
+/// The character that begins at `position`, which moves past it. `text` is valid UTF-8.
 inline char32_t next_character(std::string_view text, size_t& position) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const char32_t first = byte(position);

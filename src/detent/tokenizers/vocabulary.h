@@ -35,7 +35,7 @@ enum class TokenType : uint8_t {
   kByte = 6,
 };
 
-/// What a tokenizer is made of where no tokenizer.json describes it.
+/// The parts of a tokenizer that no tokenizer.json describes.
 struct Vocabulary {
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
   /// In the order of their ids. Of WordPiece as in vocab.txt: "ing" within a word is "##ing" (GGUF files
@@ -53,7 +53,7 @@ struct Vocabulary {
   bool lowercase = true;                  // WordPiece
   std::string precompiled_charsmap;       // bytes of SentencePiece's normalizer; may be empty
   SpecialTokens special;
-  /// What stands around an encoded text; nothing where it is not said.
+  /// Special tokens around an encoded text; none where not given.
   bool add_begin_of_sequence = false;
   bool add_end_of_sequence = false;
 };

@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// Notes in `progress` what an epoch's validation gave; returns whether the epoch is the best so far, by the
+/// Records an epoch's validation in `progress`; returns whether the epoch is the best so far, by the
 /// monitored value. For patience it counts as improved only when that value is better by more than min_delta
 /// than when it last did.
 bool note_validation(TrainingProgress& progress, const Metrics& validation, const TrainingOptions& options);

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What training measures, in files that grow while it runs: lines of JSON
+/// Metrics of a training, in files that grow while it runs: lines of JSON
 ///
 ///     {"split": "train", "step": 50, "epoch": 1, "loss": 0.7, "accuracy": 0.8, "learning_rate": 0.001,
 ///      "samples_per_second": 9000.0, "time": 1770000000.5}
@@ -21,7 +21,7 @@ namespace detent {
 /// epoch.
 class MetricsLog {
  public:
-  /// `keep`: what `sizes` gave when the training that is resumed was saved; empty for a new one.
+  /// `keep`: the result of `sizes` when the resumed training was saved; empty for a new one.
   MetricsLog(const std::filesystem::path& lines, const std::optional<std::filesystem::path>& events,
              const Table& keep);
 

@@ -10,7 +10,7 @@ namespace detent {
 
 /// Progressive narrowing: quantizers whose scale is learned begin with more bits than they end with. Stage i
 /// lasts options.narrowing_steps optimizer steps, in which none of them has fewer than options.narrowing[i]
-/// bits; behind the last stage they have their own. Where a quantizer gets narrower its scale grows as much
+/// bits; after the last stage they have their own. Where a quantizer gets narrower its scale grows as much
 /// as keeps the range, which stays what it was.
 class Narrowing {
  public:

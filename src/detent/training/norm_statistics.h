@@ -9,17 +9,17 @@
 
 namespace detent {
 
-/// Running statistics of batch norm found anew: their means over some batches, with weights and quantizers as
-/// they are, in the place of averages that lag behind the weights.
+/// Re-estimated running statistics of batch norm: means over some batches with the current weights and
+/// quantizers, which replace averages that lag behind the weights.
 class NormStatistics {
  public:
   /// `graph` must outlive this; it is what the interpreter trains.
   explicit NormStatistics(Graph& graph);
 
   bool is_empty() const { return statistics_.empty(); }
-  /// Takes up the statistics of a batch, of which this worker may hold no samples.
+  /// Adds the statistics of a batch, of which this worker may hold no samples.
   void add(Interpreter& interpreter, const std::vector<at::Tensor>& inputs);
-  /// Puts the means in the place of the running statistics.
+  /// Replaces the running statistics by the means.
   void finish();
 
  private:

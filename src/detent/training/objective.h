@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What training minimizes: the cross entropy with the labels, smoothed by label_smoothing (Szegedy et al.
+/// The loss of training: the cross entropy with the labels, smoothed by label_smoothing (Szegedy et al.
 /// 2016, arXiv:1512.00567), and, with a teacher, its distillation (Hinton et al. 2015, arXiv:1503.02531):
 ///
 ///     (1 - w) cross_entropy + w T^2 KL(softmax(teacher / T) || softmax(output / T))
@@ -28,7 +28,7 @@ class Objective {
   /// is not trained.
   Objective(const Graph& graph, const TrainingOptions& options, const Graph* teacher);
 
-  /// What samples are labelled with: `first`, or where they are mixed, `share` of it and the rest of
+  /// Labels of the samples: `first`, or where they are mixed, `share` of it and the rest of
   /// `second`; int64 [n].
   struct Labels {
     at::Tensor first;
@@ -42,7 +42,7 @@ class Objective {
 
   /// The network's values at distill_nodes, by node.
   using NodeValues = std::map<std::string, at::Tensor, std::less<>>;
-  /// Puts them into `values`, which must outlive it; empty where there are none to learn from.
+  /// Writes them to `values`, which must outlive it; empty where there are none to learn from.
   TorchObserver observer(NodeValues& values) const;
 
   /// Loss of the network's outputs, [n, classes].

@@ -27,13 +27,13 @@ class ParameterOptimizer {
 
   /// Sets the learning rate of each group for optimizer step `step` (from 0) after `epochs` epochs.
   void set_learning_rates(double epochs, int64_t step);
-  /// Moves the parameters that have a gradient, and takes their gradients away.
+  /// Updates the parameters that have a gradient, and clears their gradients.
   void step();
 
-  /// What is remembered of each parameter that was moved, as PyTorch calls it: "<parameter>.step" (int64),
+  /// State of each updated parameter, under PyTorch's names: "<parameter>.step" (int64),
   /// "<parameter>.exp_avg", "<parameter>.momentum_buffer", ... The tensors are the optimizer's own memory.
   StateDict state() const;
-  /// Takes over copies of what `state` gave. Throws Error, beginning with `source`, naming the tensor that
+  /// Copies the tensors of an earlier `state`. Throws Error, beginning with `source`, naming the tensor that
   /// is missing, unknown or of another shape.
   void load_state(const StateDict& state, const std::string& source);
 
@@ -49,7 +49,7 @@ class ParameterOptimizer {
 /// restarts); eta_min from epoch t_max on. Only cosine_steps counts parts of epochs.
 double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, double epochs);
 
-/// What the scheduled rate is multiplied by in step `step` (from 0): (step + 1) / warmup_steps, at most 1.
+/// Factor of the scheduled rate in step `step` (from 0): (step + 1) / warmup_steps, at most 1.
 double warmup_factor(const TrainingOptions& options, int64_t step);
 
 }  // namespace detent

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 3> enum_names(DropLast) { return {"auto", "alw
 enum class Monitor { kLoss, kAccuracy };
 constexpr std::array<const char*, 2> enum_names(Monitor) { return {"loss", "accuracy"}; }
 
-/// What learned widths cost.
+/// The cost of learned widths.
 enum class WidthUnit { kAverageBits, kBits, kBytes, kMacBits };
 constexpr std::array<const char*, 4> enum_names(WidthUnit) {
   return {"average_bits", "bits", "bytes", "mac_bits"};

@@ -19,7 +19,7 @@ namespace detent {
 /// weights are all that there is to know, so that a training can be resumed anywhere.
 class SparseLayers {
  public:
-  /// Removes what goes at once, unless the training is `resumed`. `parameters` are the graph's, by name.
+  /// Prunes what is due at once, unless the training is `resumed`. `parameters` are the graph's, by name.
   /// Throws Error where there are other numbers of fan-ins than layers.
   SparseLayers(const Graph& graph, std::span<const NamedParameter> parameters, const TrainingOptions& options,
                int64_t total_steps, bool resumed);
@@ -28,7 +28,7 @@ class SparseLayers {
   void resume();
   /// Weights that are no connections have no gradient.
   void mask_gradients() const;
-  /// Keeps them 0 behind optimizer step `step` (from 1), and removes what goes by then.
+  /// Keeps them 0 after optimizer step `step` (from 1), and prunes what is due by then.
   void after_step(int64_t step);
   /// Whether every output has as few inputs as it shall have, after as many steps.
   bool is_done(int64_t step) const { return step >= pruning_steps_; }

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What some steps of training gave, over all workers.
+/// Results of some training steps, over all workers.
 struct StepReport {
   int64_t epoch = 0;        // from 1
   int64_t global_step = 0;  // optimizer steps so far
@@ -23,7 +23,7 @@ struct StepReport {
   double samples_per_second = 0;
 };
 
-/// What one pass over the training set gave.
+/// Results of one pass over the training set.
 struct EpochReport {
   int64_t epoch = 0;        // from 1
   int64_t global_step = 0;  // optimizer steps so far
@@ -36,7 +36,7 @@ struct EpochReport {
   std::vector<std::pair<std::string, double>> quantizers = {};
 };
 
-/// What to do while training, at each worker; reports are the same at each but for samples_per_second.
+/// Hooks during training, at each worker; reports are the same at each but for samples_per_second.
 struct TrainingHooks {
   /// After each epoch (and after a last, partial one when max_steps ends training).
   std::function<void(const EpochReport&)> on_epoch = {};
@@ -47,12 +47,12 @@ struct TrainingHooks {
   /// worker has this hook or none.
   std::function<void(const TrainingState&)> save = {};
   int64_t save_every = 0;
-  /// What the network learns from beside the labels, with the same inputs and outputs; none: the labels
-  /// alone.
+  /// The teacher, a network with the same inputs and outputs to learn from besides the labels; none: the
+  /// labels alone.
   const Graph* teacher = nullptr;
-  /// Threads that load batches ahead of the network.
+  /// Threads that prefetch batches.
   int64_t loader_threads = 0;
-  /// Where to resume, and how messages call it.
+  /// The state to resume from, and its name in messages.
   const TrainingState* resume = nullptr;
   std::string resume_source = {};
 };

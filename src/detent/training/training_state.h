@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// Where a training stands, between two steps of the optimizer.
+/// Position of a training, between two steps of the optimizer.
 struct TrainingProgress {
   int64_t epoch = 1;
   int64_t batches = 0;
@@ -33,17 +33,17 @@ struct TrainingProgress {
   }
 };
 
-/// All that a training needs to be resumed as if it had not been interrupted.
+/// Everything needed to resume a training as if it had not been interrupted.
 struct TrainingState {
   TrainingProgress progress;
   StateDict network;
   StateDict optimizer;  // see ParameterOptimizer::state
   StateDict averages;   // see WeightAverage::state
-  /// uint8 [workers, bytes]: what each worker has for itself.
+  /// uint8 [workers, bytes]: the state of each worker.
   Tensor workers;
 };
 
-/// A TrainingState with what the program adds to it.
+/// A TrainingState with the program's additions.
 struct SavedTraining {
   TrainingState state;
   /// Settings that must be the same when it is resumed.

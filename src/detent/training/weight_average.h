@@ -35,7 +35,7 @@ class WeightAverage {
 
   /// The averages by their parameters' names; empty without any.
   StateDict state() const;
-  /// Takes over what `state` gave. Throws Error, beginning with `source`, where it does not fit.
+  /// Restores an earlier `state`. Throws Error, beginning with `source`, where it does not fit.
   void load_state(const StateDict& state, const std::string& source);
 
  private:

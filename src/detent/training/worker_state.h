@@ -10,8 +10,8 @@
 
 namespace detent {
 
-/// What a worker of a training has for itself between two steps: libtorch's default generator, how often it
-/// ran the network, what it measured so far, and what the network tracks (running statistics).
+/// A training worker's own state between two steps: libtorch's default generator, how often it
+/// ran the network, its measurements so far, and what the network tracks (running statistics).
 struct WorkerState {
   std::span<Metrics> metrics;
   Interpreter& interpreter;

@@ -29,7 +29,7 @@ struct TemplateToken {
   int line = 0;
 };
 
-/// Cuts a template into texts and what is between {{ }} and {% %}.
+/// Cuts a template into texts and the contents of {{ }} and {% %}.
 std::vector<TemplateToken> template_tokens(std::string_view text, const std::string& name);
 
 struct TemplateExpression {
@@ -92,7 +92,7 @@ struct TemplateArguments {
   std::vector<TemplateValue> values;
   TemplateTable named;
 
-  /// The argument behind the subject, by place or name; undefined where there is none.
+  /// The argument after the subject, by position or name; undefined where there is none.
   TemplateValue get(size_t index, std::string_view name) const;
 };
 

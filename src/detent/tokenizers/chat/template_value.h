@@ -66,14 +66,14 @@ class TemplateValue {
 /// nullptr where it is absent.
 TemplateValue* find_key(TemplateTable& table, std::string_view key);
 
-/// What Python's str() gives; of an undefined value "".
+/// The result of Python's str(); "" for an undefined value.
 std::string to_text(const TemplateValue& value);
-/// What json.dumps(ensure_ascii=False) gives; `indent`: below 0, in one line.
+/// The result of json.dumps(ensure_ascii=False); `indent`: below 0, in one line.
 std::string to_json(const TemplateValue& value, int64_t indent);
 /// -1, 0 or 1; throws Error on kinds that have no order.
 int compare(const TemplateValue& left, const TemplateValue& right);
 
-/// What Python's str.strip does at the ends that are named; empty `characters`: white space.
+/// Python's str.strip at the given ends; empty `characters`: white space.
 std::string stripped(std::string_view text, std::string_view characters, bool left, bool right);
 bool is_python_space(char32_t code);
 
