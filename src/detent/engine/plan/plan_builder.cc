@@ -46,6 +46,7 @@ size_t PlanBuilder::add_place(Place place) {
   place.measure();
   place.first_step = place.last_step = plan_.steps.size();
   plan_.places.push_back(std::move(place));
+  users_.push_back({plan_.steps.size()});
   return plan_.places.size() - 1;
 }
 
@@ -56,6 +57,7 @@ size_t PlanBuilder::add_values_place(const std::string& value, Layout layout, co
 size_t PlanBuilder::read(size_t place) {
   Place& at = plan_.places[place];
   at.last_step = plan_.steps.size();
+  users_[place].push_back(plan_.steps.size());
   if (at.part_of) plan_.places[*at.part_of].last_step = plan_.steps.size();
   return place;
 }
@@ -360,9 +362,15 @@ void PlanBuilder::drop_flows() {
 }
 
 void PlanBuilder::note_bytes() {
+  std::set<size_t> in_slices;  // what steps write as slices
   for (const Place& place : plan_.places) {
-    const int64_t bytes = place.bytes() - Place::kSlack;
-    plan_.steps[place.first_step]->bytes += bytes;
+    if (place.is_slice()) in_slices.insert(*place.part_of);
+  }
+  for (size_t i = 0; i < plan_.places.size(); ++i) {
+    const Place& place = plan_.places[i];
+    const int64_t elements = place.is_slice() ? element_count(place.shape) : place.elements();
+    const int64_t bytes = elements * place.element_bytes();
+    if (!in_slices.contains(i)) plan_.steps[place.first_step]->bytes += bytes;
     if (place.last_step != place.first_step && place.last_step < plan_.steps.size())
       plan_.steps[place.last_step]->bytes += bytes;
   }
@@ -379,6 +387,7 @@ void PlanBuilder::set_next_weights() {
 
 ProgramPlan PlanBuilder::finished() {
   drop_flows();
+  join_in_place(plan_, kernels_, std::move(users_), std::move(joins_));
   note_bytes();
   for (const auto& step : plan_.steps) step->prepare(plan_.places);
   set_next_weights();

@@ -146,6 +146,7 @@ class MovementStep final : public EngineStep {
     const int64_t element = out.element_bytes();
     for (const MovedRun& run : runs_) move(run, element, from[run.input], to);
   }
+  bool takes_slice(size_t index, const Place& /*place*/) const override { return index != to_; }
 
  private:
   MovedInputs inputs_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -34,9 +35,9 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = places[layer_.input];
     const int64_t words = (in.channels() + kWordInputs - 1) / kWordInputs;
-    position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.channels();
-    const int64_t row_bytes = in.row() / in.channels() * position_bytes_;
-    const int64_t image_bytes = in.image() / in.channels() * position_bytes_;
+    position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.pitch();
+    const int64_t row_bytes = in.row() / in.pitch() * position_bytes_;
+    const int64_t image_bytes = in.image() / in.pitch() * position_bytes_;
     for (const RunStart& run : packed.runs)
       offsets_.push_back(run.z * image_bytes + run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
@@ -55,6 +56,23 @@ class SumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+  }
+
+  /// Positions by themselves, whose channels fill up what is multiplied at once, are read as they lie.
+  bool takes_slice(size_t index, const Place& place) const override {
+    const PackedSums& packed = *layer_.packed;
+    const bool reads_as_it_lies = packed.packing == WeightPacking::kBytes && !packed.wide_input &&
+                                  packed.run_count == packed.window.positions() &&
+                                  place.channels() % (packed.run_steps * kStepInputs) == 0;
+    return !packed.depthwise && (index != layer_.input || reads_as_it_lies);
+  }
+  bool takes_table(size_t index) const override { return index == layer_.output; }
+  void add_table(std::span<const uint8_t> table) override {
+    if (layer_.follow_ups.empty() || layer_.follow_ups.back().table.empty()) {
+      layer_.follow_ups.push_back({.table = {table.begin(), table.end()}});
+      return;
+    }
+    for (uint8_t& byte : layer_.follow_ups.back().table) byte = table[byte];
   }
 
  private:
@@ -194,7 +212,7 @@ class SumsStep final : public EngineStep {
     const int64_t element = out.element_bytes();
     auto* first_result = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const int64_t input_step = walk_.position_step() * position_bytes_;
-    const int64_t result_step = walk_.result_step() * out.channels() * element;
+    const int64_t result_step = walk_.result_step() * out.pitch() * element;
     walk_.for_each_row(in, out, first_window, count,
                        [&](int64_t begin, int64_t end, int64_t position, int64_t at) {
                          if (taken.others_than_zero != nullptr) {
@@ -247,7 +265,23 @@ class SumsStep final : public EngineStep {
     if (layer_.follow_ups.empty() || last_group <= first_group) return;
     const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
     const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
-    follow_windows(state, first_window, count, first_output, last.first_output + last.outputs - first_output);
+    const int64_t outputs = last.first_output + last.outputs - first_output;
+    const auto adds = [](const FollowUp& step) { return step.table.empty(); };
+    if (std::ranges::any_of(layer_.follow_ups, adds)) {
+      follow_windows(state, first_window, count, first_output, outputs);
+    } else {
+      convert_windows(state, of_task, count, first_output, outputs);
+    }
+  }
+
+  /// Tables, on results wherever they lie.
+  void convert_windows(RunState& state, const Windows& windows, int64_t count, int64_t channel,
+                       int64_t channels) const {
+    for (int64_t i = 0, end = 0; i < count; i = end) {
+      for (end = i + 1; end < count && windows.results[end] == windows.results[end - 1] + channels;) ++end;
+      auto* const first = reinterpret_cast<uint8_t*>(windows.results[i]) + channel;
+      follow(*layer_.packed->kernels, layer_.follow_ups, state, first, {}, (end - i) * channels);
+    }
   }
 
   /// Between neighbouring windows, where a kernel makes use of their sharing positions.
@@ -318,11 +352,14 @@ class SumsStep final : public EngineStep {
                       int64_t channels) const {
     const Place& out = state.places[layer_.output];
     const int64_t plane = out.height() * out.width();
+    bool is_whole = channels == out.channels() && !out.is_slice();
+    for (const FollowUp& step : layer_.follow_ups)
+      is_whole = is_whole && !(step.table.empty() && state.places[step.other].is_slice());
     for (int64_t i = 0; i < count;) {
       const int64_t n = (first + i) / plane;
       const int64_t y = (first + i) % plane / out.width();
       const int64_t x = (first + i) % out.width();
-      const int64_t adjacent = channels == out.channels() ? std::min(count - i, out.width() - x) : 1;
+      const int64_t adjacent = is_whole ? std::min(count - i, out.width() - x) : 1;
       follow_row(state, n, y, x, channel, adjacent * channels);
       i += adjacent;
     }
@@ -429,12 +466,15 @@ void fill_halo(const Place& place, uint8_t* bytes) {
   if (place.halo.empty()) return;
   const int64_t element = place.element_bytes();
   const Halo& halo = place.halo;
+  const int64_t pitch = place.pitch();
   const auto fill = [&](uint8_t* from, int64_t elements) {
-    std::memset(from, place.zero_byte(), static_cast<size_t>(elements * element));
+    const int64_t run = place.is_slice() ? place.channels() : elements;
+    for (int64_t i = 0; i < elements; i += place.is_slice() ? pitch : run)
+      std::memset(from + i * element, place.zero_byte(), static_cast<size_t>(run * element));
   };
   const int64_t front = halo.front * place.image();
-  const int64_t left = halo.left * place.channels();
-  const int64_t right = halo.right * place.channels();
+  const int64_t left = halo.left * pitch;
+  const int64_t right = halo.right * pitch;
   for (int64_t n = 0; n < place.images(); ++n) {
     uint8_t* const image = bytes + element * place.at(n, -halo.top, -halo.left);
     if (n % place.depth() == 0) fill(image - element * front, front);
