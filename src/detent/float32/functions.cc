@@ -128,6 +128,16 @@ void ApplySilu(const float* x, float* y, size_t count) {
   });
 }
 
+/// Below 3, where the sum is at most 6.
+void ApplyHardswish(const float* x, float* y, size_t count) {
+  MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR {
+    const Singles d;
+    const auto three = hn::Set(d, 3.0F);
+    const auto share = hn::Max(hn::Add(v, three), hn::Zero(d));
+    return hn::IfThenElse(hn::Lt(v, three), hn::Div(hn::Mul(v, share), hn::Set(d, 6.0F)), v);
+  });
+}
+
 template <class Function>
 HWY_INLINE void ApplyToRow(Function function, const float* x, float* y, size_t count) {
   Apply(
@@ -243,6 +253,7 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(ApplyFunction);
+HWY_EXPORT(ApplyHardswish);
 HWY_EXPORT(ApplyPower);
 
 namespace {
@@ -254,6 +265,13 @@ void apply_function(const ElementFunction& function, std::span<const float> valu
   parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(ApplyFunction)
     (function, values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void apply_hardswish(std::span<const float> values, std::span<float> results) {
+  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ApplyHardswish)
+    (values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
   });
 }
 
