@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
@@ -231,12 +232,17 @@ class SumsStep final : public EngineStep {
 
   void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t last_window,
                 int64_t first_group, int64_t last_group) const {
+    if (last_group <= first_group) return;
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const int64_t element = state.places[layer_.output].element_bytes();
     const int64_t count = last_window - first_window;
     Windows of_task;
     note_windows(state, taken, first_window, count, of_task);
+    const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
+    const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
+    const Part part{first_window, count, first_output, last.first_output + last.outputs - first_output};
+    Collected collected(state.places[layer_.output].is_slice() && !layer_.follow_ups.empty(), part);
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
       SumFinish finish = packed.finish_at(group.sums);
@@ -244,7 +250,7 @@ class SumsStep final : public EngineStep {
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
       const WindowSums sums{.windows = of_task.inputs,
-                            .results = of_task.results,
+                            .results = collected.results(of_task),
                             .result_offset = group.first_output * element,
                             .count = count,
                             .runs = offsets_.data() + group.runs,
@@ -262,27 +268,44 @@ class SumsStep final : public EngineStep {
                             .next_bytes = std::ssize(next)};
       packed.wide_input ? add_wide_group(sums, plane_bytes(in)) : add_group(sums);
     }
-    if (layer_.follow_ups.empty() || last_group <= first_group) return;
-    const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
-    const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
-    const int64_t outputs = last.first_output + last.outputs - first_output;
-    const auto adds = [](const FollowUp& step) { return step.table.empty(); };
-    if (std::ranges::any_of(layer_.follow_ups, adds)) {
-      follow_windows(state, first_window, count, first_output, outputs);
-    } else {
-      convert_windows(state, of_task, count, first_output, outputs);
-    }
+    if (!layer_.follow_ups.empty()) follow_windows(state, part, collected.bytes());
+    collected.put_back(of_task);
   }
 
-  /// Tables, on results wherever they lie.
-  void convert_windows(RunState& state, const Windows& windows, int64_t count, int64_t channel,
-                       int64_t channels) const {
-    for (int64_t i = 0, end = 0; i < count; i = end) {
-      for (end = i + 1; end < count && windows.results[end] == windows.results[end - 1] + channels;) ++end;
-      auto* const first = reinterpret_cast<uint8_t*>(windows.results[i]) + channel;
-      follow(*layer_.packed->kernels, layer_.follow_ups, state, first, {}, (end - i) * channels);
+  /// Some windows, and the channels of their results.
+  struct Part {
+    int64_t first;
+    int64_t count;
+    int64_t channel;
+    int64_t channels;
+  };
+
+  /// Results of a slice side by side, so that what follows computes many of them at once.
+  class Collected {
+   public:
+    Collected(bool collects, const Part& part) : part_(part) {
+      thread_local std::vector<uint8_t> buffer;
+      if (!collects) return;
+      buffer.resize(static_cast<size_t>(part.count * part.channels));
+      bytes_ = buffer.data();
+      for (int64_t i = 0; i < part.count; ++i)
+        results_[i] = reinterpret_cast<std::byte*>(bytes_) + i * part.channels - part.channel;
     }
-  }
+    uint8_t* bytes() const { return bytes_; }
+    std::byte* const* results(const Windows& windows) const {
+      return bytes_ == nullptr ? windows.results : results_;
+    }
+    void put_back(const Windows& windows) const {
+      for (int64_t i = 0; bytes_ != nullptr && i < part_.count; ++i)
+        std::memcpy(windows.results[i] + part_.channel, bytes_ + i * part_.channels,
+                    static_cast<size_t>(part_.channels));
+    }
+
+   private:
+    Part part_;
+    uint8_t* bytes_ = nullptr;  // of all windows; none: nothing is collected
+    std::byte* results_[kMostWindows];
+  };
 
   /// Between neighbouring windows, where a kernel makes use of their sharing positions.
   int64_t column_bytes(const Place& in, const PackedGroup& group) const {
@@ -347,25 +370,34 @@ class SumsStep final : public EngineStep {
     kernels.add_windows(part);
   }
 
-  /// Windows that follow each other in memory at once, where all of their channels are computed.
-  void follow_windows(RunState& state, int64_t first, int64_t count, int64_t channel,
-                      int64_t channels) const {
+  /// Windows that follow each other in memory at once, where all of their channels are computed. `collected`
+  /// has their results, if it is not nullptr.
+  void follow_windows(RunState& state, const Part& part, uint8_t* collected) const {
     const Place& out = state.places[layer_.output];
+    const auto adds = [](const FollowUp& step) { return step.table.empty(); };
+    if (collected != nullptr && std::ranges::none_of(layer_.follow_ups, adds)) {
+      follow(*layer_.packed->kernels, layer_.follow_ups, state, collected, {}, part.count * part.channels);
+      return;
+    }
     const int64_t plane = out.height() * out.width();
-    bool is_whole = channels == out.channels() && !out.is_slice();
+    bool is_whole = part.channels == out.channels();
     for (const FollowUp& step : layer_.follow_ups)
-      is_whole = is_whole && !(step.table.empty() && state.places[step.other].is_slice());
-    for (int64_t i = 0; i < count;) {
-      const int64_t n = (first + i) / plane;
-      const int64_t y = (first + i) % plane / out.width();
-      const int64_t x = (first + i) % out.width();
-      const int64_t adjacent = is_whole ? std::min(count - i, out.width() - x) : 1;
-      follow_row(state, n, y, x, channel, adjacent * channels);
+      is_whole = is_whole && !(adds(step) && state.places[step.other].is_slice());
+    for (int64_t i = 0; i < part.count;) {
+      const int64_t n = (part.first + i) / plane;
+      const int64_t y = (part.first + i) % plane / out.width();
+      const int64_t x = (part.first + i) % out.width();
+      const int64_t adjacent = is_whole ? std::min(part.count - i, out.width() - x) : 1;
+      uint8_t* const results = collected != nullptr
+                                   ? collected + i * part.channels
+                                   : state.bytes(layer_.output) + out.at(n, y, x) + part.channel;
+      follow_row(state, n, y, x, part.channel, adjacent * part.channels, results);
       i += adjacent;
     }
   }
 
-  void follow_row(RunState& state, int64_t n, int64_t y, int64_t x, int64_t channel, int64_t count) const {
+  void follow_row(RunState& state, int64_t n, int64_t y, int64_t x, int64_t channel, int64_t count,
+                  uint8_t* results) const {
     const uint8_t* others[kMostFollowUps];
     size_t other_count = 0;
     for (const FollowUp& step : layer_.follow_ups) {
@@ -373,9 +405,7 @@ class SumsStep final : public EngineStep {
       const Place& other = state.places[step.other];
       others[other_count++] = state.bytes(step.other) + other.at(n, y, x) + channel;
     }
-    const Place& out = state.places[layer_.output];
-    follow(*layer_.packed->kernels, layer_.follow_ups, state,
-           state.bytes(layer_.output) + out.at(n, y, x) + channel, {others, other_count}, count);
+    follow(*layer_.packed->kernels, layer_.follow_ups, state, results, {others, other_count}, count);
   }
 
   void run_depthwise(RunState& state) const {
@@ -442,7 +472,8 @@ class SumsStep final : public EngineStep {
     packed.kernels->add_depthwise(sums);
     if (layer_.follow_ups.empty()) return;
     for (int64_t row = y; row < y + rows; ++row)
-      follow_row(state, n, row, 0, 0, out.width() * out.channels());
+      follow_row(state, n, row, 0, 0, out.width() * out.channels(),
+                 state.bytes(layer_.output) + out.at(n, row, 0));
   }
 
   /// Groups of this layer behind `group`, or what comes behind the layer.
