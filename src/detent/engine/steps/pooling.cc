@@ -77,11 +77,14 @@ class PoolingStep : public EngineStep {
         for (int64_t k = across.begin; k < across.end; k += across.step)
           rows.push_back(line + k * in.pitch());
       }
-      // One after the other where their channels are not adjacent.
-      const int64_t times = in.is_slice() || out.is_slice() ? run.count : 1;
-      for (int64_t x = run.first; x < run.first + times; ++x) {
-        reduce(rows, inward.counted * down.counted * across.counted, to + out.at(plane, y, x),
-               run.count / times * out.channels());
+      const int64_t counted = inward.counted * down.counted * across.counted;
+      Element* const first = to + out.at(plane, y, run.first);
+      if (run.count == 1 || !(in.is_slice() || out.is_slice())) {
+        reduce(rows, counted, first, run.count * out.channels());
+        continue;
+      }
+      for (int64_t x = 0; x < run.count; ++x) {
+        reduce(rows, counted, first + x * out.pitch(), out.channels());
         for (const Element*& row : rows) row += in.pitch();
       }
     }
