@@ -11,12 +11,20 @@ class JoinedInPlace : public FloatNetworkTest {};
 /// Blocks of networks that join branches along their channels.
 class Blocks {
  public:
-  Blocks(Draw& draw, GraphBuilder& builder) : draw_(draw), builder_(builder) {}
+  /// Some layers have `activation` behind them, others a rectifier.
+  Blocks(Draw& draw, GraphBuilder& builder, const char* activation)
+      : draw_(draw), builder_(builder), activation_(activation) {}
 
   NodeInput layer(const NodeInput& x, int64_t in, int64_t out, int64_t size = 1) {
     const NodeInput y = builder_.convolution(fmt::format("layer{}", layers_++), x, in, out, {size, size},
                                              {{"padding", size / 2}});
-    return draw_.of(0, 3) == 0 ? y : builder_.call("relu", {y});
+    const int64_t behind = draw_.of(0, 3);
+    return behind == 0 ? y : builder_.call(behind == 1 ? activation_ : "relu", {y});
+  }
+  /// With a layer added to it.
+  NodeInput sum(const NodeInput& x, int64_t in, int64_t out) {
+    const NodeInput other = layer(x, in, out);
+    return builder_.call("add", {layer(x, in, out, 3), other});
   }
   NodeInput join(std::vector<NodeInput> parts) {
     return builder_.call("cat", std::move(parts), {{"dim", 1}});
@@ -30,7 +38,7 @@ class Blocks {
     return join({layer(squeezed, 16, out), layer(squeezed, 16, out, 3)});
   }
   NodeInput inception(const NodeInput& x, int64_t in, int64_t out) {
-    return join({layer(x, in, out), layer(layer(x, in, 16), 16, out, 3), layer(largest(x), in, out)});
+    return join({layer(x, in, out), sum(layer(x, in, 16), 16, out), layer(largest(x), in, out)});
   }
   /// Layers that read all before them, joined one by one or all at once.
   NodeInput dense(NodeInput x, int64_t in, int64_t out, bool at_once) {
@@ -84,15 +92,16 @@ class Blocks {
  private:
   Draw& draw_;
   GraphBuilder& builder_;
+  const char* activation_;
   int64_t layers_ = 0;
 };
 
 constexpr int64_t kSize = 6;  // of images; three channels
 
 /// The block, maybe with a layer behind it.
-Graph network_of(Draw& draw, int64_t kind, int64_t channels, bool is_output) {
+Graph network_of(Draw& draw, int64_t kind, int64_t channels, bool is_output, const char* activation) {
   GraphBuilder builder("joined");
-  Blocks blocks(draw, builder);
+  Blocks blocks(draw, builder, activation);
   NodeInput x = builder.input("x", {3, kSize, kSize});
   x = blocks.block(kind, blocks.layer(x, 3, 16, 3), 16, channels);
   const Graph so_far = GraphBuilder(builder).finish(x);
@@ -132,7 +141,8 @@ TEST_F(JoinedInPlace, IsEqualToTheReferenceInFloat) {
   for (uint32_t seed = 0; seed < 28; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
-    const Graph graph = network_of(draw, seed % Blocks::kKinds, draw.among({3, 16, 20, 64}), draw.coin());
+    const Graph graph =
+        network_of(draw, seed % Blocks::kKinds, draw.among({3, 16, 20, 64}), draw.coin(), "silu");
     expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 2), 3, kSize, kSize}), kernels);
     if (HasFatalFailure()) break;
   }
@@ -143,7 +153,7 @@ TEST_F(JoinedInPlace, IsEqualToTheReferenceInBytes) {
   for (uint32_t seed = 0; seed < 28; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
-    Graph graph = network_of(draw, seed % Blocks::kKinds, draw.among({3, 16, 20, 64}), draw.coin());
+    Graph graph = network_of(draw, seed % Blocks::kKinds, draw.among({3, 16, 20, 64}), draw.coin(), "silu");
     quantize_bytes(draw, graph, draw.coin());
     expect_equal_to_reference(graph, draw.tensor({draw.of(1, 2), 3, kSize, kSize}), &kernels);
     if (HasFatalFailure()) break;
@@ -172,7 +182,7 @@ TEST_F(JoinedInPlace, CopiesOnlyWhatOthersReadOtherwise) {
         Expected{4, 0, 1, 0}, Expected{5, 0, 1, 0}, Expected{6, 2, 3, 2}}) {
     SCOPED_TRACE(expected.kind);
     Draw draw(3);
-    Graph graph = network_of(draw, expected.kind, 64, false);
+    Graph graph = network_of(draw, expected.kind, 64, false, "relu");
     EXPECT_EQ(copies(graph), expected.in_float);
     Graph of_one_type = graph;
     quantize_bytes(draw, of_one_type, false);

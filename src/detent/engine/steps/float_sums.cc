@@ -192,6 +192,12 @@ class FloatSumsStep final : public EngineStep {
     Windows windows;
     note_windows(state, input, pitch_, first, count, windows);
     for (int64_t i = 0; gathers_ && i < count; ++i) windows.inputs[i] = input + (first + i) * pitch_;
+    const bool collects = state.places[layer_.output].is_slice() && layer_.follow_ups.function;
+    float* in_slice[kMostWindows];
+    if (collects) {
+      std::copy_n(windows.results, count, in_slice);
+      collect_results(windows, count, blocks);
+    }
     for (const PackedFloatBlock& block : blocks) {
       const PackedFloatBlock* const next = &block == &blocks.back() ? nullptr : &block + 1;
       add_block({.windows = windows.inputs,
@@ -211,13 +217,30 @@ class FloatSumsStep final : public EngineStep {
                  .next = next == nullptr ? nullptr : packed.weights.data() + next->weights});
     }
     if (layer_.follow_ups.function) add_function(windows, count, blocks);
+    if (!collects) return;
+    const int64_t channel = blocks.front().first_output;
+    for (int64_t i = 0; i < count; ++i)
+      std::copy_n(windows.results[i] + channel, outputs_of(blocks), in_slice[i] + channel);
+  }
+
+  static int64_t outputs_of(std::span<const PackedFloatBlock> blocks) {
+    return blocks.back().first_output + blocks.back().outputs - blocks.front().first_output;
+  }
+
+  /// Lets results be side by side, so that a function takes many of them at once.
+  static void collect_results(Windows& windows, int64_t count, std::span<const PackedFloatBlock> blocks) {
+    thread_local std::vector<float> buffer;
+    const int64_t outputs = outputs_of(blocks);
+    buffer.resize(static_cast<size_t>(count * outputs));
+    for (int64_t i = 0; i < count; ++i)
+      windows.results[i] = buffer.data() + i * outputs - blocks.front().first_output;
   }
 
   /// On the results of some windows and blocks, while they are near.
   void add_function(const Windows& windows, int64_t count, std::span<const PackedFloatBlock> blocks) const {
     const FloatFollowUps& follow_ups = layer_.follow_ups;
     const int64_t first = blocks.front().first_output;
-    const int64_t outputs = blocks.back().first_output + blocks.back().outputs - first;
+    const int64_t outputs = outputs_of(blocks);
     for (int64_t i = 0, end = 0; i < count; i = end) {
       for (end = i + 1; end < count && windows.results[end] == windows.results[end - 1] + outputs;) ++end;
       const int64_t elements = (end - i) * outputs;
