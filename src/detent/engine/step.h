@@ -166,6 +166,14 @@ struct MovedInputs {
   std::vector<StridedCopy> copies;  // in elements of the values
 };
 std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to);
+/// Channels that become positions: channel c of the result's position (y * rows + i, x * columns + j) is
+/// channel c * by_channel + i * by_row + j * by_column of position (y, x).
+struct SpreadChannels {
+  int64_t rows, columns;
+  int64_t by_channel, by_row, by_column;
+};
+/// Between places channels last.
+std::unique_ptr<EngineStep> spread_channels_step(const SpreadChannels& spread, size_t from, size_t to);
 /// Bytes that become those of a table, or, without one, elements as they are.
 struct JoinedInput {
   size_t place;

@@ -128,6 +128,8 @@ class PlanBuilder {
                          const Node& reader);
   size_t dequantized(const CodeType& type, size_t from, const Node& reader);
   void make_move(const std::string& name);
+  /// The same of channels that become positions, as DepthToSpace moves them; false of others.
+  bool spread_channels(const std::string& name);
   /// Another shape for all elements of a place, where they lie in its order already.
   std::optional<Place> reshaped(size_t from, const StridedView& view);
   void drop_flows();
