@@ -70,7 +70,7 @@ TEST_F(Joining, IsEqualToTheReferenceInAnyTypesAndDimension) {
     expect_equal_to_reference(graph, draw.tensor(shape), &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GE(kernels["moved"], 160);
+  EXPECT_GE(kernels["moved"], 100);  // others are joined in place
   EXPECT_EQ(kernels["reference"], 0);
 }
 

@@ -49,6 +49,9 @@ struct Place {
   /// Elements of another place, from `part_begin` bytes on; it is one that is no part itself.
   std::optional<size_t> part_of = {};
   int64_t part_begin = 0;
+  /// Elements from a position to the next of a slice, a part that has some channels of each position; 0: it
+  /// is none.
+  int64_t slice_pitch = 0;
   /// Its elements are read in another shape too: they stay adjacent, without a border.
   bool is_shared = false;
 
@@ -63,6 +66,7 @@ struct Place {
     int64_t height = 1;
     int64_t width = 0;
     int64_t channels = 1;
+    int64_t pitch = 1;
   };
   Sizes sizes = {};
 
@@ -78,7 +82,9 @@ struct Place {
       sizes.channels = shape.empty() ? 1 : shape.back();
       sizes.width = sizes.channels == 0 ? 0 : element_count(shape) / sizes.channels;
     }
+    sizes.pitch = is_slice() ? slice_pitch : sizes.channels;
   }
+  bool is_slice() const { return slice_pitch > 0; }
   bool has_positions() const { return sizes.has_positions; }
   /// Those of three dimensions count as so many of two, which follow each other.
   int64_t images() const { return sizes.images; }
@@ -86,19 +92,21 @@ struct Place {
   int64_t height() const { return sizes.height; }
   int64_t width() const { return sizes.width; }
   int64_t channels() const { return sizes.channels; }
-  int64_t row() const { return (halo.left + width() + halo.right) * channels(); }
+  /// Elements from a position to the next.
+  int64_t pitch() const { return sizes.pitch; }
+  int64_t row() const { return (halo.left + width() + halo.right) * pitch(); }
   int64_t image() const { return (halo.top + height() + halo.bottom) * row(); }
   /// Offset of the first channel, in elements.
   int64_t at(int64_t n, int64_t y, int64_t x) const {
     if (halo.front + halo.back > 0) return at(n / depth(), n % depth(), y, x);
-    return n * image() + (halo.top + y) * row() + (halo.left + x) * channels();
+    return n * image() + (halo.top + y) * row() + (halo.left + x) * pitch();
   }
   /// The same of plane `z` of sample `n`.
   int64_t at(int64_t n, int64_t z, int64_t y, int64_t x) const {
     const int64_t plane = n * (halo.front + depth() + halo.back) + halo.front + z;
-    return plane * image() + (halo.top + y) * row() + (halo.left + x) * channels();
+    return plane * image() + (halo.top + y) * row() + (halo.left + x) * pitch();
   }
-  /// With the border.
+  /// With the border, and what lies between the positions of a slice.
   int64_t elements() const { return images() / depth() * (halo.front + depth() + halo.back) * image(); }
   int64_t element_bytes() const { return is_values ? int64_t{sizeof(float)} : 1; }
   int64_t bytes() const { return elements() * element_bytes() + kSlack; }

@@ -52,6 +52,11 @@ class EngineStep {
   virtual void run(RunState& state) const = 0;
   /// What it reads of its weights first.
   virtual std::span<const int8_t> weights() const { return {}; }
+  /// Whether it computes the same where a place that it reads or writes, `index`, becomes a slice.
+  virtual bool takes_slice(size_t /*index*/, const Place& /*place*/) const { return false; }
+  /// Whether it writes bytes there that a table of 256 may convert.
+  virtual bool takes_table(size_t /*index*/) const { return false; }
+  virtual void add_table(std::span<const uint8_t> /*table*/) {}
   /// Those of the step behind, which it may bring nearer.
   virtual void set_next_weights(std::span<const int8_t> /*weights*/) {}
 
@@ -161,9 +166,18 @@ struct MovedInputs {
   std::vector<StridedCopy> copies;  // in elements of the values
 };
 std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to);
+/// Channels that become positions: channel c of the result's position (y * rows + i, x * columns + j) is
+/// channel c * by_channel + i * by_row + j * by_column of position (y, x).
+struct SpreadChannels {
+  int64_t rows, columns;
+  int64_t by_channel, by_row, by_column;
+};
+/// Between places channels last.
+std::unique_ptr<EngineStep> spread_channels_step(const SpreadChannels& spread, size_t from, size_t to);
 /// Bytes that become those of a table, or, without one, elements as they are.
 struct JoinedInput {
   size_t place;
+  int64_t begin = 0;                // along the dimension
   std::vector<uint8_t> table = {};  // of 256
 };
 /// Places that follow each other along a dimension, all of one layout.

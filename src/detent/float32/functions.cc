@@ -61,7 +61,7 @@ HWY_INLINE hn::VFromD<Singles> Gelu(hn::VFromD<Singles> x) {
 }
 
 /// x / (1 + exp(-x)); below 0 x exp(x) / (1 + exp(x)), in which nothing overflows. x is at least
-/// kFloatLeastExp.
+/// kFloatLeastExp, or NaN, which the numerator keeps.
 HWY_INLINE hn::VFromD<Singles> Silu(hn::VFromD<Singles> x) {
   namespace c = coefficients;
   using V = hn::VFromD<Singles>;
@@ -70,7 +70,7 @@ HWY_INLINE hn::VFromD<Singles> Silu(hn::VFromD<Singles> x) {
   const auto [r, power] = ReduceExp(d, hn::Max(hn::Neg(hn::Abs(x)), hn::Set(d, c::kFloatLeastExp)));
   const V exponential = Fused(d, ExpRest(d, r), power, power);
   const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, exponential), x);
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(numerator, hn::Add(one, exponential)));
+  return hn::Div(numerator, hn::Add(one, exponential));
 }
 
 HWY_INLINE Vec Softplus(const ElementFunction& f, Vec x) {
@@ -111,20 +111,33 @@ void ApplySilu(const float* x, float* y, size_t count) {
   ForEachSixteen(count, [&](size_t first, auto part) HWY_ATTR {
     const Singles d;
     const auto least = hn::Set(d, coefficients::kFloatLeastExp);
-    float far_below[kSumLanes] = {};
-    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
-      if (hn::AllFalse(d, hn::Lt(part.Load(d, x + first + v, v, 0), least))) continue;
+    float far_below[kSumLanes];
+    bool any_below = false;
+    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d))
+      any_below = any_below || !hn::AllFalse(d, hn::Lt(part.Load(d, x + first + v, v, 0), least));
+    if (any_below) {
+      std::fill_n(far_below, kSumLanes, 0.0F);
       ForEach(x + first, far_below, std::min(kSumLanes, count - first), [](Vec value) HWY_ATTR {
         const Vec cut = CutBelow(value);
         return hn::Mul(cut, Sigmoid(Doubles(), cut));
       });
-      break;
     }
     for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
       const auto value = part.Load(d, x + first + v, v, 0);
-      const auto result = hn::IfThenElse(hn::Lt(value, least), hn::LoadU(d, far_below + v), Silu(value));
+      auto result = Silu(value);
+      if (any_below) result = hn::IfThenElse(hn::Lt(value, least), hn::LoadU(d, far_below + v), result);
       part.Store(result, d, y + first + v, v);
     }
+  });
+}
+
+/// Below 3, where the sum is at most 6.
+void ApplyHardswish(const float* x, float* y, size_t count) {
+  MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR {
+    const Singles d;
+    const auto three = hn::Set(d, 3.0F);
+    const auto share = hn::Max(hn::Add(v, three), hn::Zero(d));
+    return hn::IfThenElse(hn::Lt(v, three), hn::Div(hn::Mul(v, share), hn::Set(d, 6.0F)), v);
   });
 }
 
@@ -243,6 +256,7 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(ApplyFunction);
+HWY_EXPORT(ApplyHardswish);
 HWY_EXPORT(ApplyPower);
 
 namespace {
@@ -254,6 +268,13 @@ void apply_function(const ElementFunction& function, std::span<const float> valu
   parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(ApplyFunction)
     (function, values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void apply_hardswish(std::span<const float> values, std::span<float> results) {
+  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(ApplyHardswish)
+    (values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
   });
 }
 

@@ -222,6 +222,8 @@ float function_reference(const ElementFunction& function, float x) {
   return std::isnan(x) ? x : static_cast<float>(function_of(function, static_cast<double>(x)));
 }
 
+float hardswish_reference(float x) { return x < 3 ? x * (x + 3 < 0 ? 0 : x + 3) / 6 : x; }
+
 float power_reference(float base, float exponent) {
   if (exponent == 0 || base == 1) return 1;
   if (std::isnan(base) || std::isnan(exponent)) return NAN;

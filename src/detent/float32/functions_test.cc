@@ -154,6 +154,16 @@ TEST_P(Functions, AreTheReference) {
   }
 }
 
+TEST_P(Functions, HardswishIsTheReference) {
+  std::vector<float> values = floats(300007);
+  for (const float x : {-0.0F, 3.0F, -3.0F, 2.9999998F, -2.9999998F, 1e-40F, HUGE_VALF, -HUGE_VALF, NAN})
+    values.push_back(x);
+  std::vector<float> results(values.size());
+  apply_hardswish(values, results);
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_TRUE(same_bits(results[i], hardswish_reference(values[i]))) << values[i];
+}
+
 TEST(ElementFunctions, GeluOfTheFarTailIsSmall) {
   for (const float x : applied({Kind::kGelu}, {-12.5F, -13, -13.2F, -13.3F, -14, -100}))
     EXPECT_LT(std::fabs(x), 1e-33F);

@@ -41,6 +41,34 @@ void SumOfRows(const float* const* rows, int64_t row_count, int64_t count, doubl
   });
 }
 
+/// Thirty-two columns at once, whose sums registers hold, while there are so many.
+void MeanOfRows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
+  constexpr size_t kLanes = hn::MaxLanes(Doubles());
+  const auto add_up = [&](size_t first, auto part, auto sixteens) HWY_ATTR {
+    const Doubles d;
+    const HalfSingles half;
+    constexpr size_t kVectors = decltype(sixteens)::value * kSumLanes / kLanes;
+    hn::VFromD<Doubles> sums[kVectors];
+    for (auto& sum : sums) sum = hn::Zero(d);
+    for (int64_t row = 0; row < row_count; ++row) {
+      for (size_t v = 0; v < kVectors; ++v) {
+        const float* const from = rows[row] + first + v * kLanes;
+        sums[v] = hn::Add(sums[v], hn::PromoteTo(d, part.Load(half, from, v * kLanes, 0)));
+      }
+    }
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto quotient = RoundToFloat(half, hn::Div(sums[v], hn::Set(d, divisor)));
+      part.Store(quotient, half, results + first + v * kLanes, v * kLanes);
+    }
+  };
+  size_t first = 0;
+  for (; first + 2 * kSumLanes <= static_cast<size_t>(count); first += 2 * kSumLanes)
+    add_up(first, WholeSixteen(), std::integral_constant<size_t, 2>());
+  ForEachSixteen(static_cast<size_t>(count) - first, [&](size_t behind, auto part) HWY_ATTR {
+    add_up(first + behind, part, std::integral_constant<size_t, 1>());
+  });
+}
+
 void WeightedRows(const float* const* rows, const float* weights, int64_t row_count, int64_t count,
                   float* results) {
   const Singles d;
@@ -63,6 +91,7 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(SumOfRows);
+HWY_EXPORT(MeanOfRows);
 HWY_EXPORT(WeightedRows);
 
 void sum_of_rows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
@@ -76,6 +105,20 @@ void sum_of_rows_reference(const float* const* rows, int64_t row_count, int64_t 
     for (int64_t row = 0; row < row_count; ++row)
       lanes[static_cast<size_t>(row) % kSumLanes] += static_cast<double>(rows[row][column]);
     results[column] = static_cast<float>(folded_sum(lanes) / divisor);
+  }
+}
+
+void mean_of_rows(const float* const* rows, int64_t row_count, int64_t count, double divisor,
+                  float* results) {
+  HWY_DYNAMIC_DISPATCH(MeanOfRows)(rows, row_count, count, divisor, results);
+}
+
+void mean_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, double divisor,
+                            float* results) {
+  for (int64_t column = 0; column < count; ++column) {
+    double sum = 0;
+    for (int64_t row = 0; row < row_count; ++row) sum += static_cast<double>(rows[row][column]);
+    results[column] = static_cast<float>(sum / divisor);
   }
 }
 

@@ -19,6 +19,11 @@ void sum_of_rows(const float* const* rows, int64_t row_count, int64_t count, dou
 void sum_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, double divisor,
                            float* results);
 
+/// The same, added up in double one row after the other.
+void mean_of_rows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results);
+void mean_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, double divisor,
+                            float* results);
+
 /// results[j] = rows[0][j] * weights[0] + rows[1][j] * weights[1] + ..., each product and sum rounded by
 /// itself.
 void weighted_rows(const float* const* rows, const float* weights, int64_t row_count, int64_t count,

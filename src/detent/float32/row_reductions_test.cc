@@ -48,6 +48,9 @@ TEST_P(RowReductions, AreThoseOfTheReference) {
       sum_of_rows(rows.pointers.data(), row_count, columns, 7, got.data());
       sum_of_rows_reference(rows.pointers.data(), row_count, columns, 7, wanted.data());
       EXPECT_EQ(got, wanted) << count << " x " << width;
+      mean_of_rows(rows.pointers.data(), row_count, columns, 7, got.data());
+      mean_of_rows_reference(rows.pointers.data(), row_count, columns, 7, wanted.data());
+      EXPECT_EQ(got, wanted) << count << " x " << width;
       weighted_rows(rows.pointers.data(), weights.data(), row_count, columns, got.data());
       weighted_rows_reference(rows.pointers.data(), weights.data(), row_count, columns, wanted.data());
       EXPECT_EQ(got, wanted) << count << " x " << width;

@@ -346,6 +346,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
     layer.input = plan.with_border(
         layer.input, layer.window.halo(plan.place(layer.input), plan.place(layer.output)), node);
   plan.read(layer.input);
+  plan.read(layer.output);
   if (layer.follow_ups.other) plan.read(*layer.follow_ups.other);
   const size_t output = layer.output;
   const char* kind = packed->depthwise ? "depthwise" : packed->is_linear ? "linear" : "convolution";

@@ -68,6 +68,12 @@ Layout layout_of_joined(PlanBuilder& plan, const Node& node, std::span<const Joi
 
 size_t add_join(PlanBuilder& plan, const Node& node, std::vector<JoinedInput> inputs, size_t axis, size_t to,
                 std::string kernel) {
+  int64_t begin = 0;
+  for (JoinedInput& input : inputs) {
+    input.begin = begin;
+    begin += plan.place(input.place).shape[axis];
+  }
+  if (axis == 1 && plan.place(to).has_positions()) plan.note_joined_channels(to, inputs);
   for (const JoinedInput& input : inputs) plan.read(input.place);
   plan.add(join_step(plan.kernels(), std::move(inputs), axis, to), node.name, std::move(kernel));
   return to;
@@ -79,7 +85,7 @@ void plan_joined_bytes(PlanBuilder& plan, const Node& node, std::span<const Join
   std::vector<JoinedInput> joined;
   bool converts = false;
   for (const Joined& input : inputs) {
-    joined.push_back({.place = plan.place_of(input.value, *input.type, layout, node), .table = {}});
+    joined.push_back({.place = plan.place_of(input.value, *input.type, layout, node)});
     if (*input.type == type) continue;
     joined.back().table = conversion_table(*input.type, type);
     converts = true;
@@ -96,8 +102,7 @@ void plan_joined_values(PlanBuilder& plan, const Node& node, std::span<const Joi
   std::vector<JoinedInput> joined;
   for (const Joined& input : inputs) {
     joined.push_back({.place = input.type ? plan.values_of_codes(input.value, *input.type, layout, node)
-                                          : plan.values_of(input.value, layout, node),
-                      .table = {}});
+                                          : plan.values_of(input.value, layout, node)});
   }
   const size_t to = plan.add_values_place(result, layout);
   add_join(plan, node, std::move(joined), axis, to, "moved values");

@@ -89,6 +89,7 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
     layer.input = plan.with_border(
         layer.input, packed->window.halo(plan.place(layer.input), plan.place(layer.output)), node);
   plan.read(layer.input);
+  plan.read(layer.output);
   for (const FollowUp& step : layer.follow_ups) {
     if (step.table.empty()) plan.read(step.other);
   }
@@ -178,6 +179,7 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
   if (!packed->is_linear)
     from = plan.with_border(from, packed->window.halo(plan.place(from), plan.place(to)), *first.node);
   plan.read(from);
+  plan.read(to);
   const std::string kernel = fmt::format("blocks of {} {}, weights of {} bits", packed->block,
                                          plan.kernels().name, packed->nibbles ? 4 : 8);
   plan.add(block_sums_step(packed, finish, from, to), std::move(names), kernel).products =

@@ -9,6 +9,29 @@
 
 namespace detent {
 
+namespace {
+
+/// What a contiguous view `whole` of a view of channels, in a value of shape `from`, makes of them, if that
+/// is positions: the inner view has [samples, channels, height, rows, width, columns].
+std::optional<SpreadChannels> channels_to_positions(const StridedView& inner, const StridedView& whole,
+                                                    const Shape& from, const Shape& to) {
+  if (inner.shape.size() != 6 || from.size() != 4 || to.size() != 4) return std::nullopt;
+  if (!whole.is_contiguous() || whole.offset != 0 || inner.offset != 0) return std::nullopt;
+  const Shape& in = inner.shape;
+  const int64_t plane = from[2] * from[3];
+  const Shape positions = {in[0], in[1] * in[3] * in[5], in[2], in[4]};
+  if (positions != from || to != Shape{in[0], in[1], in[2] * in[3], in[4] * in[5]}) return std::nullopt;
+  const std::vector<int64_t>& steps = inner.strides;
+  const auto is = [&](size_t d, int64_t step) { return in[d] == 1 || steps[d] == step; };
+  if (!is(0, from[1] * plane) || !is(2, from[3]) || !is(4, 1)) return std::nullopt;
+  for (const size_t d : {size_t{1}, size_t{3}, size_t{5}}) {
+    if (in[d] == 1 || steps[d] % plane != 0) return std::nullopt;
+  }
+  return SpreadChannels{in[3], in[5], steps[1] / plane, steps[3] / plane, steps[5] / plane};
+}
+
+}  // namespace
+
 bool PlanBuilder::is_float(const std::string& value) const {
   const Operand& operand = types_.at(value);
   return operand.is_tensor() && operand.dtype == DType::kFloat32;
@@ -46,6 +69,7 @@ size_t PlanBuilder::add_place(Place place) {
   place.measure();
   place.first_step = place.last_step = plan_.steps.size();
   plan_.places.push_back(std::move(place));
+  users_.push_back({plan_.steps.size()});
   return plan_.places.size() - 1;
 }
 
@@ -56,6 +80,7 @@ size_t PlanBuilder::add_values_place(const std::string& value, Layout layout, co
 size_t PlanBuilder::read(size_t place) {
   Place& at = plan_.places[place];
   at.last_step = plan_.steps.size();
+  users_[place].push_back(plan_.steps.size());
   if (at.part_of) plan_.places[*at.part_of].last_step = plan_.steps.size();
   return place;
 }
@@ -273,7 +298,30 @@ std::optional<Place> PlanBuilder::reshaped(size_t from, const StridedView& view)
   return result;
 }
 
+bool PlanBuilder::spread_channels(const std::string& name) {
+  const PendingMove move = *values_.at(name).move;
+  const PlannedValue& apart = values_.at(move.from);
+  if (!apart.move || !apart.places.empty() || apart.move->type != move.type) return false;
+  const PendingMove inner = *apart.move;
+  const Shape& to_shape = values_.at(name).shape;
+  const auto spread = channels_to_positions(inner.view, move.view, shape(inner.from), to_shape);
+  if (!spread) return false;
+  const size_t from = operand(inner.from, inner.type, std::nullopt, *inner.node);
+  const Place& source = plan_.places[from];
+  if (!source.has_positions()) return false;
+  const size_t to = add_place({.shape = to_shape,
+                               .layout = Layout::kChannelsLast,
+                               .type = source.type,
+                               .is_values = source.is_values});
+  values_.at(name).places.push_back(to);
+  const bool has_values = plan_.places[to].is_values;
+  add(spread_channels_step(*spread, read(from), to), inner.node->name,
+      has_values ? "moved values" : "moved bytes");
+  return true;
+}
+
 void PlanBuilder::make_move(const std::string& name) {
+  if (spread_channels(name)) return;
   const PendingMove move = *values_.at(name).move;
   const size_t from = operand(move.from, move.type, std::nullopt, *move.node);
   if (auto place = reshaped(from, move.view)) {
@@ -360,9 +408,15 @@ void PlanBuilder::drop_flows() {
 }
 
 void PlanBuilder::note_bytes() {
+  std::set<size_t> in_slices;  // what steps write as slices
   for (const Place& place : plan_.places) {
-    const int64_t bytes = place.bytes() - Place::kSlack;
-    plan_.steps[place.first_step]->bytes += bytes;
+    if (place.is_slice()) in_slices.insert(*place.part_of);
+  }
+  for (size_t i = 0; i < plan_.places.size(); ++i) {
+    const Place& place = plan_.places[i];
+    const int64_t elements = place.is_slice() ? element_count(place.shape) : place.elements();
+    const int64_t bytes = elements * place.element_bytes();
+    if (!in_slices.contains(i)) plan_.steps[place.first_step]->bytes += bytes;
     if (place.last_step != place.first_step && place.last_step < plan_.steps.size())
       plan_.steps[place.last_step]->bytes += bytes;
   }
@@ -379,6 +433,7 @@ void PlanBuilder::set_next_weights() {
 
 ProgramPlan PlanBuilder::finished() {
   drop_flows();
+  join_in_place(plan_, kernels_, std::move(users_), std::move(joins_));
   note_bytes();
   for (const auto& step : plan_.steps) step->prepare(plan_.places);
   set_next_weights();

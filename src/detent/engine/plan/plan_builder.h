@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/engine/plan/joined_channels.h"
 #include "detent/engine/program_plan.h"
 #include "detent/graph/strided_view.h"
 
@@ -59,12 +60,18 @@ class PlanBuilder {
                   std::string why = "");
 
   // Places.
+  /// The step that is added next writes it.
   size_t add_place(Place place);
   /// For the float32 values of `value`, or those of its codes of a wide type.
   size_t add_values_place(const std::string& value, Layout layout, const CodeType& type = {});
   Place& place(size_t index) { return plan_.places[index]; }
   /// Notes that the step which is added next reads it.
   size_t read(size_t place);
+  /// The step that is added next copies what is joined along the channels of places channels last; others
+  /// may spare it some of that.
+  void note_joined_channels(size_t to, const std::vector<JoinedInput>& inputs) {
+    joins_.push_back({plan_.steps.size(), to, inputs});
+  }
   /// The place, or a copy of one that is shared, with at least that border; read it after that.
   size_t with_border(size_t place, const Halo& halo, const Node& reader);
   /// A place of the value's codes of `type`, of a wide one as their values; in any layout where none is asked
@@ -121,6 +128,8 @@ class PlanBuilder {
                          const Node& reader);
   size_t dequantized(const CodeType& type, size_t from, const Node& reader);
   void make_move(const std::string& name);
+  /// The same of channels that become positions, as DepthToSpace moves them; false of others.
+  bool spread_channels(const std::string& name);
   /// Another shape for all elements of a place, where they lie in its order already.
   std::optional<Place> reshaped(size_t from, const StridedView& view);
   void drop_flows();
@@ -132,6 +141,8 @@ class PlanBuilder {
   std::map<std::string, PlannedValue, std::less<>> values_;
   std::map<size_t, size_t> flow_uses_;  // the last step
   std::set<size_t> kept_flows_;
+  PlaceUsers users_;
+  std::vector<JoinedChannels> joins_;
   ProgramPlan plan_;
 };
 

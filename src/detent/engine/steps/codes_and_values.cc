@@ -27,6 +27,10 @@ class RowStep : public EngineStep {
     });
     if (found_nan) report_nan(state, from_);
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
+
+ protected:
+  size_t result() const { return to_; }
 
  private:
   /// Whether a value is NaN.
@@ -66,10 +70,16 @@ class BytesOfValues final : public RowStep {
   BytesOfValues(const KernelSet& kernels, const Node& node, const CodeType& type, size_t from, size_t to)
       : RowStep(from, to), kernels_(kernels), node_(node), type_(type), finish_(finish_for(type)) {}
 
+  bool takes_table(size_t index) const override { return index == result() && table_.empty(); }
+  void add_table(std::span<const uint8_t> table) override { table_.assign(table.begin(), table.end()); }
+
  private:
   bool convert(const void* from, void* to, int64_t count) const override {
     const ByteQuantization way{type_.scale, finish_.least, finish_.most, finish_.zero};
-    return kernels_.quantize(way, static_cast<const float*>(from), static_cast<uint8_t*>(to), count);
+    auto* const codes = static_cast<uint8_t*>(to);
+    const bool found_nan = kernels_.quantize(way, static_cast<const float*>(from), codes, count);
+    if (!table_.empty()) kernels_.look_up(table_.data(), codes, codes, count);
+    return found_nan;
   }
   void report_nan(RunState& state, size_t from) const override { throw_nan(node_, type_, from, state); }
 
@@ -77,6 +87,7 @@ class BytesOfValues final : public RowStep {
   const Node& node_;
   CodeType type_;
   SumFinish finish_;
+  std::vector<uint8_t> table_;  // of what becomes of the codes, if there is one
 };
 
 class RoundedValues final : public RowStep {

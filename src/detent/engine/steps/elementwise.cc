@@ -17,9 +17,15 @@ class TableStep final : public EngineStep {
     const Place& out = state.places[to_];
     fill_halo(out, state.bytes(to_));
     for_each_row(out, state, [&](int64_t n, int64_t y) {
-      kernels_.look_up(table_.data(), state.bytes(from_) + in.at(n, y, 0), state.bytes(to_) + out.at(n, y, 0),
-                       out.width() * out.channels());
+      for_each_run(in, out, n, y, [&](int64_t first, int64_t result, int64_t count) {
+        kernels_.look_up(table_.data(), state.bytes(from_) + first, state.bytes(to_) + result, count);
+      });
     });
+  }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
+  bool takes_table(size_t index) const override { return index == to_; }
+  void add_table(std::span<const uint8_t> table) override {
+    for (uint8_t& byte : table_) byte = table[byte];
   }
 
  private:
@@ -238,7 +244,10 @@ class FlowOfPlace final : public EngineStep {
       for_each_row(place, state, [&](int64_t n, int64_t y) {
         const float* const row = from + place.at(n, y, 0);
         float* const first = to + place.element(n, y, 0);
-        if (place.has_positions()) {
+        if (place.is_slice()) {
+          for (int64_t x = 0; x < place.width(); ++x)
+            channels_to_front(row + x * place.pitch(), place.channels(), 1, first + x, place.channel_step());
+        } else if (place.has_positions()) {
           channels_to_front(row, place.channels(), place.width(), first, place.channel_step());
         } else {
           std::copy_n(row, place.width() * place.channels(), first);
@@ -255,6 +264,7 @@ class FlowOfPlace final : public EngineStep {
       });
     }
   }
+  bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }
 
  private:
   size_t place_;

@@ -21,6 +21,7 @@ class FloatRowsStep final : public EngineStep {
                      rows_.function.apply({from + first, size}, {to + result, size});
                    });
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
  private:
   FloatRows rows_;
@@ -53,6 +54,7 @@ class FloatPairsStep final : public EngineStep {
       function_(a + line.a, line.a_step, b + line.b, line.b_step, line.count, to + line.to);
     });
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
  private:
   PairFunction function_;

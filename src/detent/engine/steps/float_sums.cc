@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "detent/engine/step.h"
+#include "detent/engine/steps/place_rows.h"
 
 namespace detent {
 namespace {
@@ -14,17 +14,17 @@ class FloatSumsStep final : public EngineStep {
     const Place& in = places[layer_.input];
     const Place& out = places[layer_.output];
     const WindowShape& w = layer_.window;
-    pitch_ = in.channels();
-    const int64_t apart = in.channels() * (w.positions() == 1 ? w.stride_x : 1);
+    pitch_ = in.pitch();
+    const int64_t apart = in.pitch() * (w.positions() == 1 ? w.stride_x : 1);
     spreads_ = !layer_.packed->depthwise && apart % kSharedSets == 0 && w.positions() * apart > kMostShared;
     gathers_ = spreads_ && w.positions() == 1;
-    if (spreads_) pitch_ += kSumOutputs;
+    if (spreads_) pitch_ = in.channels() + kSumOutputs;
     for (int64_t z = 0; z < w.depth; ++z) {
       for (int64_t y = 0; y < w.height; ++y) {
         for (int64_t x = 0; x < w.width; ++x) {
           const int64_t tap =
-              z * w.dilation_z * in.image() + y * w.dilation_y * in.row() + x * w.dilation_x * in.channels();
-          taps_.push_back(tap / in.channels() * pitch_);
+              z * w.dilation_z * in.image() + y * w.dilation_y * in.row() + x * w.dilation_x * in.pitch();
+          taps_.push_back(tap / in.pitch() * pitch_);
         }
       }
     }
@@ -46,6 +46,12 @@ class FloatSumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+  }
+
+  /// Additions read whole vectors.
+  bool takes_slice(size_t index, const Place& place) const override {
+    const bool is_added = layer_.follow_ups.other == index;
+    return !layer_.packed->depthwise && !(is_added && place.channels() % kSumOutputs != 0);
   }
 
  private:
@@ -83,29 +89,29 @@ class FloatSumsStep final : public EngineStep {
   /// The input, its positions `pitch_` apart.
   std::unique_ptr<float[]> spread_input(RunState& state) const {
     const Place& in = state.places[layer_.input];
-    const int64_t positions = in.elements() / in.channels();
+    const int64_t positions = in.elements() / in.pitch();
     const float* const from = state.values(layer_.input);
     auto spread = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(positions * pitch_));
     constexpr int64_t kAtOnce = 16;
     ThreadPool::shared().run(divided(positions, kAtOnce), state.threads, [&](int64_t task) {
       const int64_t end = std::min(positions, (task + 1) * kAtOnce);
       for (int64_t i = task * kAtOnce; i < end; ++i)
-        std::copy_n(from + i * in.channels(), in.channels(), spread.get() + i * pitch_);
+        std::copy_n(from + i * in.pitch(), in.channels(), spread.get() + i * pitch_);
     });
     return spread;
   }
 
   /// The positions of windows of one, one after the other.
   std::unique_ptr<float[]> gathered_input(RunState& state) const {
-    const int64_t channels = state.places[layer_.input].channels();
+    const Place& in = state.places[layer_.input];
     auto gathered = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(windows_ * pitch_));
     ThreadPool::shared().run(divided(windows_, kTileWindows), state.threads, [&](int64_t task) {
       const int64_t first = task * kTileWindows;
       const int64_t count = std::min(kTileWindows, windows_ - first);
       Windows windows;
-      note_windows(state, state.values(layer_.input), channels, first, count, windows);
+      note_windows(state, state.values(layer_.input), in.pitch(), first, count, windows);
       for (int64_t i = 0; i < count; ++i)
-        std::copy_n(windows.inputs[i], channels, gathered.get() + (first + i) * pitch_);
+        std::copy_n(windows.inputs[i], in.channels(), gathered.get() + (first + i) * pitch_);
     });
     return gathered;
   }
@@ -150,7 +156,8 @@ class FloatSumsStep final : public EngineStep {
     const Place& other = state.places[other_place];
     const float* const others = state.values(other_place);
     const ResultGrid& grid = layer_.grid;
-    const int64_t apart = grid.step_x * out.channels();
+    const int64_t apart = grid.step_x * out.pitch();
+    const int64_t others_apart = grid.step_x * other.pitch();
     int64_t x = first % columns_;
     int64_t y = first / columns_ % rows_;
     int64_t plane = first / columns_ / rows_;
@@ -164,10 +171,10 @@ class FloatSumsStep final : public EngineStep {
       };
       const int64_t at =
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
-      const float* input = from + at / in.channels() * pitch;
+      const float* input = from + at / in.pitch() * pitch;
       float* result = results + result_at(out);
       const float* addend = others + result_at(other);
-      for (; i < end; ++i, input += w.stride_x * pitch, result += apart, addend += apart) {
+      for (; i < end; ++i, input += w.stride_x * pitch, result += apart, addend += others_apart) {
         to.inputs[i] = input;
         to.results[i] = result;
         to.others[i] = addend;
@@ -185,6 +192,12 @@ class FloatSumsStep final : public EngineStep {
     Windows windows;
     note_windows(state, input, pitch_, first, count, windows);
     for (int64_t i = 0; gathers_ && i < count; ++i) windows.inputs[i] = input + (first + i) * pitch_;
+    const bool collects = state.places[layer_.output].is_slice() && layer_.follow_ups.function;
+    float* in_slice[kMostWindows];
+    if (collects) {
+      std::copy_n(windows.results, count, in_slice);
+      collect_results(windows, count, blocks);
+    }
     for (const PackedFloatBlock& block : blocks) {
       const PackedFloatBlock* const next = &block == &blocks.back() ? nullptr : &block + 1;
       add_block({.windows = windows.inputs,
@@ -204,13 +217,30 @@ class FloatSumsStep final : public EngineStep {
                  .next = next == nullptr ? nullptr : packed.weights.data() + next->weights});
     }
     if (layer_.follow_ups.function) add_function(windows, count, blocks);
+    if (!collects) return;
+    const int64_t channel = blocks.front().first_output;
+    for (int64_t i = 0; i < count; ++i)
+      std::copy_n(windows.results[i] + channel, outputs_of(blocks), in_slice[i] + channel);
+  }
+
+  static int64_t outputs_of(std::span<const PackedFloatBlock> blocks) {
+    return blocks.back().first_output + blocks.back().outputs - blocks.front().first_output;
+  }
+
+  /// Lets results be side by side, so that a function takes many of them at once.
+  static void collect_results(Windows& windows, int64_t count, std::span<const PackedFloatBlock> blocks) {
+    thread_local std::vector<float> buffer;
+    const int64_t outputs = outputs_of(blocks);
+    buffer.resize(static_cast<size_t>(count * outputs));
+    for (int64_t i = 0; i < count; ++i)
+      windows.results[i] = buffer.data() + i * outputs - blocks.front().first_output;
   }
 
   /// On the results of some windows and blocks, while they are near.
   void add_function(const Windows& windows, int64_t count, std::span<const PackedFloatBlock> blocks) const {
     const FloatFollowUps& follow_ups = layer_.follow_ups;
     const int64_t first = blocks.front().first_output;
-    const int64_t outputs = blocks.back().first_output + blocks.back().outputs - first;
+    const int64_t outputs = outputs_of(blocks);
     for (int64_t i = 0, end = 0; i < count; i = end) {
       for (end = i + 1; end < count && windows.results[end] == windows.results[end - 1] + outputs;) ++end;
       const int64_t elements = (end - i) * outputs;
@@ -309,14 +339,20 @@ class FloatElementsStep final : public EngineStep {
     ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t row) {
       const int64_t n = row / out.height();
       const int64_t y = row % out.height();
-      float* const to = state.values(to_) + out.at(n, y, 0);
-      end_sums(follow_ups_.end, state.values(from_) + in.at(n, y, 0), out.channels(), out.width(), to);
+      const float* const from = state.values(from_);
+      float* const to = state.values(to_);
+      for_each_run(in, out, n, y, [&](int64_t first, int64_t result, int64_t count) {
+        end_sums(follow_ups_.end, from + first, out.channels(), count / out.channels(), to + result);
+      });
       if (!follow_ups_.other) return;
-      const Place& other = state.places[*follow_ups_.other];
-      add_values(follow_ups_.last, to, state.values(*follow_ups_.other) + other.at(n, y, 0),
-                 out.width() * out.channels(), to);
+      const float* const others = state.values(*follow_ups_.other);
+      for_each_run(state.places[*follow_ups_.other], out, n, y,
+                   [&](int64_t first, int64_t result, int64_t count) {
+                     add_values(follow_ups_.last, to + result, others + first, count, to + result);
+                   });
     });
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
  private:
   FloatFollowUps follow_ups_;

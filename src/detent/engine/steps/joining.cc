@@ -7,12 +7,13 @@
 namespace detent {
 namespace {
 
-/// Adjacent elements, at equal distances in both places.
+/// Adjacent elements, at equal distances in each place.
 struct JoinedRun {
   int64_t from;
   int64_t to;
   int64_t count;
   int64_t times = 1;
+  int64_t from_step = 0;
   int64_t to_step = 0;
 };
 
@@ -20,14 +21,6 @@ class JoinStep final : public EngineStep {
  public:
   JoinStep(const KernelSet& kernels, std::vector<JoinedInput> inputs, size_t axis, size_t to)
       : kernels_(kernels), inputs_(std::move(inputs)), axis_(axis), to_(to) {}
-
-  void prepare(std::span<const Place> places) override {
-    int64_t begin = 0;
-    for (const JoinedInput& input : inputs_) {
-      begins_.push_back(begin);
-      begin += places[input.place].shape[axis_];
-    }
-  }
 
   void run(RunState& state) const override {
     const Place& out = state.places[to_];
@@ -37,12 +30,13 @@ class JoinStep final : public EngineStep {
       return;
     }
     for_each_row(out, state, [&](int64_t plane, int64_t y) {
-      for (size_t i = 0; i < inputs_.size(); ++i) {
-        const Place& in = state.places[inputs_[i].place];
-        if (const auto run = run_of_row(in, begins_[i], out, plane, y)) copy(state, inputs_[i], *run);
+      for (const JoinedInput& input : inputs_) {
+        const Place& in = state.places[input.place];
+        if (const auto run = run_of_row(in, input.begin, out, plane, y)) copy(state, input, *run);
       }
     });
   }
+  bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return axis_ == 1; }
 
  private:
   /// The part that one input has in row `y` of a plane; planes count those of all samples.
@@ -51,7 +45,7 @@ class JoinStep final : public EngineStep {
     const int64_t row = out.at(plane, y, 0);
     const size_t rank = out.shape.size();
     if (axis_ == 1)
-      return JoinedRun{in.at(plane, y, 0), row + begin, in.channels(), in.width(), out.channels()};
+      return JoinedRun{in.at(plane, y, 0), row + begin, in.channels(), in.width(), in.pitch(), out.pitch()};
     const int64_t count = in.width() * in.channels();
     if (axis_ == rank - 1) return JoinedRun{in.at(plane, y, 0), row + begin * out.channels(), count};
     const int64_t at[] = {plane / out.depth(), plane % out.depth(), y};
@@ -74,10 +68,10 @@ class JoinStep final : public EngineStep {
         std::max<int64_t>(kTaskBytes / std::max<int64_t>(row * out.element_bytes(), 1), 1);
     ThreadPool::shared().run((outer + at_once - 1) / at_once, state.threads, [&](int64_t task) {
       const int64_t first = task * at_once;
-      for (size_t i = 0; i < inputs_.size(); ++i) {
-        const int64_t count = state.places[inputs_[i].place].shape[axis_] * inner;
-        copy(state, inputs_[i],
-             {first * count, first * row + begins_[i] * inner, count, std::min(at_once, outer - first), row});
+      const int64_t times = std::min(at_once, outer - first);
+      for (const JoinedInput& input : inputs_) {
+        const int64_t count = state.places[input.place].shape[axis_] * inner;
+        copy(state, input, {first * count, first * row + input.begin * inner, count, times, count, row});
       }
     });
   }
@@ -87,15 +81,17 @@ class JoinStep final : public EngineStep {
     const uint8_t* from = state.bytes(input.place) + run.from * element;
     uint8_t* to = state.bytes(to_) + run.to * element;
     const int64_t length = run.count * element;
+    const int64_t from_step = run.from_step * element;
     const int64_t to_step = run.to_step * element;
     if (!input.table.empty()) {
       for (int64_t i = 0; i < run.times; ++i)
-        kernels_.look_up(input.table.data(), from + i * length, to + i * to_step, length);
+        kernels_.look_up(input.table.data(), from + i * from_step, to + i * to_step, length);
     } else if (length == sizeof(float)) {
-      for (int64_t i = 0; i < run.times; ++i) std::memcpy(to + i * to_step, from + i * length, sizeof(float));
+      for (int64_t i = 0; i < run.times; ++i)
+        std::memcpy(to + i * to_step, from + i * from_step, sizeof(float));
     } else {
       for (int64_t i = 0; i < run.times; ++i)
-        std::memcpy(to + i * to_step, from + i * length, static_cast<size_t>(length));
+        std::memcpy(to + i * to_step, from + i * from_step, static_cast<size_t>(length));
     }
   }
 
@@ -103,7 +99,6 @@ class JoinStep final : public EngineStep {
   std::vector<JoinedInput> inputs_;
   size_t axis_;
   size_t to_;
-  std::vector<int64_t> begins_;  // along the dimension
 };
 
 }  // namespace

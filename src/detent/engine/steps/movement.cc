@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/engine/step.h"
+#include "detent/engine/steps/place_rows.h"
 
 namespace detent {
 namespace {
@@ -146,6 +146,7 @@ class MovementStep final : public EngineStep {
     const int64_t element = out.element_bytes();
     for (const MovedRun& run : runs_) move(run, element, from[run.input], to);
   }
+  bool takes_slice(size_t index, const Place& /*place*/) const override { return index != to_; }
 
  private:
   MovedInputs inputs_;
@@ -154,7 +155,48 @@ class MovementStep final : public EngineStep {
   bool fills_ = false;
 };
 
+class SpreadChannelsStep final : public EngineStep {
+ public:
+  SpreadChannelsStep(const SpreadChannels& spread, size_t from, size_t to)
+      : spread_(spread), from_(from), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[from_];
+    fill_halo(state.places[to_], state.bytes(to_));
+    for_each_row(in, state, [&](int64_t n, int64_t y) {
+      in.is_values ? spread_row(state, n, y, state.values(from_), state.values(to_))
+                   : spread_row(state, n, y, state.bytes(from_), state.bytes(to_));
+    });
+  }
+  bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }
+
+ private:
+  template <class T>
+  void spread_row(RunState& state, int64_t n, int64_t y, const T* from, T* to) const {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    const int64_t channels = out.channels();
+    for (int64_t x = 0; x < in.width(); ++x) {
+      for (int64_t i = 0; i < spread_.rows; ++i) {
+        for (int64_t j = 0; j < spread_.columns; ++j) {
+          const T* const first = from + in.at(n, y, x) + i * spread_.by_row + j * spread_.by_column;
+          T* const result = to + out.at(n, y * spread_.rows + i, x * spread_.columns + j);
+          for (int64_t c = 0; c < channels; ++c) result[c] = first[c * spread_.by_channel];
+        }
+      }
+    }
+  }
+
+  SpreadChannels spread_;
+  size_t from_;
+  size_t to_;
+};
+
 }  // namespace
+
+std::unique_ptr<EngineStep> spread_channels_step(const SpreadChannels& spread, size_t from, size_t to) {
+  return std::make_unique<SpreadChannelsStep>(spread, from, to);
+}
 
 std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to) {
   return std::make_unique<MovementStep>(std::move(inputs), to);

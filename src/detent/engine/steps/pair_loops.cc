@@ -9,7 +9,7 @@ namespace {
 std::vector<int64_t> steps_of(const Place& place) {
   if (!place.has_positions()) return StridedView::of(place.shape).strides;
   const int64_t depth = place.halo.front + place.depth() + place.halo.back;
-  std::vector<int64_t> steps = {depth * place.image(), 1, place.image(), place.row(), place.channels()};
+  std::vector<int64_t> steps = {depth * place.image(), 1, place.image(), place.row(), place.pitch()};
   steps.erase(steps.begin() + 2, steps.end() - (std::ssize(place.shape) - 2));
   return steps;
 }

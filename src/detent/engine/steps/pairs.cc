@@ -5,6 +5,7 @@
 #include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
 #include "detent/engine/steps/pair_loops.h"
+#include "detent/engine/steps/place_rows.h"
 
 namespace detent {
 namespace {
@@ -43,9 +44,14 @@ class PairsStep final : public EngineStep {
     constexpr int64_t kTaskBytes = 16 << 10;
     fill_halo(state.places[to_], state.bytes(to_));
     loops_.run(state.threads, kTaskBytes, [&](const PairLoops::Line& line) {
-      compute(line, state.bytes(a_) + line.a, state.bytes(b_) + line.b, state.bytes(to_) + line.to);
+      uint8_t* const to = state.bytes(to_) + line.to;
+      compute(line, state.bytes(a_) + line.a, state.bytes(b_) + line.b, to);
+      if (!behind_.empty()) kernels_.look_up(behind_.data(), to, to, line.count);
     });
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
+  bool takes_table(size_t index) const override { return index == to_ && behind_.empty(); }
+  void add_table(std::span<const uint8_t> table) override { behind_.assign(table.begin(), table.end()); }
 
  private:
   void compute(const PairLoops::Line& line, const uint8_t* a, const uint8_t* b, uint8_t* to) const {
@@ -74,6 +80,7 @@ class PairsStep final : public EngineStep {
   const KernelSet& kernels_;
   BytePairs pairs_;
   size_t a_, b_, to_;
+  std::vector<uint8_t> behind_;  // the results of which are looked up, if there is one
   PairLoops loops_;
 };
 

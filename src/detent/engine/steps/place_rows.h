@@ -20,6 +20,24 @@ void for_each_row(const Place& place, RunState& state, const Body& body) {
   });
 }
 
+/// Calls `body(from, to, count)` for elements of row `y` of plane `n` that lie adjacent in both places.
+template <class Body>
+void for_each_run(const Place& in, const Place& out, int64_t n, int64_t y, const Body& body) {
+  const int64_t from = in.at(n, y, 0);
+  const int64_t to = out.at(n, y, 0);
+  if (!in.is_slice() && !out.is_slice()) {
+    body(from, to, out.width() * out.channels());
+    return;
+  }
+  for (int64_t x = 0; x < out.width(); ++x) body(from + x * in.pitch(), to + x * out.pitch(), out.channels());
+}
+
+/// Whether a step that calls a function for each run takes a slice without losing what its copy would take.
+inline bool has_long_runs(const Place& place) {
+  constexpr int64_t kLongBytes = 64;
+  return place.channels() * place.element_bytes() >= kLongBytes;
+}
+
 /// Calls `body(from, to, count)` for elements that lie adjacent in both places, which are of one layout; at
 /// most some thousands of them, and a multiple of `together`, on threads.
 template <class Body>
@@ -28,9 +46,9 @@ void for_each_chunk(const Place& in, const Place& out, RunState& state, int64_t 
   const int64_t chunk = std::max<int64_t>(kChunk / together, 1) * together;
   if (out.has_positions()) {
     for_each_row(out, state, [&](int64_t n, int64_t y) {
-      const int64_t count = out.width() * out.channels();
-      for (int64_t i = 0; i < count; i += chunk)
-        body(in.at(n, y, 0) + i, out.at(n, y, 0) + i, std::min(chunk, count - i));
+      for_each_run(in, out, n, y, [&](int64_t from, int64_t to, int64_t count) {
+        for (int64_t i = 0; i < count; i += chunk) body(from + i, to + i, std::min(chunk, count - i));
+      });
     });
     return;
   }

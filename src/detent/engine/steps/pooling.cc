@@ -1,4 +1,5 @@
-#include "detent/engine/step.h"
+#include "detent/engine/steps/place_rows.h"
+#include "detent/float32/row_reductions.h"
 
 namespace detent {
 namespace {
@@ -42,8 +43,14 @@ class PoolingStep : public EngineStep {
     ThreadPool::shared().run(out.images() * out.height(), state.threads,
                              [&](int64_t row) { run_row(state, row / out.height(), row % out.height()); });
   }
+  bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
+  bool takes_table(size_t index) const override { return index == to_ && table_.empty(); }
+  void add_table(std::span<const uint8_t> table) override { table_.assign(table.begin(), table.end()); }
 
  protected:
+  /// What becomes of the bytes that windows are reduced to; empty: nothing.
+  const std::vector<uint8_t>& table() const { return table_; }
+
   /// `count` elements, each of as many as there are rows.
   virtual void reduce(std::span<const Element* const> rows, int64_t counted, Element* result,
                       int64_t count) const = 0;
@@ -68,15 +75,24 @@ class PoolingStep : public EngineStep {
       rows.clear();
       for (const Element* line : lines) {
         for (int64_t k = across.begin; k < across.end; k += across.step)
-          rows.push_back(line + k * in.channels());
+          rows.push_back(line + k * in.pitch());
       }
-      reduce(rows, inward.counted * down.counted * across.counted, to + out.at(plane, y, run.first),
-             run.count * out.channels());
+      const int64_t counted = inward.counted * down.counted * across.counted;
+      Element* const first = to + out.at(plane, y, run.first);
+      if (run.count == 1 || !(in.is_slice() || out.is_slice())) {
+        reduce(rows, counted, first, run.count * out.channels());
+        continue;
+      }
+      for (int64_t x = 0; x < run.count; ++x) {
+        reduce(rows, counted, first + x * out.pitch(), out.channels());
+        for (const Element*& row : rows) row += in.pitch();
+      }
     }
   }
 
   PoolingWindows windows_;
   std::vector<WindowRun> runs_;
+  std::vector<uint8_t> table_;
   size_t from_;
   size_t to_;
 };
@@ -90,6 +106,7 @@ class LargestStep final : public PoolingStep<uint8_t> {
   void reduce(std::span<const uint8_t* const> rows, int64_t /*counted*/, uint8_t* result,
               int64_t count) const override {
     kernels_.largest(rows.data(), std::ssize(rows), result, count);
+    if (!table().empty()) kernels_.look_up(table().data(), result, result, count);
   }
 
   const KernelSet& kernels_;
@@ -115,6 +132,7 @@ class MeanStep final : public PoolingStep<uint8_t> {
       mean.finish.multiplier = &multiplier;
     }
     kernels_.mean(mean, rows.data(), std::ssize(rows), result, count);
+    if (!table().empty()) kernels_.look_up(table().data(), result, result, count);
   }
 
   const KernelSet& kernels_;
@@ -135,16 +153,7 @@ class MeanValuesStep final : public PoolingStep<float> {
 
   void reduce(std::span<const float* const> rows, int64_t counted, float* result,
               int64_t count) const override {
-    constexpr int64_t kAtOnce = 32;
-    for (int64_t first = 0; first < count; first += kAtOnce) {
-      const int64_t part = std::min(kAtOnce, count - first);
-      double sums[kAtOnce] = {};
-      for (const float* const row : rows) {
-        for (int64_t i = 0; i < part; ++i) sums[i] += static_cast<double>(row[first + i]);
-      }
-      for (int64_t i = 0; i < part; ++i)
-        result[first + i] = static_cast<float>(sums[i] / static_cast<double>(counted));
-    }
+    mean_of_rows(rows.data(), std::ssize(rows), count, static_cast<double>(counted), result);
   }
 };
 

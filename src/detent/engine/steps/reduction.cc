@@ -24,10 +24,9 @@ class ReductionStep final : public EngineStep {
       reduce_positions(state);
     }
   }
+  bool takes_slice(size_t index, const Place& /*place*/) const override { return index == from_; }
 
  private:
-  static constexpr int64_t kColumns = 64;  // at once
-
   /// [outer, length, inner] -> [outer, inner]
   void reduce_rows(RunState& state) const {
     const Shape& shape = state.places[from_].shape;
@@ -65,10 +64,10 @@ class ReductionStep final : public EngineStep {
     };
     reduce_columns(state, in.shape[0], in.channels(), result_of, [&](int64_t sample) {
       std::vector<const float*> rows;
+      rows.reserve(static_cast<size_t>(in.depth() * in.height() * in.width()));
       for (int64_t z = 0; z < in.depth(); ++z) {
         for (int64_t y = 0; y < in.height(); ++y) {
-          for (int64_t x = 0; x < in.width(); ++x)
-            rows.push_back(from + in.at(sample, z, y, 0) + x * in.channels());
+          for (int64_t x = 0; x < in.width(); ++x) rows.push_back(from + in.at(sample, z, y, x));
         }
       }
       return rows;
@@ -79,12 +78,14 @@ class ReductionStep final : public EngineStep {
   template <class ResultOf, class RowsOf>
   void reduce_columns(RunState& state, int64_t count, int64_t columns, const ResultOf& result_of,
                       const RowsOf& rows_of) const {
-    const int64_t parts = (columns + kColumns - 1) / kColumns;
+    constexpr int64_t kFew = 64;
+    const int64_t at_once = state.threads > 1 ? kFew : columns;
+    const int64_t parts = (columns + at_once - 1) / at_once;
     ThreadPool::shared().run(count * parts, state.threads, [&](int64_t task) {
       std::vector<const float*> rows = rows_of(task / parts);
-      const int64_t first = task % parts * kColumns;
+      const int64_t first = task % parts * at_once;
       for (const float*& row : rows) row += first;
-      reduction_.rows(rows.data(), std::ssize(rows), std::min(kColumns, columns - first),
+      reduction_.rows(rows.data(), std::ssize(rows), std::min(at_once, columns - first),
                       result_of(task / parts) + first);
     });
   }
@@ -93,7 +94,7 @@ class ReductionStep final : public EngineStep {
     const Place& in = state.places[from_];
     const float* from = state.values(from_) + in.at(plane, y, 0);
     float* const to = state.values(to_) + (plane * in.height() + y) * in.width();
-    for (int64_t x = 0; x < in.width(); ++x, from += in.channels())
+    for (int64_t x = 0; x < in.width(); ++x, from += in.pitch())
       to[x] = reduction_.row({from, static_cast<size_t>(in.channels())});
   }
 

@@ -46,6 +46,7 @@ class ResampleStep final : public EngineStep {
     fill_halo(out, state.bytes(to_));
     for_each_row(out, state, [&](int64_t plane, int64_t y) { run_row(state, plane, y); });
   }
+  bool takes_slice(size_t index, const Place& /*place*/) const override { return index == to_; }
 
  private:
   struct Buffers {
@@ -74,7 +75,7 @@ class ResampleStep final : public EngineStep {
     for (int64_t i = 0; i < height().count(); ++i)
       lines.push_back(line_of(state, n, z, height().place(y, i), buffers.planes.data() + i * length));
     // Without taps across, the sums are the result.
-    const bool is_result = width().is_identity();
+    const bool is_result = width().is_identity() && !out.is_slice();
     float* const sums = is_result ? reinterpret_cast<float*>(to) : buffers.line.data();
     if (height().count() == 1) {
       std::memcpy(sums, lines.front(), static_cast<size_t>(in.width() * size));
@@ -98,14 +99,15 @@ class ResampleStep final : public EngineStep {
   /// The positions of a row of the result, of one line.
   void spread(const uint8_t* line, const Place& in, const Place& out, uint8_t* to) const {
     const int64_t size = in.channels() * in.element_bytes();
-    if (width().is_identity()) {
+    const int64_t pitch = out.pitch() * out.element_bytes();
+    if (width().is_identity() && !out.is_slice()) {
       std::memcpy(to, line, static_cast<size_t>(in.width() * size));
     } else if (width().count() == 1) {
-      for (int64_t x = 0; x < out.width(); ++x, to += size)
+      for (int64_t x = 0; x < out.width(); ++x, to += pitch)
         std::memcpy(to, line + width().place(x, 0) * size, static_cast<size_t>(size));
     } else {
       std::vector<const float*> taps(static_cast<size_t>(width().count()));
-      for (int64_t x = 0; x < out.width(); ++x, to += size) {
+      for (int64_t x = 0; x < out.width(); ++x, to += pitch) {
         for (int64_t i = 0; i < width().count(); ++i)
           taps[static_cast<size_t>(i)] = reinterpret_cast<const float*>(line + width().place(x, i) * size);
         weighted_rows(taps.data(), width().weights(x), width().count(), in.channels(),

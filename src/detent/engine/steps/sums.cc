@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
@@ -34,9 +36,9 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = places[layer_.input];
     const int64_t words = (in.channels() + kWordInputs - 1) / kWordInputs;
-    position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.channels();
-    const int64_t row_bytes = in.row() / in.channels() * position_bytes_;
-    const int64_t image_bytes = in.image() / in.channels() * position_bytes_;
+    position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.pitch();
+    const int64_t row_bytes = in.row() / in.pitch() * position_bytes_;
+    const int64_t image_bytes = in.image() / in.pitch() * position_bytes_;
     for (const RunStart& run : packed.runs)
       offsets_.push_back(run.z * image_bytes + run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
@@ -55,6 +57,23 @@ class SumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+  }
+
+  /// Positions by themselves, whose channels fill up what is multiplied at once, are read as they lie.
+  bool takes_slice(size_t index, const Place& place) const override {
+    const PackedSums& packed = *layer_.packed;
+    const bool reads_as_it_lies = packed.packing == WeightPacking::kBytes && !packed.wide_input &&
+                                  packed.run_count == packed.window.positions() &&
+                                  place.channels() % (packed.run_steps * kStepInputs) == 0;
+    return !packed.depthwise && (index != layer_.input || reads_as_it_lies);
+  }
+  bool takes_table(size_t index) const override { return index == layer_.output; }
+  void add_table(std::span<const uint8_t> table) override {
+    if (layer_.follow_ups.empty() || layer_.follow_ups.back().table.empty()) {
+      layer_.follow_ups.push_back({.table = {table.begin(), table.end()}});
+      return;
+    }
+    for (uint8_t& byte : layer_.follow_ups.back().table) byte = table[byte];
   }
 
  private:
@@ -194,7 +213,7 @@ class SumsStep final : public EngineStep {
     const int64_t element = out.element_bytes();
     auto* first_result = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const int64_t input_step = walk_.position_step() * position_bytes_;
-    const int64_t result_step = walk_.result_step() * out.channels() * element;
+    const int64_t result_step = walk_.result_step() * out.pitch() * element;
     walk_.for_each_row(in, out, first_window, count,
                        [&](int64_t begin, int64_t end, int64_t position, int64_t at) {
                          if (taken.others_than_zero != nullptr) {
@@ -213,12 +232,17 @@ class SumsStep final : public EngineStep {
 
   void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t last_window,
                 int64_t first_group, int64_t last_group) const {
+    if (last_group <= first_group) return;
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const int64_t element = state.places[layer_.output].element_bytes();
     const int64_t count = last_window - first_window;
     Windows of_task;
     note_windows(state, taken, first_window, count, of_task);
+    const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
+    const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
+    const Part part{first_window, count, first_output, last.first_output + last.outputs - first_output};
+    Collected collected(state.places[layer_.output].is_slice() && !layer_.follow_ups.empty(), part);
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
       SumFinish finish = packed.finish_at(group.sums);
@@ -226,7 +250,7 @@ class SumsStep final : public EngineStep {
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
       const WindowSums sums{.windows = of_task.inputs,
-                            .results = of_task.results,
+                            .results = collected.results(of_task),
                             .result_offset = group.first_output * element,
                             .count = count,
                             .runs = offsets_.data() + group.runs,
@@ -244,11 +268,44 @@ class SumsStep final : public EngineStep {
                             .next_bytes = std::ssize(next)};
       packed.wide_input ? add_wide_group(sums, plane_bytes(in)) : add_group(sums);
     }
-    if (layer_.follow_ups.empty() || last_group <= first_group) return;
-    const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
-    const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
-    follow_windows(state, first_window, count, first_output, last.first_output + last.outputs - first_output);
+    if (!layer_.follow_ups.empty()) follow_windows(state, part, collected.bytes());
+    collected.put_back(of_task);
   }
+
+  /// Some windows, and the channels of their results.
+  struct Part {
+    int64_t first;
+    int64_t count;
+    int64_t channel;
+    int64_t channels;
+  };
+
+  /// Results of a slice side by side, so that what follows computes many of them at once.
+  class Collected {
+   public:
+    Collected(bool collects, const Part& part) : part_(part) {
+      thread_local std::vector<uint8_t> buffer;
+      if (!collects) return;
+      buffer.resize(static_cast<size_t>(part.count * part.channels));
+      bytes_ = buffer.data();
+      for (int64_t i = 0; i < part.count; ++i)
+        results_[i] = reinterpret_cast<std::byte*>(bytes_) + i * part.channels - part.channel;
+    }
+    uint8_t* bytes() const { return bytes_; }
+    std::byte* const* results(const Windows& windows) const {
+      return bytes_ == nullptr ? windows.results : results_;
+    }
+    void put_back(const Windows& windows) const {
+      for (int64_t i = 0; bytes_ != nullptr && i < part_.count; ++i)
+        std::memcpy(windows.results[i] + part_.channel, bytes_ + i * part_.channels,
+                    static_cast<size_t>(part_.channels));
+    }
+
+   private:
+    Part part_;
+    uint8_t* bytes_ = nullptr;  // of all windows; none: nothing is collected
+    std::byte* results_[kMostWindows];
+  };
 
   /// Between neighbouring windows, where a kernel makes use of their sharing positions.
   int64_t column_bytes(const Place& in, const PackedGroup& group) const {
@@ -313,22 +370,34 @@ class SumsStep final : public EngineStep {
     kernels.add_windows(part);
   }
 
-  /// Windows that follow each other in memory at once, where all of their channels are computed.
-  void follow_windows(RunState& state, int64_t first, int64_t count, int64_t channel,
-                      int64_t channels) const {
+  /// Windows that follow each other in memory at once, where all of their channels are computed. `collected`
+  /// has their results, if it is not nullptr.
+  void follow_windows(RunState& state, const Part& part, uint8_t* collected) const {
     const Place& out = state.places[layer_.output];
+    const auto adds = [](const FollowUp& step) { return step.table.empty(); };
+    if (collected != nullptr && std::ranges::none_of(layer_.follow_ups, adds)) {
+      follow(*layer_.packed->kernels, layer_.follow_ups, state, collected, {}, part.count * part.channels);
+      return;
+    }
     const int64_t plane = out.height() * out.width();
-    for (int64_t i = 0; i < count;) {
-      const int64_t n = (first + i) / plane;
-      const int64_t y = (first + i) % plane / out.width();
-      const int64_t x = (first + i) % out.width();
-      const int64_t adjacent = channels == out.channels() ? std::min(count - i, out.width() - x) : 1;
-      follow_row(state, n, y, x, channel, adjacent * channels);
+    bool is_whole = part.channels == out.channels();
+    for (const FollowUp& step : layer_.follow_ups)
+      is_whole = is_whole && !(adds(step) && state.places[step.other].is_slice());
+    for (int64_t i = 0; i < part.count;) {
+      const int64_t n = (part.first + i) / plane;
+      const int64_t y = (part.first + i) % plane / out.width();
+      const int64_t x = (part.first + i) % out.width();
+      const int64_t adjacent = is_whole ? std::min(part.count - i, out.width() - x) : 1;
+      uint8_t* const results = collected != nullptr
+                                   ? collected + i * part.channels
+                                   : state.bytes(layer_.output) + out.at(n, y, x) + part.channel;
+      follow_row(state, n, y, x, part.channel, adjacent * part.channels, results);
       i += adjacent;
     }
   }
 
-  void follow_row(RunState& state, int64_t n, int64_t y, int64_t x, int64_t channel, int64_t count) const {
+  void follow_row(RunState& state, int64_t n, int64_t y, int64_t x, int64_t channel, int64_t count,
+                  uint8_t* results) const {
     const uint8_t* others[kMostFollowUps];
     size_t other_count = 0;
     for (const FollowUp& step : layer_.follow_ups) {
@@ -336,9 +405,7 @@ class SumsStep final : public EngineStep {
       const Place& other = state.places[step.other];
       others[other_count++] = state.bytes(step.other) + other.at(n, y, x) + channel;
     }
-    const Place& out = state.places[layer_.output];
-    follow(*layer_.packed->kernels, layer_.follow_ups, state,
-           state.bytes(layer_.output) + out.at(n, y, x) + channel, {others, other_count}, count);
+    follow(*layer_.packed->kernels, layer_.follow_ups, state, results, {others, other_count}, count);
   }
 
   void run_depthwise(RunState& state) const {
@@ -405,7 +472,8 @@ class SumsStep final : public EngineStep {
     packed.kernels->add_depthwise(sums);
     if (layer_.follow_ups.empty()) return;
     for (int64_t row = y; row < y + rows; ++row)
-      follow_row(state, n, row, 0, 0, out.width() * out.channels());
+      follow_row(state, n, row, 0, 0, out.width() * out.channels(),
+                 state.bytes(layer_.output) + out.at(n, row, 0));
   }
 
   /// Groups of this layer behind `group`, or what comes behind the layer.
@@ -429,12 +497,15 @@ void fill_halo(const Place& place, uint8_t* bytes) {
   if (place.halo.empty()) return;
   const int64_t element = place.element_bytes();
   const Halo& halo = place.halo;
+  const int64_t pitch = place.pitch();
   const auto fill = [&](uint8_t* from, int64_t elements) {
-    std::memset(from, place.zero_byte(), static_cast<size_t>(elements * element));
+    const int64_t run = place.is_slice() ? place.channels() : elements;
+    for (int64_t i = 0; i < elements; i += place.is_slice() ? pitch : run)
+      std::memset(from + i * element, place.zero_byte(), static_cast<size_t>(run * element));
   };
   const int64_t front = halo.front * place.image();
-  const int64_t left = halo.left * place.channels();
-  const int64_t right = halo.right * place.channels();
+  const int64_t left = halo.left * pitch;
+  const int64_t right = halo.right * pitch;
   for (int64_t n = 0; n < place.images(); ++n) {
     uint8_t* const image = bytes + element * place.at(n, -halo.top, -halo.left);
     if (n % place.depth() == 0) fill(image - element * front, front);

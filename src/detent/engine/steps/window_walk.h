@@ -45,7 +45,7 @@ class WindowWalk {
       const int64_t z = plane % planes_;
       const int64_t position =
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) /
-          in.channels();
+          in.pitch();
       const int64_t result = out.at(n, grid_.first_z + z * grid_.step_z, grid_.first_y + y * grid_.step_y,
                                     grid_.first_x + x * grid_.step_x);
       visit(i, end, position, result);

@@ -97,7 +97,8 @@ Rows thresholded_relu(const FloatNode& n, const Shape& /*input*/) {
   return mapped([alpha = number(n, "alpha")](float x) { return x > alpha ? x : 0; });
 }
 
-float hardswish(float x) { return x < 3 ? x * cut(x + 3, 0, 6) / 6 : x; }
+Rows hardswish(const FloatNode& /*node*/, const Shape& /*input*/) { return RowFunction{1, apply_hardswish}; }
+
 float softsign(float x) { return x / (std::fabs(x) + 1); }
 float absolute(float x) { return std::fabs(x); }
 float negative(float x) { return -x; }
@@ -175,7 +176,7 @@ FloatOperators float_element_operators() {
           entry("relu6", clamped_rows, kExact),
           entry("leaky_relu", leaky_relu, kExact),
           entry("hardsigmoid", hardsigmoid, kExact),
-          entry("hardswish", exact<hardswish>, kExact),
+          entry("hardswish", hardswish, kExact),
           entry("thresholded_relu", thresholded_relu, kExact),
           entry("softsign", exact<softsign>, kExact),
           {"abs", of_any_number<Magnitude>, kExact, exact<absolute>},
