@@ -252,7 +252,7 @@ TEST_F(PostTraining, LayersBehindASplitAndOfWindowsAreServedAsOthers) {
     });
     EXPECT_EQ(begin, expected_inputs.at(node.name).dim(0)) << node.name;
   }
-  for (const char* pass : {"gptq", "gptaq", "adaround"}) {
+  for (const char* pass : {"gptq", "gptaq", "qronos", "adaround"}) {
     use(network_of_parts_and_windows());
     const Tensor expected = outputs(graph_);
     run_passes("[passes.static_quantize]\nweights = \"int3\"\nnum_samples = 100\n");
@@ -274,7 +274,7 @@ Graph deep_layers() {
 
 TEST_F(PostTraining, AsymmetricCalibrationMakesUpForEarlierLayers) {
   std::map<std::string, double> errors;
-  for (const char* pass : {"gptq", "gptaq"}) {
+  for (const char* pass : {"gptq", "gptaq", "qronos"}) {
     use(deep_layers(), 400);
     // As large as the rectifiers need for values to keep their size (He et al. 2015, arXiv:1502.01852).
     for (int i = 0; i < 8; ++i)
@@ -288,6 +288,7 @@ TEST_F(PostTraining, AsymmetricCalibrationMakesUpForEarlierLayers) {
     errors[pass] = output_error(graph_, expected);
   }
   EXPECT_LT(errors["gptaq"], 0.8 * errors["gptq"]);
+  EXPECT_LT(errors["qronos"], 0.8 * errors["gptq"]);
 }
 
 TEST_F(PostTraining, StagesSeeWhatBecameOfEarlierLayers) {

@@ -44,6 +44,24 @@ class QuantizeCommand : public TrainedDigits {
   }
 };
 
+TEST_F(QuantizeCommand, OverflowsOfAccumulatorsAreCounted) {
+  ASSERT_EQ(quantize("--num-samples 64 --improve none --accumulator 'block_conv.*=int14,int24'"), 0) << log();
+  EXPECT_THAT(log(), ContainsRegex("\\| block_conv1 +\\| int14 +\\| +[0-9]+ \\|"));
+  EXPECT_THAT(
+      log(), ContainsRegex("accumulators of [0-9]+ layers, 64 samples: [1-9][0-9]* of [0-9]+ sums overflow"));
+  const std::string graph = (graph_folder() / "graph_module.mz").string();
+  ASSERT_EQ(run("detent test digits_cnn digits --json --load " + graph), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("\"sums_with_overflow\""));
+  ASSERT_EQ(run("detent quantize digits_cnn digits --project narrow --load digits.pt --num-samples 64 "
+                "--weights int4 "
+                "--activations uint4 --accumulator int12 --improve axe"),
+            0)
+      << log();
+  EXPECT_THAT(log(), ContainsRegex("accumulators of [0-9]+ layers, 64 samples: no overflow"));
+  ASSERT_EQ(run("detent info detent_output/narrow/software/quantize/graph_module.mz"), 0);
+  EXPECT_THAT(log(), ContainsRegex("accumulators: .* bits"));
+}
+
 /// The environment of a processor without AVX-512, as far as the libraries can be made to believe it. On such
 /// a processor both runs are the same.
 TEST_F(QuantizeCommand, TheProcessorDoesNotChangeAByte) {

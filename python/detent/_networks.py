@@ -135,6 +135,7 @@ class Network:
         first_last_layers: str | None = None,
         keep_float: Sequence[str] | None = None,
         requantization: str | None = None,
+        accumulator: Sequence[str] | str | None = None,
         prepare: Sequence[str] | None = None,
         improve: Sequence[str] | None = None,
         seed: int = 0,
@@ -165,6 +166,7 @@ class Network:
             "first_last_layers": first_last_layers,
             "keep_float": None if keep_float is None else list(keep_float),
             "requantization": requantization,
+            "accumulator": accumulator,
         }
         wish = {
             "options": {name: _option(value) for name, value in options.items() if value is not None},

@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
+#include "detent/passes/analysis/accumulator_overflows.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
@@ -82,6 +84,15 @@ std::string usual_sizes_text(const Graph& graph) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// Which widths hold every sum, or why 32 bits do not.
+std::string accumulators_text(const Graph& graph) {
+  try {
+    return guaranteed_widths_text(graph);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 Table network_facts(const Graph& graph) {
@@ -113,6 +124,8 @@ Table network_facts(const Graph& graph) {
                  {"parameters", graph.parameter_count()},
                  {"multiply-accumulates", static_cast<int64_t>(multiply_adds(graph))}};
   if (!sizes.empty()) facts["counted at"] = sizes;
+  if (const std::string widths = accumulators_text(graph); !widths.empty())
+    facts["accumulators"] = widths;
   return facts;
 }
 

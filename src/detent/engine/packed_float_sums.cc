@@ -5,6 +5,7 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -98,7 +99,8 @@ std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step) {
   const Node& node = *step.node;
   const auto* layer = trait<WeightedSum>(node);
   const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
-  if (!is_known || layer->transposed || layer->spatial_dims > 3 || !has_float_places(step))
+  if (!is_known || layer->transposed || layer->spatial_dims > 3 || !has_float_places(step) ||
+      accumulator_of(node))
     return std::nullopt;
   const NamedTensors parameters = rounded_parameters(node);
   const FloatNode operands{node, {}, parameters};

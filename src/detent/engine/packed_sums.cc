@@ -8,6 +8,7 @@
 #include "detent/engine/narrow_weights.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/accumulated_sums.h"
 
 namespace detent {
 namespace {
@@ -395,6 +396,8 @@ SumFinish PackedSums::finish_at(size_t sum) const {
 
 std::string why_not_packed(const SumForm& form, const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
+  if (const auto accumulator = inexact_accumulator(form, node))
+    return fmt::format("sums in {}", accumulator->text());
   if (sum == nullptr || sum->spatial_dims > 3) return "windows over more than three dimensions";
   if (!fits_bytes(form.input) && !is_wide(form.input)) return "inputs of these codes";
   if (form.output && !fits_bytes(*form.output)) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "detent/float32/float_nodes.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -157,7 +158,9 @@ std::vector<TransposedPhase> transposed_phases(const SumForm& form, const Node& 
 std::vector<TransposedFloatPhase> transposed_float_phases(const ReferenceStep& step) {
   const Node& node = *step.node;
   const auto* layer = trait<WeightedSum>(node);
-  if (layer == nullptr || !layer->transposed || layer->spatial_dims > 3 || !has_float_places(step)) return {};
+  if (layer == nullptr || !layer->transposed || layer->spatial_dims > 3 || !has_float_places(step) ||
+      accumulator_of(node))
+    return {};
   const NamedTensors parameters = rounded_parameters(node);
   const FloatNode operands{node, {}, parameters};
   const Tensor weight = *operands.parameter("weight");

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/node_message.h"
 #include "detent/graph/operators.h"
@@ -123,8 +124,9 @@ void verify_attributes(const Node& node, const OperatorSchema& schema) {
            value == nullptr ? "nothing" : value_text(*value), expected_text(attribute));
     }
   }
+  verify_accumulator(node);
   for (const auto& [key, value] : node.attributes) {
-    if (std::ranges::find(known, key) == known.end()) {
+    if (key != kAccumulatorAttribute && std::ranges::find(known, key) == known.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("attribute", key, known));
     }
   }

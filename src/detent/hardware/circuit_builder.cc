@@ -20,6 +20,7 @@
 #include "detent/hardware/sum_windows.h"
 #include "detent/hardware/verilog_names.h"
 #include "detent/graph/element_movement.h"
+#include "detent/integer/accumulated_sums.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
 
@@ -98,6 +99,9 @@ class CircuitBuilder {
     const std::optional<NodeForm> form = form_of(node);
     if (role == OperatorRole::kComputes && node_engine(node, form, types_) == NodeEngine::kFloat)
       fail("node \"{}\" ({}): computes in float: {}", node.name, node.op, why_in_float(node));
+    if (const std::string accumulator = inexact_accumulator_text(graph_, node); !accumulator.empty())
+      fail("node \"{}\" ({}): {}, which circuits here have not: they hold every sum", node.name, node.op,
+           accumulator);
     std::optional<Values> inputs = inputs_of(node);
     if (!inputs) return;  // what gives them has said why
     if (role == OperatorRole::kOutput) return add_outputs(node, *inputs);

@@ -9,6 +9,7 @@
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
 #include "detent/formats/blocks/tensor_scaled_blocks.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/window_columns.h"
@@ -279,7 +280,7 @@ class BlockProducts {
 
 std::optional<BlockSumForm> block_sum_form(const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
-  if (sum == nullptr || sum->transposed) return std::nullopt;
+  if (sum == nullptr || sum->transposed || accumulator_of(node)) return std::nullopt;
   const std::optional<CodeType> input = executed_type(node, "data_in_0");
   const std::optional<CodeType> output = executed_type(node, "data_out_0");
   std::optional<QuantSpec> rounding = node.rounding("weight");

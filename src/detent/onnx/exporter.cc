@@ -8,6 +8,7 @@
 #include "detent/core/terminal.h"
 #include "detent/onnx/code_operators.h"
 #include "detent/graph/open_shapes.h"
+#include "detent/integer/accumulated_sums.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"
 
@@ -118,6 +119,8 @@ void OnnxExporter::fail_of_problems() const {
 /// Before anything is computed or written.
 void OnnxExporter::refuse_formats() {
   for (const Node& node : graph_.nodes()) {
+    if (const std::string accumulator = inexact_accumulator_text(graph_, node); !accumulator.empty())
+      refuse(node, accumulator + ", which no operator of ONNX has");
     for (const auto& [operand, quantizer] : node.quantization) {
       const auto spec = rounding_of(node, operand);
       const bool is_weight = node.find_parameter(operand) != nullptr;

@@ -23,7 +23,9 @@ PassInfo prepare_qat_pass();
 PassInfo lutnet_pass();
 PassInfo finish_lutnet_pass();
 PassInfo gptq_pass();
-PassInfo gptaq_pass();  // transform/gptq.cc
+PassInfo gptaq_pass();   // transform/gptq.cc
+PassInfo qronos_pass();  // transform/gptq.cc
+PassInfo axe_pass();     // transform/gptq.cc
 PassInfo adaround_pass();
 PassInfo bias_correction_pass();
 PassInfo equalize_pass();

@@ -20,6 +20,8 @@ std::span<const PassInfo> all_passes() {
       fold_constants_pass(),
       fuse_batch_norm_pass(),
       gptaq_pass(),
+      qronos_pass(),
+      axe_pass(),
       gptq_pass(),
       init_metadata_pass(),
       layerwise_error_analysis_pass(),

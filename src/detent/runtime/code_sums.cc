@@ -1,6 +1,7 @@
 #include "detent/runtime/code_sums.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "detent/core/error.h"
@@ -8,6 +9,7 @@
 #include "detent/core/product.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/accumulated_sums.h"
 #include "detent/integer/window_columns.h"
 
 namespace detent {
@@ -216,6 +218,8 @@ class WindowProducts {
 Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes) {
   const auto* sum = trait<WeightedSum>(node);
   DETENT_CHECK(sum != nullptr, "sums of {}", node.op);
+  if (const std::optional<Accumulator> accumulator = inexact_accumulator(form, node))
+    return accumulated_sums(form, node, *accumulator, codes).sums;
   if (sum->spatial_dims == 0) return linear_sums(form, codes);
   const Operand inputs[] = {Operand{codes.shape(), Value()}};
   const Shape shape = find_operator(node.op).infer(node, inputs).shape;

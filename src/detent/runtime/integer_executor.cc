@@ -12,8 +12,10 @@
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/accumulated_sums.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
 #include "detent/integer/table_layer.h"
@@ -138,6 +140,15 @@ std::vector<Flow> computed_in_float(const FloatNodes& nodes, const Node& node,
   return results;
 }
 
+/// A layer on values, in an accumulator of floats.
+Flow accumulated(const Node& node, const Accumulator& accumulator, const Flow& input) {
+  const NamedTensors parameters = rounded_parameters(node);
+  const FloatNode operands{node, {}, parameters};
+  return {accumulated_sums(*operands.parameter("weight"), operands.values_of("bias"), node, accumulator,
+                           as_values(input))
+              .sums};
+}
+
 std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
   const Node& node = *step.node;
   if (step.rounds != nullptr) return {{step.rounds->rounding.rounded(as_values(inputs[0]))}};
@@ -145,7 +156,10 @@ std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, co
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
-  if (step.engine == NodeEngine::kFloat) return computed_in_float(*in_float, node, inputs);
+  if (step.engine == NodeEngine::kFloat) {
+    if (const auto accumulator = accumulator_of(node)) return {accumulated(node, *accumulator, inputs[0])};
+    return computed_in_float(*in_float, node, inputs);
+  }
   if (trait<TableLayer>(node) != nullptr) return {{table_layer_result(node, as_values(inputs[0]))}};
   if (is_rectifier(node)) return {rectified(node, inputs[0])};
   if (is_pooling(node, Pooling::Of::kLargest)) {
@@ -231,6 +245,17 @@ RoundedOperands rounded_operands(const ReferencePlan& plan) {
   return operands;
 }
 
+/// Products of values have no codes that integers could add up.
+void check_accumulator(const Step& step) {
+  if (step.engine != NodeEngine::kFloat) return;
+  const std::optional<Accumulator> accumulator = accumulator_of(*step.node);
+  if (!accumulator || accumulator->is_float()) return;
+  fail(
+      "node \"{}\" ({}): has the accumulator {}, and computes in float: expected an accumulator of floats "
+      "(fp16, bf16, fp22, ...), or integers for its weights and inputs",
+      step.node->name, step.node->op, accumulator->text());
+}
+
 /// The step of a node of the plan.
 Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const Node& node,
                const ValueTypes& values) {
@@ -242,6 +267,7 @@ Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const 
     step.results_are_rounded.push_back(rounded.contains({node.name, fmt::format("data_out_{}", i)}));
   if (requantization) step.form = node_form(node, *requantization);
   step.engine = step.rounds != nullptr ? NodeEngine::kFloat : node_engine(node, step.form, values);
+  check_accumulator(step);
   const auto type_of = [&](const std::string& operand) {
     return requantization ? executed_type(node, operand) : std::nullopt;
   };

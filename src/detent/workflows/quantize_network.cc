@@ -52,8 +52,9 @@ Table finishing_passes(const Table& passes) {
     for (const auto& [key, value] : *options.get_if<Table>()) {
       std::string flag = key;
       std::ranges::replace(flag, '_', '-');
-      if (key == "requantization") taken[key] = value;
-      if (key != "requantization" && key != "report") fail("--{}: {}", flag, kStays);
+      const bool is_taken = key == "requantization" || key == "accumulator";
+      if (is_taken) taken[key] = value;
+      if (!is_taken && key != "report") fail("--{}: {}", flag, kStays);
     }
     finishing[kFinish] = std::move(taken);
   }

@@ -6,6 +6,7 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
+#include "detent/cli/network/accumulators.h"
 #include "detent/cli/network/accuracy_drop.h"
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
@@ -187,6 +188,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const CheckedIntegers checked = check_integers(graph, test_set, group.is_first());
   outcome.integer_execution = checked.text;
   results.say(fmt::format("integer execution: {}\n", checked.text));
+  if (group.is_first()) say_accumulators(graph, test_set, results);
   const bool packs = command.options.packed_weights.value_or(true);
   result.save(graph, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;

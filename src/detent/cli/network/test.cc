@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "detent/cli/results.h"
+#include "detent/cli/network/accumulators.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/dump.h"
 #include "detent/cli/network/integer_program.h"
@@ -31,6 +32,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
                           is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
                           metrics.text()));
   if (!group.is_first()) return;
+  say_accumulators(graph, *dataset, results);
   results.add("accuracy", List{accuracy_row(is_quantized(graph) ? "quantized" : "float", metrics)});
   results.add("sizes", Table{{is_quantized(graph) ? "quantized" : "float", size_table(storage_bits(graph))}});
   add_configuration(results, command);

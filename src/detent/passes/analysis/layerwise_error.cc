@@ -22,6 +22,7 @@
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/graph_edits.h"
 
 // A node's result with only this node quantized needs no run of the network: the float network's inputs of
 // the node are at hand while it runs, so the node is run once more, by itself, on quantized operands. That
@@ -345,15 +346,9 @@ struct LayerwiseErrorOptions {
   }
 };
 
-/// The network without its quantization.
-Graph unquantized(Graph graph) {
-  for (Node& node : graph.nodes()) node.quantization.clear();
-  graph.set_requantization(std::nullopt);
-  return graph;
-}
-
 void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& options, PassContext& context) {
-  const auto errors = analyze_layerwise_error(unquantized(graph), graph, options.num_samples, context);
+  const auto errors =
+      analyze_layerwise_error(without_quantization(graph), graph, options.num_samples, context);
   report_layerwise_errors(errors, context.output_dir / "layerwise_error_analysis", context,
                           output_sqnr_text(errors) + "\n");
 }

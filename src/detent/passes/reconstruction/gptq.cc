@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/rounded_columns.h"
 
 namespace detent {
 namespace {
@@ -38,41 +39,6 @@ Matrix<double> damped(const Matrix<double>& gram, const std::vector<int64_t>& or
   }
   for (int64_t i = 0; i < n; ++i) h(i, i) += percdamp * trace / static_cast<double>(n);
   return h;
-}
-
-/// Goes through the columns of the rows. `make_row(r)` gives for row r of the tensor what rounds it: called
-/// with i and what the row's elements are now, in the order of the columns, it returns the value of column
-/// order[i].
-template <class MakeRow>
-void round_columns(const GptqColumns& columns, const MakeRow& make_row, Tensor& weight, int64_t row_begin,
-                   int64_t row_end) {
-  const int64_t n = columns.count();
-  const std::vector<int64_t>& order = columns.order();
-  const Matrix<double>& u = columns.factor();
-  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
-               shape_text(weight.shape()), n);
-  // Rows do not influence each other; several at a time share the reading of U.
-  constexpr int64_t kGrain = 8;
-  parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
-    Matrix<double> rest(end - begin, n);
-    std::vector<decltype(make_row(0))> rows;
-    float* values = weight.values<float>().data() + (row_begin + begin) * n;
-    const auto element = [&](int64_t r, int64_t i) { return r * n + order[static_cast<size_t>(i)]; };
-    for (int64_t r = 0; r < rest.rows(); ++r) {
-      for (int64_t i = 0; i < n; ++i) rest(r, i) = static_cast<double>(values[element(r, i)]);
-      rows.push_back(make_row(row_begin + begin + r));
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      const double* factors = u.row(i);
-      for (int64_t r = 0; r < rest.rows(); ++r) {
-        double* row = rest.row(r);
-        float& value = values[element(r, i)];
-        value = rows[static_cast<size_t>(r)](i, row);
-        const double error = (row[i] - static_cast<double>(value)) / factors[i];
-        for (int64_t j = i + 1; j < n; ++j) row[j] -= error * factors[j];
-      }
-    }
-  });
 }
 
 /// `order` with the columns of each block one after another, where the block's first was: so that little has
@@ -127,7 +93,10 @@ class BlockRow {
 
 GptqColumns::GptqColumns(const Matrix<double>& gram, std::vector<int64_t> order, const GptqOptions& options,
                          const std::string& where)
-    : order_(std::move(order)), factor_(inverse_cholesky_factor(damped(gram, order_, options.percdamp))) {
+    : order_(std::move(order)) {
+  Matrix<double> h = damped(gram, order_, options.percdamp);
+  if (h.rows() > 0) first_moment_ = h(0, 0);
+  factor_ = inverse_cholesky_factor(std::move(h));
   if (factor_.rows() == 0) {
     fail(
         "{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = "
@@ -176,14 +145,28 @@ void match_float_outputs(const GptqColumns& columns, const Matrix<double>& shift
   });
 }
 
+std::vector<double> best_first_columns(const GptqColumns& columns, const Matrix<double>& shift,
+                                       const Tensor& weight, int64_t row_begin, int64_t row_end) {
+  const int64_t n = columns.count();
+  const int64_t column = columns.order().front();
+  std::vector<double> best;
+  for (int64_t r = row_begin; r < row_end; ++r) {
+    const float* row = weight.values<float>().data() + r * n;
+    double product = 0;
+    for (int64_t i = 0; i < n; ++i) product += static_cast<double>(row[i]) * shift(i, column);
+    best.push_back(static_cast<double>(row[column]) + product / columns.first_moment());
+  }
+  return best;
+}
+
 void gptq_round(const GptqColumns& columns, const ValueGrid& grid, const std::string& /*where*/,
-                Tensor& weight, int64_t row_begin, int64_t row_end) {
+                Tensor& weight, int64_t row_begin, int64_t row_end, std::span<const double> first) {
   const auto make_row = [&](int64_t r) {
     return [&, first = r * columns.count()](int64_t i, const double* row) {
       return grid.rounded(first + columns.order()[static_cast<size_t>(i)], static_cast<float>(row[i]));
     };
   };
-  round_columns(columns, make_row, weight, row_begin, row_end);
+  round_columns(columns, make_row, weight, row_begin, row_end, first);
 }
 
 void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
@@ -192,9 +175,9 @@ void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOpt
 }
 
 void gptq_round(const GptqColumns& columns, const BlockRounding& rounding, const std::string& where,
-                Tensor& weight, int64_t row_begin, int64_t row_end) {
+                Tensor& weight, int64_t row_begin, int64_t row_end, std::span<const double> first) {
   const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, columns.order(), where); };
-  round_columns(columns, make_row, weight, row_begin, row_end);
+  round_columns(columns, make_row, weight, row_begin, row_end, first);
 }
 
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,

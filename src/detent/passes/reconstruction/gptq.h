@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,12 @@ class GptqColumns {
   const std::vector<int64_t>& order() const { return order_; }
   /// Upper triangular U with U^T U the inverse of the damped matrix in that order.
   const Matrix<double>& factor() const { return factor_; }
+  /// The first element on the diagonal of the damped matrix, in that order.
+  double first_moment() const { return first_moment_; }
 
  private:
   std::vector<int64_t> order_;
+  double first_moment_ = 0;
   Matrix<double> factor_;
 };
 
@@ -56,6 +60,13 @@ GptqColumns block_columns(const Matrix<double>& gram, const BlockRounding& round
 /// et al. 2025, arXiv:2504.02692).
 void match_float_outputs(const GptqColumns& columns, const Matrix<double>& shift, Tensor& weight,
                          int64_t row_begin, int64_t row_end);
+
+/// What Qronos (Zhang et al. 2025, arXiv:2505.11695) rounds the first column of each row w to, before
+/// match_float_outputs: the value that brings outputs nearest to the float network's while all other columns
+/// stay as they are, w_1 + (w D)_1 / H_11. From then on it is what match_float_outputs and gptq_round are:
+/// the columns that follow are those with which outputs are nearest, and each is rounded to nearest.
+std::vector<double> best_first_columns(const GptqColumns& columns, const Matrix<double>& shift,
+                                       const Tensor& weight, int64_t row_begin, int64_t row_end);
 
 /// Rounds the rows [row_begin, row_end) of `weight` (float32, [rows, ...], with n elements a row), in place,
 /// to values of `grid`, one column after another: what a column's rounding does to the output is made up for
@@ -71,10 +82,11 @@ void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOpt
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);
 
-/// Both, with what several roundings share.
+/// Both, with what several roundings share. `first`: what the first column of each row is rounded from
+/// instead of its own value; none: from that.
 void gptq_round(const GptqColumns& columns, const ValueGrid& grid, const std::string& where, Tensor& weight,
-                int64_t row_begin, int64_t row_end);
+                int64_t row_begin, int64_t row_end, std::span<const double> first = {});
 void gptq_round(const GptqColumns& columns, const BlockRounding& rounding, const std::string& where,
-                Tensor& weight, int64_t row_begin, int64_t row_end);
+                Tensor& weight, int64_t row_begin, int64_t row_end, std::span<const double> first = {});
 
 }  // namespace detent

@@ -225,6 +225,106 @@ TEST(Gptq, MatchesTheFloatNetworksOutputs) {
   }
 }
 
+/// Inputs of a layer in the float network and in the quantized one, a row a sample.
+struct TwoNetworks {
+  Matrix<double> in_float;
+  Matrix<double> quantized;
+  Matrix<double> gram;   // of the quantized one's
+  Matrix<double> shift;  // mean of (f - x) x^T
+};
+
+TwoNetworks two_networks(int64_t samples, int64_t n, std::mt19937& generator) {
+  std::normal_distribution<double> normal;
+  TwoNetworks result{Matrix<double>(samples, n), Matrix<double>(samples, n), Matrix<double>(n, n),
+                     Matrix<double>(n, n)};
+  for (int64_t s = 0; s < samples; ++s) {
+    const double common = normal(generator);
+    for (int64_t i = 0; i < n; ++i) {
+      result.in_float(s, i) = normal(generator) + common;
+      result.quantized(s, i) = result.in_float(s, i) * 0.9 + 0.2 * normal(generator);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        const double x = result.quantized(s, j) / static_cast<double>(samples);
+        result.gram(i, j) += result.quantized(s, i) * x;
+        result.shift(i, j) += (result.in_float(s, i) - result.quantized(s, i)) * x;
+      }
+    }
+  }
+  return result;
+}
+
+/// Qronos as its authors state it, on the samples: in each step the value of the grid for one column with
+/// which the outputs are nearest to the float network's while the others stay, by trying all; then the
+/// columns that are left are those of least squares.
+std::vector<double> plain_qronos(const TwoNetworks& networks, std::span<const float> weight,
+                                 std::span<const double> grid) {
+  const int64_t n = networks.gram.rows();
+  const int64_t samples = networks.in_float.rows();
+  std::vector<double> row(weight.begin(), weight.end());
+  const auto rest_of = [&](int64_t s, int64_t from) {  // float output less that of columns before `from`
+    double rest = 0;
+    for (int64_t i = 0; i < n; ++i)
+      rest += static_cast<double>(weight[static_cast<size_t>(i)]) * networks.in_float(s, i);
+    for (int64_t i = 0; i < from; ++i) rest -= row[static_cast<size_t>(i)] * networks.quantized(s, i);
+    return rest;
+  };
+  for (int64_t t = 0; t < n; ++t) {
+    double least = HUGE_VAL;
+    double best = 0;
+    for (const double value : grid) {
+      double error = 0;
+      for (int64_t s = 0; s < samples; ++s) {
+        double rest = rest_of(s, t) - value * networks.quantized(s, t);
+        for (int64_t i = t + 1; i < n; ++i) rest -= row[static_cast<size_t>(i)] * networks.quantized(s, i);
+        error += rest * rest;
+      }
+      if (error < least) best = value;
+      least = std::min(least, error);
+    }
+    row[static_cast<size_t>(t)] = best;
+    const int64_t left = n - t - 1;
+    if (left == 0) break;
+    Matrix<double> gram(left, left);
+    std::vector<double> side(static_cast<size_t>(left));
+    for (int64_t s = 0; s < samples; ++s) {
+      const double rest = rest_of(s, t + 1);
+      for (int64_t i = 0; i < left; ++i) {
+        side[static_cast<size_t>(i)] += rest * networks.quantized(s, t + 1 + i);
+        for (int64_t j = 0; j <= i; ++j)
+          gram(i, j) += networks.quantized(s, t + 1 + i) * networks.quantized(s, t + 1 + j);
+      }
+    }
+    std::ranges::copy(solved(gram, side), row.begin() + t + 1);
+  }
+  return row;
+}
+
+TEST(Gptq, QronosIsWhatItsAuthorsState) {
+  std::mt19937 generator(11);
+  constexpr int64_t kCount = 10;
+  constexpr int64_t kOutputs = 40;
+  const TwoNetworks networks = two_networks(60, kCount, generator);
+  const Tensor weight = random_weight({kOutputs, kCount}, generator);
+  std::vector<double> values;
+  for (int code = -8; code < 8; ++code) values.push_back(0.25 * code);
+  const ValueGrid grid(parse_quant_spec_text("affine:width=4,scale=0.25"), weight, "");
+  const GptqColumns columns(networks.gram, {.percdamp = 1e-9}, "");
+  const std::vector<double> first = best_first_columns(columns, networks.shift, weight, 0, kOutputs);
+  Tensor rounded = weight.clone();
+  match_float_outputs(columns, networks.shift, rounded, 0, kOutputs);
+  Tensor by_gptaq = rounded.clone();
+  gptq_round(columns, grid, "", by_gptaq, 0, kOutputs);
+  gptq_round(columns, grid, "", rounded, 0, kOutputs, first);
+  for (int64_t r = 0; r < kOutputs; ++r) {
+    const std::vector<double> wanted = plain_qronos(
+        networks, weight.values<float>().subspan(static_cast<size_t>(r * kCount), kCount), values);
+    const Tensor row = rounded.rows(r, r + 1);
+    EXPECT_TRUE(std::ranges::equal(row.values<float>(), wanted)) << "row " << r;
+  }
+  EXPECT_FALSE(by_gptaq.equals(rounded));
+}
+
 TEST(Gptq, IndependentInputsRoundToNearest) {
   std::mt19937 generator(3);
   const Tensor weight = random_weight({5, 20}, generator);

@@ -38,8 +38,7 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, con
     }
     const std::string where = fmt::format("{}: node \"{}\", operand \"weight\"", context.where, node.name);
     // Where the network owns the scale, it is fixed as it is now.
-    layers.push_back(
-        {i, make(node.rounding("weight").value_or(*spec), node.find_parameter("weight")->tensor, where)});
+    layers.push_back({i, make(node.rounding("weight").value_or(*spec), node, where)});
   }
   return layers;
 }

@@ -19,9 +19,10 @@ struct WeightRounding {
   QuantSpec spec;
   RoundRows round;
 };
-/// For a weight and its spec. Throws Error, beginning with `where`, where the format does not fit.
+/// For the weight of a layer and its spec. Throws Error, beginning with `where`, where the format does not
+/// fit.
 using MakeWeightRounding =
-    std::function<WeightRounding(const QuantSpec& spec, const Tensor& weight, const std::string& where)>;
+    std::function<WeightRounding(const QuantSpec& spec, const Node& layer, const std::string& where)>;
 
 /// "23.41" dB of signal to noise, "exact" without noise, "-inf" without a signal: for tables of layers.
 std::string decibel(double signal, double noise);

@@ -27,7 +27,7 @@ struct AdaroundPassOptions : CalibrationInputOptions {
 };
 
 void run_adaround(Graph& graph, const AdaroundPassOptions& options, PassContext& context) {
-  const auto rounding = [&](const QuantSpec& spec, const Tensor& original,
+  const auto rounding = [&](const QuantSpec& spec, const Node& layer,
                             const std::string& place) -> WeightRounding {
     if (block_size(spec.format)) {
       fail(
@@ -35,7 +35,7 @@ void run_adaround(Graph& graph, const AdaroundPassOptions& options, PassContext&
           "expected a format with fixed parameters, such as affine or fixed, or the pass gptq",
           place, format_name(spec.format));
     }
-    const ValueGrid grid(spec, original, place);
+    const ValueGrid grid(spec, layer.find_parameter("weight")->tensor, place);
     return {grid.spec(), [grid, &options](const InputMoments& inputs, const std::string& /*where*/,
                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
               adaround(inputs.gram, grid, options.adaround, weight, row_begin, row_end);

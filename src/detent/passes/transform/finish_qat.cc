@@ -13,6 +13,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/graph/batch_norm_map.h"
+#include "detent/passes/transform/accumulators.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/transform/weight_ranges.h"
 
@@ -30,11 +31,14 @@ namespace {
 
 struct FinishQatOptions {
   Requantization requantization = Requantization::kFloat;
+  AccumulatorChoice accumulator;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("requantization", self.requantization, "how integer execution scales its sums");
+    visit("accumulator", self.accumulator, kAccumulatorHelp);
   }
+  void check(const std::string& where) const { check_accumulators(accumulator, where); }
 };
 
 /// Weights whose range is found at each step have one from here on, and those that are not rounded to the
@@ -177,6 +181,7 @@ void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& 
   graph.set_requantization(options.requantization);
   for (Node& node : graph.nodes())
     if (is_weighted_sum(node)) fit_weight_scales(node);
+  context.report(set_accumulators(graph, options.accumulator, context.where));
   verify(graph);
   size_t in_integers = 0;
   for (const Node& node : graph.nodes())

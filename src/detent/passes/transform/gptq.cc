@@ -1,5 +1,11 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/bounded_sums.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/round_weights.h"
 
@@ -9,7 +15,9 @@
 //
 // gptq keeps what a layer gives for the inputs that it gets from the quantized network; gptaq makes up for
 // what quantization before the layer has changed too, as far as the layer can: its outputs are to be near to
-// those of the float network (Li et al. 2025, arXiv:2504.02692).
+// those of the float network (Li et al. 2025, arXiv:2504.02692). qronos does the same with another first step
+// (Zhang et al. 2025, arXiv:2505.11695): it rounds the first column to what is best while the others are as
+// they were, not as the float network's outputs would have them.
 //
 // See reconstruction/round_weights.h for what is common with adaround.
 
@@ -39,25 +47,58 @@ GptqColumns columns_for(const BlockRounding& rounding, const Matrix<double>& gra
   return block_columns(gram, rounding, options, where);
 }
 
-template <RoundingTarget kTarget>
+enum class Method { kGptq, kGptaq, kQronos, kAxe };
+
+/// How the weights of a layer are rounded to `values`: those of a grid, or of blocks.
+template <class Values>
+WeightRounding rounding_to(const QuantSpec& spec, const Values& values, Method method,
+                           const GptqOptions& options) {
+  return {spec, [values, method, &options](const InputMoments& inputs, const std::string& where,
+                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
+            const GptqColumns columns = columns_for(values, inputs.gram, options, where);
+            std::vector<double> first;
+            if (method == Method::kQronos)
+              first = best_first_columns(columns, inputs.shift, weight, row_begin, row_end);
+            if (inputs.shift.rows() > 0)
+              match_float_outputs(columns, inputs.shift, weight, row_begin, row_end);
+            gptq_round(columns, values, where, weight, row_begin, row_end, first);
+          }};
+}
+
+WeightRounding bounded_rounding(const QuantSpec& spec, BoundedSums sums, const GptqOptions& options) {
+  return {spec, [sums = std::move(sums), &options](const InputMoments& inputs, const std::string& where,
+                                                   Tensor& weight, int64_t row_begin, int64_t row_end) {
+            gptq_round(GptqColumns(inputs.gram, options, where), sums, weight, row_begin, row_end);
+          }};
+}
+
+void run_method(Method method, Graph& graph, const GptqPassOptions& options, PassContext& context) {
+  const auto is_bounded = [&](const Node& node) { return bounded_sums(graph, node).has_value(); };
+  if (method == Method::kAxe && std::ranges::none_of(graph.nodes(), is_bounded)) {
+    fail(
+        "{}: no layer that adds up products of codes has an accumulator of integers: `detent quantize "
+        "--accumulator int16` gives them one",
+        context.where);
+  }
+  const bool matches_float = method == Method::kGptaq || method == Method::kQronos;
+  round_weights(
+      graph, options, context, matches_float ? RoundingTarget::kFloatNetwork : RoundingTarget::kSameInputs,
+      [&](const QuantSpec& spec, const Node& layer, const std::string& where) {
+        const Tensor& weight = layer.find_parameter("weight")->tensor;
+        if (method == Method::kAxe) {
+          if (std::optional<BoundedSums> sums = bounded_sums(graph, layer))
+            return bounded_rounding(ValueGrid(spec, weight, where).spec(), std::move(*sums), options.gptq);
+        }
+        if (block_size(spec.format))
+          return rounding_to(spec, BlockRounding(spec, weight.shape(), where), method, options.gptq);
+        const ValueGrid grid(spec, weight, where);
+        return rounding_to(grid.spec(), grid, method, options.gptq);
+      });
+}
+
+template <Method kMethod>
 void run(Graph& graph, const GptqPassOptions& options, PassContext& context) {
-  const auto rounding = [&](const QuantSpec& spec, const auto& values) -> WeightRounding {
-    return {spec, [values, &options](const InputMoments& inputs, const std::string& where, Tensor& weight,
-                                     int64_t row_begin, int64_t row_end) {
-              const GptqColumns columns = columns_for(values, inputs.gram, options.gptq, where);
-              if constexpr (kTarget == RoundingTarget::kFloatNetwork)
-                match_float_outputs(columns, inputs.shift, weight, row_begin, row_end);
-              gptq_round(columns, values, where, weight, row_begin, row_end);
-            }};
-  };
-  round_weights(graph, options, context, kTarget,
-                [&](const QuantSpec& spec, const Tensor& weight, const std::string& where) {
-                  if (block_size(spec.format)) {
-                    return rounding(spec, BlockRounding(spec, weight.shape(), where));
-                  }
-                  const ValueGrid grid(spec, weight, where);
-                  return rounding(grid.spec(), grid);
-                });
+  run_method(kMethod, graph, options, context);
 }
 
 }  // namespace
@@ -66,7 +107,7 @@ PassInfo gptq_pass() {
   return make_pass("gptq", PassKind::kTransform,
                    "chooses the values of quantized weights column by column, later ones making up for the "
                    "errors of earlier ones",
-                   run<RoundingTarget::kSameInputs>, PassStage::kRoundingWeights);
+                   run<Method::kGptq>, PassStage::kRoundingWeights);
 }
 
 PassInfo gptaq_pass() {
@@ -74,7 +115,23 @@ PassInfo gptaq_pass() {
       "gptaq", PassKind::kTransform,
       "chooses the values of quantized weights as gptq does, so that a layer's outputs are those "
       "of the float network, errors of earlier layers made up for (asymmetric calibration)",
-      run<RoundingTarget::kFloatNetwork>, PassStage::kRoundingWeights);
+      run<Method::kGptaq>, PassStage::kRoundingWeights);
+}
+
+PassInfo qronos_pass() {
+  return make_pass(
+      "qronos", PassKind::kTransform,
+      "chooses the values of quantized weights as gptaq does, but begins with the value of the first column "
+      "that is best beside the original weights of all others",
+      run<Method::kQronos>, PassStage::kRoundingWeights);
+}
+
+PassInfo axe_pass() {
+  return make_pass(
+      "axe", PassKind::kTransform,
+      "chooses the values of quantized weights as gptq does, with sums that the layers' accumulators "
+      "of integers hold for all inputs",
+      run<Method::kAxe>, PassStage::kRoundingWeights);
 }
 
 }  // namespace detent

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/accumulator.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
@@ -90,7 +91,10 @@ OutputDifference check_same_outputs(const Graph& before, const Graph& after, dou
 
 Graph without_quantization(const Graph& graph) {
   Graph result = graph;
-  for (Node& node : result.nodes()) node.quantization.clear();
+  for (Node& node : result.nodes()) {
+    node.quantization.clear();
+    node.attributes.erase(kAccumulatorAttribute);
+  }
   result.set_requantization(std::nullopt);
   return result;
 }

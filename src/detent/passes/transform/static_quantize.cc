@@ -375,8 +375,8 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
                     fmt::join(measured.masked.in_float, ", ")));
   }
   const std::vector<PlannedNode> integers = integer_plan(graph);
-  context.report(quantized.raised_scales + "static_quantize: integer plan\n" + plan_summary(integers) +
-                 float_weights_text(graph));
+  context.report(quantized.raised_scales + quantized.accumulators + "static_quantize: integer plan\n" +
+                 plan_summary(integers) + float_weights_text(graph));
   const std::filesystem::path folder = context.output_dir / "static_quantize";
   if (context.group->is_first())
     write_file(context.to_write(folder / "integer_plan.csv"), plan_table(integers).to_csv());
@@ -412,9 +412,10 @@ IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwor
   quantizer.quantize_weights();
   quantizer.quantize_rows();
   quantized.set_requantization(options.requantization);
+  std::string accumulators = set_accumulators(quantized, options.accumulator, context.where);
   verify(quantized);
   integer_plan(quantized);  // refuses overflows
-  return {std::move(quantized), quantizer.raised_scales()};
+  return {std::move(quantized), quantizer.raised_scales(), std::move(accumulators)};
 }
 
 namespace {
@@ -481,12 +482,14 @@ void StaticQuantizeOptions::check(const std::string& where) const {
   }
   const NodeBitsMatcher checked(formats, bits, where);
   for (const std::string& text : keep_float) NamePattern(text, where + ": key \"keep_float\"");
+  check_accumulators(accumulator, where);
 }
 
 void StaticQuantizeOptions::check_graph(const Graph& graph, const EarlierPasses& earlier,
                                         const std::string& where) const {
   if (earlier.quantize) fail("{}: a pass before it quantizes: ranges are those of the float network", where);
   check_unquantized(graph, where);
+  if (!earlier.change_network) check_accumulators(accumulator, graph, where);
   if (earlier.change_network) {
     float_nodes(graph, *this, where);
     return;

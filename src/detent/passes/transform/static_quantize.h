@@ -27,6 +27,7 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
 struct IntegerNetwork {
   Graph graph;
   std::string raised_scales;  // a report of the scales that are larger than the weights need
+  std::string accumulators;   // ... of the layers that have none, though all are to
 };
 
 /// `network` quantized for execution in integers. `measured` is what measured_for returned for it with the

@@ -9,6 +9,7 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/transform/accumulators.h"
 #include "detent/passes/transform/node_bits.h"
 #include "detent/passes/transform/operand_format.h"
 #include "detent/statistics/calibration.h"
@@ -36,6 +37,7 @@ struct StaticQuantizeOptions {
   FirstLastLayers first_last_layers = FirstLastLayers::kAsOthers;
   std::vector<std::string> keep_float;
   Requantization requantization = Requantization::kFloat;
+  AccumulatorChoice accumulator;
   bool report = true;
 
   /// The entries of `formats` and then of `bits`.
@@ -80,6 +82,7 @@ struct StaticQuantizeOptions {
     visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
     visit("requantization", self.requantization,
           "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");
+    visit("accumulator", self.accumulator, kAccumulatorHelp);
     visit("report", self.report, "print the table of nodes and the histogram");
   }
   void check(const std::string& where) const;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/accumulator.h"
+#include "detent/graph/graph.h"
+#include "detent/integer/added_products.h"
+#include "detent/integer/node_form.h"
+
+namespace detent {
+
+/// What a layer's accumulators hold in the end, and the bias.
+struct AccumulatedSums {
+  Tensor sums;  // int32, or float32 of a layer that computes in float
+  AccumulatorOverflows overflows = {};
+  int64_t additions = 0;
+};
+
+/// The sums of a form in accumulators, in the order that graph/accumulator.h says.
+AccumulatedSums accumulated_sums(const SumForm& form, const Node& node, const Accumulator& accumulator,
+                                 const Tensor& codes);
+/// The same of a layer on values; `bias` may be empty. An accumulator of floats.
+AccumulatedSums accumulated_sums(const Tensor& weight, std::span<const float> bias, const Node& node,
+                                 const Accumulator& accumulator, const Tensor& values);
+
+/// No sum of some of a layer's products, in any order, is larger in magnitude: of each output channel that of
+/// the inputs' range and the sums of the weights above and below 0, which A2Q (Colbert et al. 2023,
+/// arXiv:2308.13504) and A2Q+ (2024, arXiv:2401.10432) bound so. The bias is not in it.
+int64_t products_bound(const SumForm& form, const Node& node);
+/// Bits of the narrowest integers that hold every sum up to that bound.
+int guaranteed_width(int64_t bound);
+
+/// The accumulator in which sums differ from exact ones, or may; nullopt where the node has none, or its
+/// bound proves that the accumulator holds every sum.
+std::optional<Accumulator> inexact_accumulator(const SumForm& form, const Node& node);
+/// "has the accumulator int16, where 19 bits would hold every sum"; "" where inexact_accumulator has none,
+/// or the node has no accumulator.
+std::string inexact_accumulator_text(const Graph& graph, const Node& node);
+
+}  // namespace detent
