@@ -50,19 +50,20 @@ void check_is_plain(const Graph& graph, const Node& cache) {
 
 Format parse_cache_format(std::string_view text, const std::string& where) {
   QuantSpec spec;
+  std::shared_ptr<const CacheCodec> codec;
   try {
     spec = parse_quant_spec_text(text);
-    const QuantSpec plain{.format = spec.format};
-    if (spec != plain)
+    if (spec != QuantSpec{.format = spec.format})
       fail(
           "got \"{}\", expected it without granularity, axis and scale_rule: each token's part of a head has "
-          "a scale of its own",
+          "a "
+          "scale of its own",
           text);
-    validate(spec_of(spec.format, 2), std::string(text));
+    codec = CacheCodec::of_format(spec.format);
   } catch (const Error& error) {
     fail("{}: {}", where, error.what());
   }
-  if (CacheCodec::of_format(spec.format) == nullptr) {
+  if (codec == nullptr) {
     fail(
         "{}: got \"{}\", expected a format of single elements of at most 8 bits whose values are codes times "
         "a "
