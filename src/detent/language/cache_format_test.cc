@@ -18,11 +18,11 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr int64_t kTokens = 70;  // more than a page
+constexpr int64_t kCachedTokens = 70;  // more than a page
 
-std::vector<int64_t> tokens() { return tokens_for_test(kTokens, small_config().vocabulary); }
+std::vector<int64_t> cached_tokens() { return tokens_for_test(kCachedTokens, small_config().vocabulary); }
 
-Graph network(const std::string& cache_format) {
+Graph network_with_cache(const std::string& cache_format) {
   WeightsForTest weights;
   LanguageConfig config = small_config();
   config.layers = 1;
@@ -32,20 +32,20 @@ Graph network(const std::string& cache_format) {
 }
 
 /// Keys and values rounded by nodes, and no cache.
-Tensor simulated(const std::string& cache_format) {
+Tensor simulated_cache(const std::string& cache_format) {
   const std::vector<Tensor> inputs = {
-      Tensor::from<int64_t>({1, kTokens}, tokens()),
-      Tensor::from<int64_t>({1, kTokens}, std::vector<int64_t>(size_t{kTokens}, 1))};
-  const Tensor logits = IntegerProgram(network(cache_format)).run(inputs).front();
-  return logits.reshaped({kTokens, logits.dim(2)});
+      Tensor::from<int64_t>({1, kCachedTokens}, cached_tokens()),
+      Tensor::from<int64_t>({1, kCachedTokens}, std::vector<int64_t>(size_t{kCachedTokens}, 1))};
+  const Tensor logits = IntegerProgram(network_with_cache(cache_format)).run(inputs).front();
+  return logits.reshaped({kCachedTokens, logits.dim(2)});
 }
 
 /// The logits of all tokens, so many at a time.
-void expect_decoded(const Decoder& decoder, const Tensor& expected, int64_t at_once) {
+void expect_cached(const Decoder& decoder, const Tensor& expected, int64_t at_once) {
   SequenceCache cache = decoder.start();
-  const std::vector<int64_t> all = tokens();
-  for (int64_t begin = 0; begin < kTokens; begin += at_once) {
-    const int64_t end = std::min(kTokens, begin + at_once);
+  const std::vector<int64_t> all = cached_tokens();
+  for (int64_t begin = 0; begin < kCachedTokens; begin += at_once) {
+    const int64_t end = std::min(kCachedTokens, begin + at_once);
     const auto part = std::span(all).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     const Tensor logits = decoder.run(cache, part, WantedLogits::kOfAllTokens);
     ASSERT_TRUE(logits.equals(expected.rows(begin, end))) << begin << " by " << at_once;
@@ -53,27 +53,27 @@ void expect_decoded(const Decoder& decoder, const Tensor& expected, int64_t at_o
 }
 
 TEST(CacheFormat, GivesTheBitsOfFakeQuantizationHoweverASequenceIsCut) {
-  const Tensor plain = simulated("");
+  const Tensor plain = simulated_cache("");
   for (const char* format :
        {"int8", "uint8", "int5", "int4", "uint4", "int2", "fp8_e4m3fn", "fp4_e2m1", "scaled:element=fp8_e5m2",
         "scaled:element=fp4_e2m1", "codebook16", "ternary:scaling_factor=true"}) {
     SCOPED_TRACE(format);
-    const Tensor expected = simulated(format);
+    const Tensor expected = simulated_cache(format);
     EXPECT_FALSE(expected.equals(plain));
-    const Decoder decoder(network(format));
-    for (const int64_t at_once : {int64_t{1}, int64_t{9}, kTokens})
-      expect_decoded(decoder, expected, at_once);
+    const Decoder decoder(network_with_cache(format));
+    for (const int64_t at_once : {int64_t{1}, int64_t{9}, kCachedTokens})
+      expect_cached(decoder, expected, at_once);
   }
 }
 
 TEST(CacheFormat, GivesTheSameBitsOnEveryInstructionSet) {
   for (const char* format : {"uint4", "scaled:element=fp8_e4m3fn"}) {
-    const Tensor expected = simulated(format);
-    const Decoder decoder(network(format));
+    const Tensor expected = simulated_cache(format);
+    const Decoder decoder(network_with_cache(format));
     for (const std::string& target : simd_targets()) {
       set_simd_target(target, "test");
       SCOPED_TRACE(target);
-      expect_decoded(decoder, expected, 33);
+      expect_cached(decoder, expected, 33);
     }
     set_simd_target(simd_targets().front(), "test");
   }
@@ -81,10 +81,10 @@ TEST(CacheFormat, GivesTheSameBitsOnEveryInstructionSet) {
 
 TEST(CacheFormat, TakesTheBytesOfItsCodesAndIsAnnounced) {
   const auto bytes = [](const std::string& format) {
-    const Decoder decoder(network(format));
+    const Decoder decoder(network_with_cache(format));
     SequenceCache cache = decoder.start();
-    decoder.run(cache, tokens());
-    EXPECT_EQ(cache.byte_size(), decoder.memory({.tokens = kTokens, .at_once = 1}).cache) << format;
+    decoder.run(cache, cached_tokens());
+    EXPECT_EQ(cache.byte_size(), decoder.memory({.tokens = kCachedTokens, .at_once = 1}).cache) << format;
     return cache.byte_size();
   };
   // Two pages of 64 tokens, of two heads; 8 elements of keys, and 16 of values, which are filled up.
@@ -108,10 +108,10 @@ TEST(CacheFormat, RefusesFormatsThatCachesDoNotHave) {
 }
 
 TEST(CacheFormat, RefusesNetworksThatRoundKeysAlready) {
-  Graph graph = network("int8");
+  Graph graph = network_with_cache("int8");
   EXPECT_THAT([&] { quantize_cache(graph, parse_cache_format("int4", "test")); },
               ThrowsMessage<Error>(HasSubstr("quantized already")));
-  Graph without = network("");
+  Graph without = network_with_cache("");
   for (Node& node : without.nodes()) node.target.clear();
   EXPECT_THAT([&] { quantize_cache(without, parse_cache_format("int4", "test")); },
               ThrowsMessage<Error>(HasSubstr("no keys and values")));

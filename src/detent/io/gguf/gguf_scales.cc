@@ -32,12 +32,13 @@ struct BlockParts {
   Range minimum = {};  // what minimums are multiplied by
 };
 
-constexpr std::array<BlockParts, 17> kParts = {{
+constexpr std::array<BlockParts, 19> kParts = {{
     {.id = 2, .group = 32, .codes = {{2, 18}, 0x99}},                                                // Q4_0
     {.id = 3, .group = 32, .codes = {{4, 20}, 0x11}, .minimum = {2, 4}},                             // Q4_1
     {.id = 6, .group = 32, .codes = {{6, 22}, 0x11}, .more_codes = {{2, 6}, 0xFF}},                  // Q5_0
     {.id = 7, .group = 32, .codes = {{8, 24}, 0x11}, .more_codes = {{4, 8}, 0}, .minimum = {2, 4}},  // Q5_1
     {.id = 8, .group = 32, .codes = {{2, 34}, 0x01}},                                                // Q8_0
+    {.id = 9, .group = 32, .codes = {{4, 36}, 0x01}},                                                // Q8_1
     {.id = 10, .group = 16, .codes = {{16, 80}, 0x55}, .minimum = {82, 84}},                         // Q2_K
     {.id = 11, .group = 16, .codes = {{32, 96}, 0x55}, .more_codes = {{0, 32}, 0xFF}},               // Q3_K
     {.id = 12, .group = 32, .codes = {{16, 144}, 0x11}, .minimum = {2, 4}},                          // Q4_K
@@ -47,6 +48,7 @@ constexpr std::array<BlockParts, 17> kParts = {{
      .more_codes = {{16, 48}, 0},
      .minimum = {2, 4}},                                                                   // Q5_K
     {.id = 14, .group = 16, .codes = {{0, 128}, 0x11}, .more_codes = {{128, 192}, 0xAA}},  // Q6_K
+    {.id = 15, .group = 256, .codes = {{4, 260}, 0x01}},                                   // Q8_K
     {.id = 20, .group = 32, .codes = {{2, 18}, 0x88}},                                     // IQ4_NL
     {.id = 23, .group = 32, .codes = {{8, 136}, 0x88}},                                    // IQ4_XS
     {.id = 35, .group = 256, .codes = {{0, 64}, 0xAA}},                                    // TQ2_0

@@ -48,7 +48,7 @@ TEST(GgufScales, AreThoseOfTheIntegersInBlocks) {
     }
     EXPECT_GT(finite, values.values<float>().size() / 2) << format.name;
   }
-  EXPECT_EQ(formats, 17);
+  EXPECT_EQ(formats, 19);
 }
 
 TEST(GgufScales, AreNoneOfOtherFormatsAndVectors) {
