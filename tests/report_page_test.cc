@@ -38,6 +38,9 @@ constexpr const char* kVisit = R"(<script>
   const nodes = all('button[data-node]');
   seen.nodes = nodes.map((button) => button.dataset.node);
   seen.requests = performance.getEntriesByType('resource').length;
+  const map = heatMap(['layers_10_k', 'layers_2_k', 'layers_2_q', 'head'].map((name, value) => ({ name, value })));
+  seen.map = [...map.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => cell.textContent).join(' '));
+  seen.no_map = heatMap(['conv1', 'conv2', 'layers_0_q'].map((name, value) => ({ name, value }))) === null;
   seen.unnamed = all('button, input, svg[role=img]').filter((e) => !e.textContent && !e.getAttribute('aria-label')).length;
   if (nodes.length > 0) {
     const layer = nodes.find((button) => button.dataset.node === 'head_conv') || nodes[0];
@@ -101,6 +104,8 @@ TEST_F(ReportPage, ShowsAQuantizedNetworkToBrowserKeyboardAndReader) {
   EXPECT_THAT(texts(seen, "faults"), testing::IsEmpty());
   EXPECT_EQ(*seen.find("requests"), Value(0));
   EXPECT_EQ(*seen.find("unnamed"), Value(0));
+  EXPECT_THAT(texts(seen, "map"), testing::ElementsAre(" k q", "layers_2 1.0 2.0", "layers_10 0.0 "));
+  EXPECT_EQ(*seen.find("no_map"), Value(true));
   EXPECT_THAT(texts(seen, "sections"), IsSupersetOf({"Summary", "Network", "Sensitivity", "Size by layer",
                                                      "Outputs", "Configuration"}));
   EXPECT_THAT(texts(seen, "facts"),

@@ -37,6 +37,8 @@ if(WAY STREQUAL "find_package")
   endif()
   run(cc -std=c11 ${DETENT_SOURCE}/examples/run_quantized.c ${flags} -Wl,-rpath,${libraries} -o ${WORK}/bin/in_c)
   run(${WORK}/bin/in_c)
+  run(cc -std=c11 ${CMAKE_CURRENT_LIST_DIR}/generate.c ${flags} -Wl,-rpath,${libraries} -o ${WORK}/bin/generate)
+  run(${WORK}/bin/generate ${DETENT_SOURCE}/tests/data/gguf/small_llama.gguf)
 endif()
 
 # What is installed must also run, and under both of its names.

@@ -10,6 +10,7 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/gguf/gguf_file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/packed_tensors.h"
@@ -50,7 +51,7 @@ bool is_graph(const fs::path& path, Bytes bytes) {
 
 bool is_safetensors(const fs::path& path, Bytes bytes) { return has_header(bytes) && !is_graph(path, bytes); }
 
-bool is_gguf(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "GGUF"); }
+bool is_gguf_file(const fs::path& /*path*/, Bytes bytes) { return is_gguf(bytes); }
 
 bool is_npy(const fs::path& /*path*/, Bytes bytes) { return has_at(bytes, 0, "\x93NUMPY"); }
 
@@ -125,7 +126,7 @@ constexpr FileKind kKinds[] = {
     {"safetensors", "safetensors", ".safetensors", is_safetensors, safetensors_info, read_safetensors_state},
     {"hf", "a language model", "the folder of a language model (config.json)", is_language_config,
      language_info, read_language_model},
-    {"gguf", "a GGUF file", "a GGUF file", is_gguf, gguf_info, read_language_gguf},
+    {"gguf", "a GGUF file", "a GGUF file", is_gguf_file, gguf_info, read_language_gguf},
     {nullptr, "a NumPy array", ".npy", is_npy, npy_info},
     {nullptr, "a NumPy archive", ".npz", is_npz, npz_info},
 };

@@ -10,6 +10,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/language/token_probabilities.h"
@@ -82,6 +83,27 @@ TEST_F(GenerateCommand, ContinuesWithTheMostLikelyTokens) {
   const ProgramResult text =
       run({"--prompt", letters({5, 17, 30}), "--max-tokens", "12", "--num-threads", "2", "--ignore-eos"});
   EXPECT_EQ(text.output, letters(expected) + "\n") << text.errors;
+}
+
+TEST_F(GenerateCommand, KeepsKeysAndValuesInAFormat) {
+  Graph graph = network();
+  quantize_cache(graph, parse_cache_format("int2", "test"));
+  const Decoder decoder(std::move(graph));
+  SequenceCache cache = decoder.start();
+  std::vector<int64_t> drawn = {5, 17, 30};
+  std::span<const int64_t> next = drawn;
+  for (int i = 0; i < 12; ++i) {
+    const Tensor logits = decoder.run(cache, std::vector<int64_t>(next.begin(), next.end()));
+    drawn.push_back(1 + most_likely(logits.values<float>().subspan(1)));
+    next = std::span(drawn).last(1);
+  }
+  const std::vector<int64_t> expected(drawn.begin() + 3, drawn.end());
+  const ProgramResult ids = run({"--prompt-ids", "5,17,30", "--print-ids", "--max-tokens", "12",
+                                 "--ignore-eos", "--cache-format", "int2"});
+  EXPECT_EQ(ids.output, ids_text(expected)) << ids.errors;
+  EXPECT_NE(expected, greedy({5, 17, 30}, 12));
+  const ProgramResult wrong = run({"--prompt-ids", "5", "--print-ids", "--cache-format", "fp16"});
+  EXPECT_THAT(wrong.errors, HasSubstr("--cache-format: got \"fp16\""));
 }
 
 TEST_F(GenerateCommand, ContinuesSeveralPromptsAsEachAlone) {

@@ -7,15 +7,24 @@
 
 #include "detent/graph/graph.h"
 #include "detent/language/decoder.h"
+#include "detent/language/language_model.h"
 #include "detent/tokenizers/tokenizer.h"
 
 namespace detent {
 
 /// The decoder of a network of language: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either.
-Decoder read_decoder(const std::filesystem::path& path);
+/// Keys and values are kept in the format, if there is one (language/cache_format.h).
+Decoder read_decoder(const std::filesystem::path& path,
+                     const std::optional<Format>& cache_format = std::nullopt);
 
-/// The decoder of a graph that was read from there; messages name it.
-Decoder decoder_of(Graph graph, const std::filesystem::path& path);
+/// What --cache-format says; nullopt of an empty text.
+std::optional<Format> cache_format_option(const std::string& text);
+inline constexpr const char* kCacheFormatHelp =
+    "keep keys and values in this format, each token's part of a head with a scale of its own: int8, int4, "
+    "fp8_e4m3fn; default: as the network computes them";
+
+/// The decoder of what was read from there; messages name it.
+Decoder decoder_of(LanguageModel model, const std::filesystem::path& path);
 
 /// The tokenizer that comes with a network: of the folder that it is or lies in, or of the GGUF file. nullopt
 /// where there is none.

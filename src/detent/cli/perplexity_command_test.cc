@@ -90,6 +90,14 @@ TEST_F(PerplexityCommand, ComparesWithANetwork) {
   EXPECT_THAT(result.output, HasSubstr("100.0000 % agree; 0.0000 % of the answers changed"));
 }
 
+TEST_F(PerplexityCommand, ComparesAFormatOfKeysAndValuesWithNone) {
+  const ProgramResult result =
+      run({"--window", "35", "--reference", path("network.mz"), "--cache-format", "int2"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("KL divergence: mean "));
+  EXPECT_THAT(result.output, testing::Not(HasSubstr("KL divergence: mean 0,")));
+}
+
 TEST_F(PerplexityCommand, MeasuresFormatsOneAfterAnother) {
   const std::vector<std::string> windows = {"--window", "20", "--windows", "2"};
   std::vector<std::string> args = windows;
@@ -167,6 +175,8 @@ TEST_F(PerplexityCommand, RefusesWhatCannotBe) {
   refused({"--window", "8", "--stride", "9"}, 2, "--stride: got 9, expected at most the window, 8");
   refused({"--protocol", "halves", "--stride", "9"}, 2, "--stride: windows of the protocol halves");
   refused({"--protocol", "halfs"}, 2, "unknown protocol \"halfs\" (known: windows, halves)");
+  refused({"--formats", "int8", "--cache-format", "int8"}, 2, "exclude each other");
+  refused({"--cache-format", "nvfp4"}, 1, "--cache-format: got \"nvfp4\"");
   refused({"--window", "71"}, 1, "the text has 70 tokens");
   const ProgramResult no_tokenizer =
       run_program({"perplexity", path("network.mz"), "--text", path("ids.npy")});

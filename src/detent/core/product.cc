@@ -59,7 +59,10 @@ template <size_t Vectors, class T>
 HWY_INLINE void AddColumns(const AddedProduct<T>& p, int64_t column) {
   int64_t row = 0;
   for (; row + kRows <= p.rows; row += kRows) AddTile<kRows, Vectors>(p, row, column);
-  for (; row < p.rows; ++row) AddTile<1, Vectors>(p, row, column);
+  // Sums of one row wait for each other.
+  if (p.rows - row == 3) return AddTile<3, Vectors>(p, row, column);
+  if (p.rows - row == 2) return AddTile<2, Vectors>(p, row, column);
+  if (row < p.rows) AddTile<1, Vectors>(p, row, column);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -35,6 +36,7 @@ using Vector = hn::VFromD<Singles>;
 struct Whole {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = false;
+  static constexpr bool kHasMinimums = false;
   static const float* At(const PanelSums& p, int64_t k) { return p.weights + k * p.width; }
   static HWY_INLINE Vector Load(Singles d, const float* from, int64_t /*input*/) {
     return hn::LoadU(d, from);
@@ -43,6 +45,7 @@ struct Whole {
 struct Halves {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = false;
+  static constexpr bool kHasMinimums = false;
   static const uint16_t* At(const PanelSums& p, int64_t k) { return p.halves + k * p.width; }
   static HWY_INLINE Vector Load(Singles d, const uint16_t* from, int64_t /*input*/) {
     const hn::Rebind<uint16_t, Singles> narrow;
@@ -53,6 +56,7 @@ struct Halves {
 struct Codes {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = true;
+  static constexpr bool kHasMinimums = false;
   static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k * p.width; }
   static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t /*input*/) {
     const hn::Rebind<int8_t, Singles> narrow;
@@ -63,6 +67,7 @@ struct Codes {
 struct Nibbles {
   static constexpr int64_t kInputs = 2;
   static constexpr bool kHasScales = true;
+  static constexpr bool kHasMinimums = false;
   static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k / 2 * p.width; }
   static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t input) {
     const hn::Rebind<int8_t, Singles> narrow;
@@ -73,6 +78,29 @@ struct Nibbles {
   }
 };
 
+// Codes with minimums; those of four bits have no sign.
+
+struct HighCodes : Codes {
+  static constexpr bool kHasMinimums = true;
+};
+struct HighNibbles : Nibbles {
+  static constexpr bool kHasMinimums = true;
+  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t input) {
+    const hn::Rebind<uint8_t, Singles> narrow;
+    const hn::RebindToSigned<Singles> words;
+    const auto bytes = hn::PromoteTo(words, hn::LoadU(narrow, reinterpret_cast<const uint8_t*>(from)));
+    return hn::ConvertTo(d, input == 0 ? hn::And(bytes, hn::Set(words, 15)) : hn::ShiftRight<4>(bytes));
+  }
+};
+
+/// Codes as weights, with one rounding of the product and one of the sum.
+template <class Weights>
+HWY_INLINE Vector Scaled(Singles d, Vector code, const float* scales, const float* minimums) {
+  const Vector product = hn::Mul(code, hn::LoadU(d, scales));
+  if constexpr (Weights::kHasMinimums) return hn::Add(product, hn::LoadU(d, minimums));
+  return product;
+}
+
 template <class Weights, int64_t Rows, int64_t Vectors>
 HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
   const Singles d;
@@ -82,7 +110,9 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
   }
   const float* inputs = p.inputs + row * p.depth;
   for (int64_t begin = 0; begin < p.depth; begin += p.group) {
-    const float* const scales = Weights::kHasScales ? p.scales + begin / p.group * p.width + column : nullptr;
+    const int64_t place = begin / p.group * p.width + column;
+    const float* const scales = Weights::kHasScales ? p.scales + place : nullptr;
+    const float* const minimums = Weights::kHasMinimums ? p.minimums + place : nullptr;
     const auto* weights = Weights::At(p, begin) + column;
     const int64_t end = std::min(p.depth, begin + p.group);
     for (int64_t k = begin; k < end; k += Weights::kInputs, weights += p.width) {
@@ -90,7 +120,8 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
         Vector scaled[static_cast<size_t>(Vectors)];
         if constexpr (Weights::kHasScales) {
           for (int64_t v = 0; v < Vectors; ++v)
-            scaled[v] = hn::Mul(Weights::Load(d, weights + v * kLanes, i), hn::LoadU(d, scales + v * kLanes));
+            scaled[v] = Scaled<Weights>(d, Weights::Load(d, weights + v * kLanes, i), scales + v * kLanes,
+                                        minimums + v * kLanes);
         }
         for (int64_t r = 0; r < Rows; ++r) {
           const auto input = hn::Set(d, inputs[r * p.depth + k + i]);
@@ -149,10 +180,12 @@ void Widen(const PanelSums& p, float* to) {
   const Singles d;
   for (int64_t k = 0; k < p.depth; ++k, to += p.width) {
     const auto* from = Weights::At(p, k);
-    const float* const scales = Weights::kHasScales ? p.scales + k / p.group * p.width : nullptr;
+    const int64_t place = k / p.group * p.width;
+    const float* const scales = Weights::kHasScales ? p.scales + place : nullptr;
+    const float* const minimums = Weights::kHasMinimums ? p.minimums + place : nullptr;
     for (int64_t i = 0; i < p.width; i += kLanes) {
       auto weights = Weights::Load(d, from + i, k % Weights::kInputs);
-      if constexpr (Weights::kHasScales) weights = hn::Mul(weights, hn::LoadU(d, scales + i));
+      if constexpr (Weights::kHasScales) weights = Scaled<Weights>(d, weights, scales + i, minimums + i);
       hn::StoreU(weights, d, to + i);
     }
   }
@@ -171,7 +204,9 @@ void SumNarrow(const PanelSums& p) {
 }
 
 void SumPanel(const PanelSums& p) {
-  if (p.codes != nullptr) {
+  if (p.minimums != nullptr) {
+    p.are_nibbles ? SumNarrow<HighNibbles>(p) : SumNarrow<HighCodes>(p);
+  } else if (p.codes != nullptr) {
     p.are_nibbles ? SumNarrow<Nibbles>(p) : SumNarrow<Codes>(p);
   } else if (p.halves != nullptr) {
     SumNarrow<Halves>(p);
@@ -200,6 +235,48 @@ constexpr int64_t kRows = 64;
 /// Products that are worth a thread.
 constexpr int64_t kSplit = int64_t{1} << 21;
 
+/// The integer that gives the weight, or one near it where none does. With a scale of 0 all do, but for the
+/// sign of the zero.
+int nearest_code(float weight, float scale, float minimum) {
+  if (scale == 0) return minimum == 0 && std::signbit(weight) != std::signbit(scale) ? -1 : 0;
+  const float steps = (weight - minimum) / scale;
+  if (!(steps < 127.25F && steps > -128.25F)) return std::numeric_limits<int>::max();
+  return static_cast<int>(steps + (steps < 0 ? -0.5F : 0.5F));
+}
+
+struct WeightCodes {
+  std::vector<int8_t> codes;
+  bool fit_nibbles = true;  // as signed ones, with minimums as unsigned ones
+};
+
+/// nullopt unless all weights are codes times the scales, plus the minimums, to the last bit. `groups` of an
+/// output; 0: all weights share one scale.
+std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales& scales, int64_t groups) {
+  const int64_t depth = weight.dim(1);
+  const bool has_minimums = !scales.minimums.empty();
+  if (has_minimums && scales.minimums.size() != scales.scales.size()) return std::nullopt;
+  const float* const from = weight.values<float>().data();
+  WeightCodes found{std::vector<int8_t>(static_cast<size_t>(weight.numel()))};
+  int most = 0;
+  int least = 0;
+  for (int64_t i = 0; i < weight.numel(); ++i) {
+    const auto group =
+        groups == 0 ? size_t{0} : static_cast<size_t>(i / depth * groups + i % depth / scales.group);
+    const float scale = scales.scales[group];
+    const float minimum = has_minimums ? scales.minimums[group] : 0;
+    const int code = nearest_code(from[i], scale, minimum);
+    if (code > std::numeric_limits<int8_t>::max()) return std::nullopt;
+    float value = static_cast<float>(code) * scale;
+    if (has_minimums) value = value + minimum;
+    if (std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(from[i])) return std::nullopt;
+    found.codes[static_cast<size_t>(i)] = static_cast<int8_t>(code);
+    most = std::max(most, code);
+    least = std::min(least, code);
+  }
+  found.fit_nibbles = has_minimums ? least >= 0 && most < 16 : least >= -8 && most < 8;
+  return found;
+}
+
 }  // namespace
 
 PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bias,
@@ -219,35 +296,19 @@ PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bi
   is_narrow ? pack<uint16_t>(weight) : pack<float>(weight);
 }
 
-/// Whether all weights are codes times the scales, to the last bit; then they are kept so.
 bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) {
   const int64_t outputs = weight.dim(0);
   if (scales.scales.empty() || scales.group < 1 || depth_ == 0) return false;
   const int64_t groups = (depth_ + scales.group - 1) / scales.group;
-  const bool is_one = scales.scales.size() == 1;
+  const bool is_one = scales.scales.size() == 1 && scales.minimums.empty();
   if (!is_one && std::ssize(scales.scales) != outputs * groups) return false;
-  const float* const from = weight.values<float>().data();
-  std::vector<int8_t> codes(static_cast<size_t>(outputs * depth_));
-  int most = 0;
-  for (int64_t o = 0; o < outputs; ++o) {
-    for (int64_t k = 0; k < depth_; ++k) {
-      const float scale = scales.scales[static_cast<size_t>(is_one ? 0 : o * groups + k / scales.group)];
-      const float weight_at = from[o * depth_ + k];
-      const float steps = weight_at / scale;
-      if (!(std::fabs(steps) < 127.25F)) return false;
-      const int code = static_cast<int>(steps + (steps < 0 ? -0.5F : 0.5F));
-      if (std::bit_cast<uint32_t>(static_cast<float>(code) * scale) != std::bit_cast<uint32_t>(weight_at))
-        return false;
-      codes[static_cast<size_t>(o * depth_ + k)] = static_cast<int8_t>(code);
-      most = std::max(most, code < 0 ? -code - 1 : code);
-    }
-  }
+  const auto found = weight_codes(weight, scales, is_one ? 0 : groups);
+  if (!found) return false;
+  const std::vector<int8_t>& codes = found->codes;
   group_ = scales.group;
-  are_nibbles_ = most < 8 && depth_ % 2 == 0 && group_ % 2 == 0;
+  are_nibbles_ = found->fit_nibbles && depth_ % 2 == 0 && group_ % 2 == 0;
   weights_ = Tensor(DType::kInt8, {stride_ * depth_ / (are_nibbles_ ? 2 : 1)});
-  scales_ = Tensor(DType::kFloat32, {stride_ * groups});
   int8_t* to = weights_.values<int8_t>().data();
-  float* scale_to = scales_.values<float>().data();
   for (int64_t panel = 0; panel < panels(); ++panel) {
     const int64_t first = panel * kPanel;
     const int64_t width = panel_width(panel);
@@ -260,12 +321,26 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
         to[i] = are_nibbles_ ? static_cast<int8_t>((code(i, k) & 15) | code(i, k + 1) * 16) : code(i, k);
       }
     }
-    for (int64_t g = 0; g < groups; ++g, scale_to += width) {
+  }
+  scales_ = packed_groups(scales.scales, outputs, groups);
+  if (!scales.minimums.empty()) minimums_ = packed_groups(scales.minimums, outputs, groups);
+  return true;
+}
+
+/// Numbers of the groups of each output, or one of all, as panels of outputs.
+Tensor PackedLinear::packed_groups(const std::vector<float>& numbers, int64_t outputs, int64_t groups) const {
+  Tensor packed(DType::kFloat32, {stride_ * groups});
+  float* to = packed.values<float>().data();
+  for (int64_t panel = 0; panel < panels(); ++panel) {
+    const int64_t first = panel * kPanel;
+    const int64_t width = panel_width(panel);
+    const int64_t count = std::min(width, outputs - first);
+    for (int64_t g = 0; g < groups; ++g, to += width) {
       for (int64_t i = 0; i < count; ++i)
-        scale_to[i] = scales.scales[static_cast<size_t>(is_one ? 0 : (first + i) * groups + g)];
+        to[i] = numbers[numbers.size() == 1 ? 0 : static_cast<size_t>((first + i) * groups + g)];
     }
   }
-  return true;
+  return packed;
 }
 
 template <class Word>
@@ -314,6 +389,8 @@ void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, 
     case DType::kInt8:
       sums.codes = reinterpret_cast<const int8_t*>(weights);
       sums.scales = scales_.values<float>().data() + first * ((depth_ + group_ - 1) / group_);
+      if (minimums_.numel() > 0)
+        sums.minimums = minimums_.values<float>().data() + first * ((depth_ + group_ - 1) / group_);
       break;
     case DType::kBFloat16:
       sums.halves = reinterpret_cast<const uint16_t*>(weights);

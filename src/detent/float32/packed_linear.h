@@ -9,16 +9,17 @@
 namespace detent {
 
 /// Scales of a weight [out, in]: each of `group` inputs of an output, in the order of the weights. It may be
-/// that all outputs share one.
+/// that all outputs share one. With minimums, as many, weights are codes * scale + minimum, rounded twice.
 struct WeightScales {
   std::vector<float> scales = {};
   int64_t group = 0;
+  std::vector<float> minimums = {};
 };
 
 /// linear_sums by weights that are packed once: the same bits. Each output is one chain of additions, so a
 /// row is computed in as many chains as registers hold. Weights that bfloat16 holds, all of them, are kept in
-/// it, and those that are codes of 8 or 4 bits times the scales as codes: a few rows take the time in which
-/// weights are read.
+/// it, and those that are codes of 8 or 4 bits times the scales, plus the minimums, as codes: a few rows take
+/// the time in which weights are read.
 class PackedLinear {
  public:
   /// weight [out, in], bias [out].
@@ -28,7 +29,8 @@ class PackedLinear {
   /// How far rows of results lie apart: `out`, filled up for vectors.
   int64_t stride() const { return stride_; }
   int64_t byte_size() const {
-    return static_cast<int64_t>(weights_.byte_size() + bias_.byte_size() + scales_.byte_size());
+    return static_cast<int64_t>(weights_.byte_size() + bias_.byte_size() + scales_.byte_size() +
+                                minimums_.byte_size());
   }
   /// inputs [rows, in], results [rows, stride()]. Who multiplies by the same weights again and again lets
   /// every other product read them backwards, beginning with those that are still in the cache.
@@ -41,7 +43,9 @@ class PackedLinear {
   int64_t panel_width(int64_t panel) const;
   template <class Word>
   void pack(const Tensor& weight);
+  /// Whether all weights are codes, which then are kept.
   bool pack_codes(const Tensor& weight, const WeightScales& scales);
+  Tensor packed_groups(const std::vector<float>& numbers, int64_t outputs, int64_t groups) const;
   void panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const;
 
   int64_t depth_;
@@ -49,6 +53,7 @@ class PackedLinear {
   bool is_finite_ = true;
   Tensor weights_;  // panels of outputs, of each [in, outputs]; float32, bfloat16 or int8 codes
   Tensor scales_;   // of codes: panels of outputs, of each [in / group_, outputs]
+  Tensor minimums_ = Tensor(DType::kFloat32, {0});  // likewise; empty where there are none
   int64_t group_ = 0;
   bool are_nibbles_ = false;  // two inputs share a byte
   Tensor bias_;               // -0 where there is none: that changes no sum

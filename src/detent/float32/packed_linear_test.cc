@@ -118,6 +118,49 @@ TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
   }
 }
 
+TEST_P(PackedLinearTest, KeepsCodesWithMinimums) {
+  constexpr int64_t kDepth = 64;
+  constexpr int64_t kGroup = 32;
+  for (const int most : {15, 31}) {
+    for (const int64_t out : {1, 49, 208}) {
+      WeightScales scales{.group = kGroup};
+      for (int64_t i = 0; i < out * kDepth / kGroup; ++i) {
+        scales.scales.push_back(0.02F - 0.003F * static_cast<float>(i % 9));
+        scales.minimums.push_back(-0.1F + 0.013F * static_cast<float>(i % 17));
+      }
+      Tensor weight(DType::kFloat32, {out, kDepth});
+      for (int64_t i = 0; i < weight.numel(); ++i) {
+        const auto group = static_cast<size_t>(i / kGroup);
+        const float product = static_cast<float>(i * 7 % (most + 1)) * scales.scales[group];
+        weight.values<float>()[static_cast<size_t>(i)] = product + scales.minimums[group];
+      }
+      const PackedLinear packed(weight, std::nullopt, scales);
+      EXPECT_EQ(packed.byte_size(),
+                packed.stride() * (kDepth / (most == 15 ? 2 : 1) + 8 * kDepth / kGroup + 4));
+      for (const int64_t rows : {1, 3, 16, 75}) {
+        const Tensor inputs = random_tensor({rows, kDepth});
+        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+        Tensor results(DType::kFloat32, {rows, packed.stride()});
+        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+        for (int64_t row = 0; row < rows; ++row) {
+          const Tensor sums = Tensor::from<float>(
+              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << most << " " << rows;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(PackedLinearTest, KeepsBlocksWithAScaleOfZero) {
+  WeightScales scales{.scales = {0.0F, -0.5F}, .group = 32};
+  Tensor weight(DType::kFloat32, {1, 64});
+  for (size_t i = 0; i < 64; ++i)
+    weight.values<float>()[i] = (static_cast<float>(i % 8) - 4) * (i < 32 ? 0 : -0.5F);
+  const PackedLinear packed(weight, std::nullopt, scales);
+  EXPECT_EQ(packed.byte_size(), packed.stride() * (32 + 8 + 4));
+}
+
 TEST_P(PackedLinearTest, KeepsWeightsThatMissTheirScalesAsTheyAre) {
   auto [weight, scales] = scaled_codes(20, 32, 32, 127);
   weight.values<float>()[77] = std::nextafter(weight.values<float>()[77], 9.0F);

@@ -19,6 +19,7 @@ struct PanelSums {
   /// those of input 2 i and 2 i + 1 share a byte, the first in its low bits.
   const int8_t* codes = nullptr;
   const float* scales = nullptr;
+  const float* minimums = nullptr;  // as scales; null where none are added
   int64_t group = 0;
   bool are_nibbles = false;
 };

@@ -1,9 +1,6 @@
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,25 +27,15 @@ using detent::guarded;
 
 constexpr const char* kNull = "got a null pointer";
 
-bool is_gguf(const std::filesystem::path& path) {
-  constexpr std::string_view kMagic = "GGUF";
-  const auto file = detent::map_file(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
-}
-
 detent_generator* loaded_generator(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    return new detent_generator{detent::Decoder(detent::read_language_folder(path)),
-                                detent::read_folder_config(path).eos};
-  }
+  const auto of_model = [](detent::LanguageModel model) {
+    return new detent_generator{detent::Decoder(std::move(model.graph), std::move(model.weights)),
+                                std::move(model.config.eos)};
+  };
+  if (std::filesystem::is_directory(path)) return of_model(detent::read_folder_model(path));
   if (!std::filesystem::is_regular_file(path))
     detent::fail("{}: expected a folder, a GGUF file or a graph (.mz)", path.string());
-  if (is_gguf(path)) {
-    const detent::GgufFile file = detent::read_gguf(path);
-    return new detent_generator{detent::Decoder(detent::read_language_gguf(path)),
-                                detent::read_gguf_config(file).eos};
-  }
+  if (detent::is_gguf(detent::map_file(path)->bytes())) return of_model(detent::read_gguf_model(path));
   return new detent_generator{detent::Decoder(detent::read_graph(path)), {}};
 }
 

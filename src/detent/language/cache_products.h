@@ -4,11 +4,12 @@
 
 #include "detent/core/tensor.h"
 #include "detent/integer/node_form.h"
-#include "detent/language/sequence_cache.h"
+#include "detent/language/cached_tensor.h"
 
 namespace detent {
 
-// Rows [1, heads, rows, depth] of each head times the head of a cache, whose first `tokens` count.
+// Rows [1, heads, rows, depth] of each head times the head of a cache, whose first `tokens` count. What a
+// codec keeps is widened a page at a time.
 
 /// In float32, as float32/sums.h states.
 Tensor cache_product(const Tensor& a, const CachedTensor& cache, int64_t tokens);

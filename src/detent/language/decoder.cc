@@ -13,10 +13,13 @@
 #include "detent/float32/packed_linear.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/language/cache_format.h"
 #include "detent/language/cache_products.h"
+#include "detent/language/deferred_weights.h"
 #include "detent/language/known_moves.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/sequence_cache.h"
+#include "detent/language/token_values.h"
 #include "detent/runtime/reference_step.h"
 
 namespace detent {
@@ -52,7 +55,18 @@ std::shared_ptr<const CodePairs> pairs_of(const ReferenceStep& step) {
   return form != nullptr && takes_codes ? code_pairs(*form) : nullptr;
 }
 
-enum class StepKind { kAny, kLinear, kCodeLinear, kCodePairs, kCache, kCacheProduct };
+/// kRowsOfFile: gives rows of a table that stays in its file. kUnrounded: leaves its input as it is, since a
+/// cache rounds it.
+enum class StepKind {
+  kAny,
+  kLinear,
+  kCodeLinear,
+  kCodePairs,
+  kRowsOfFile,
+  kUnrounded,
+  kCache,
+  kCacheProduct
+};
 
 /// A layer whose weights are packed: one that computes in float32, or one on codes.
 struct DecoderLayer {
@@ -165,6 +179,13 @@ WeightScales weight_scales(const Node& node) {
   return found;
 }
 
+std::shared_ptr<const PackedLinear> deferred_linear(const Node& node, const DeferredWeights& weights) {
+  const Parameter* const bias = node.find_parameter("bias");
+  const auto layer = weights.layer(node.target + ".weight", node.find_parameter("weight")->tensor.shape());
+  return std::make_shared<const PackedLinear>(
+      layer.weight, bias == nullptr ? std::nullopt : std::optional(bias->tensor), layer.scales);
+}
+
 std::shared_ptr<const PackedLinear> packed_linear(const Node& node) {
   std::optional<Tensor> weight;
   std::optional<Tensor> bias;
@@ -175,9 +196,10 @@ std::shared_ptr<const PackedLinear> packed_linear(const Node& node) {
 }  // namespace
 
 struct Decoder::Compiled {
+  std::shared_ptr<const DeferredWeights> deferred;  // may be null
   std::unique_ptr<ReferencePlan> plan;
   std::vector<DecoderStep> steps;
-  std::vector<CachedTensor::Kind> caches;
+  std::vector<CachedTensor> caches;  // without tokens
   size_t places = 0;
   size_t head = 0;  // the step that gives logits
   int64_t vocabulary = 0;
@@ -191,9 +213,11 @@ struct Decoder::Compiled {
     int64_t total() const { return cache->size + static_cast<int64_t>(tokens.size()); }
   };
 
-  explicit Compiled(Graph graph);
+  Compiled(Graph graph, std::shared_ptr<const DeferredWeights> weights);
   void add_steps(const DecoderLayers& layers);
   void note_readers();
+  void add_caches();
+  std::shared_ptr<const CacheCodec> codec_of(const DecoderStep& step, int64_t size);
   void check();
   std::vector<Tensor> run(std::span<const Sequence> sequences, WantedLogits wanted) const;
   Flow input_of(const Node& node, const Sequence& sequence) const;
@@ -208,13 +232,15 @@ struct Decoder::Compiled {
                              const std::vector<Flows>& places, bool last_only) const;
 };
 
-Decoder::Compiled::Compiled(Graph graph) {
+Decoder::Compiled::Compiled(Graph graph, std::shared_ptr<const DeferredWeights> weights)
+    : deferred(std::move(weights)) {
   std::mutex mutex;
   DecoderLayers layers;
   plan = reference_plan(std::move(graph), [&](ReferenceStep& step) {
     DecoderLayer layer;
     if (is_plain_linear(step)) {
-      layer.linear = packed_linear(*step.node);
+      const bool is_in_file = is_deferred(*step.node->find_parameter("weight"));
+      layer.linear = is_in_file ? deferred_linear(*step.node, *deferred) : packed_linear(*step.node);
     } else {
       layer.on_codes = take_row_layer(step);
       if (layer.on_codes == nullptr) return false;
@@ -225,6 +251,7 @@ Decoder::Compiled::Compiled(Graph graph) {
   });
   add_steps(layers);
   check();
+  add_caches();
 }
 
 void Decoder::Compiled::add_steps(const DecoderLayers& layers) {
@@ -244,11 +271,13 @@ void Decoder::Compiled::add_steps(const DecoderLayers& layers) {
       step.layer = layer->second;
       step.outputs_of_linear = node.find_parameter("weight")->tensor.dim(0);
       weight_bytes += step.layer.byte_size();
+    } else if (deferred != nullptr && node.find_parameter("weight") != nullptr &&
+               is_deferred(*node.find_parameter("weight"))) {
+      step.kind = StepKind::kRowsOfFile;
     } else if (kind) {
       step.kind = StepKind::kCache;
-      step.cache = caches.size();
-      cache_of.emplace(node.name, caches.size());
-      caches.push_back(*kind);
+      step.cache = cache_of.size();
+      cache_of.emplace(node.name, step.cache);
     } else if (is_product(reference) && !cache_of.contains(node.inputs[0].node) &&
                cache_of.contains(node.inputs[1].node)) {
       step.kind = StepKind::kCacheProduct;
@@ -298,12 +327,53 @@ void Decoder::Compiled::note_readers() {
   }
 }
 
+/// How the cache of a step keeps values: as codes where its products take codes, or where they are rounded to
+/// such on the way there, which then is left to the cache. Null: as they are.
+std::shared_ptr<const CacheCodec> Decoder::Compiled::codec_of(const DecoderStep& step, int64_t size) {
+  if (step.reader == nullptr) return nullptr;
+  if (const auto& type = step.reader->inputs[1]) return CacheCodec::of_codes(*type);
+  std::vector<DecoderStep*> givers;  // what moves the values, and what rounds them
+  for (const Node* node = step.reference->node; givers.size() < 2;) {
+    const NodeInput& input = node->inputs.front();
+    const auto giver = std::ranges::find_if(
+        steps, [&](const DecoderStep& other) { return other.reference->node->name == input.node; });
+    int64_t reads = 0;
+    for (const DecoderStep& other : steps) reads += std::ranges::count(other.reference->node->inputs, input);
+    if (giver == steps.end() || reads != 1 || giver->reference->node->inputs.empty()) return nullptr;
+    givers.push_back(&*giver);
+    node = giver->reference->node;
+  }
+  const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
+  for (const ReferenceStep* const taken : {step.reference, givers[0]->reference, givers[1]->reference}) {
+    if (std::ranges::any_of(taken->inputs, is_set) || std::ranges::any_of(taken->outputs, is_set))
+      return nullptr;
+  }
+  const RoundedOperand* const rounds = givers[1]->reference->rounds;
+  if (rounds == nullptr || !rounds->rounding.spec) return nullptr;
+  std::shared_ptr<const CacheCodec> codec = cache_codec(*rounds->rounding.spec, size);
+  if (codec != nullptr) givers[1]->kind = StepKind::kUnrounded;
+  return codec;
+}
+
+void Decoder::Compiled::add_caches() {
+  const ValueTypes values = values_of_tokens(plan->graph, 1);
+  for (const DecoderStep& step : steps) {
+    if (step.kind != StepKind::kCache) continue;
+    const Node& node = *step.reference->node;
+    const Shape& shape = values.at(value_name(node.name)).shape;
+    const auto kind = *cache_kind(node);
+    const int64_t size = shape.at(kind == CachedTensor::Kind::kKeys ? 2 : 3);
+    caches.emplace_back(kind, shape, codec_of(step, size));
+  }
+}
+
 void Decoder::Compiled::check() {
   const Graph& graph = plan->graph;
   const Node* const table = graph.find("embed_tokens");
   const bool has_inputs = graph.input_types().contains(kTokensInput) &&
                           graph.input_types().contains(kMaskInput) && graph.input_types().size() == 2;
-  if (!has_inputs || table == nullptr || caches.empty() ||
+  const bool has_caches = std::ranges::find(steps, StepKind::kCache, &DecoderStep::kind) != steps.end();
+  if (!has_inputs || table == nullptr || !has_caches ||
       trait<WeightedSum>(*steps[head].reference->node) == nullptr)
     fail(
         "graph \"{}\": no causal language model: expected inputs {} and {}, and nodes that keep keys and "
@@ -367,6 +437,12 @@ Flows Decoder::Compiled::sequence_results(const DecoderStep& step, const Sequenc
   if (reference.role == OperatorRole::kInput) return {input_of(*reference.node, sequence)};
   if (step.kind == StepKind::kCacheProduct)
     return {product_of_cache(reference, inputs[0], sequence.cache->tensors[step.cache], sequence.total())};
+  if (step.kind == StepKind::kRowsOfFile) {
+    const Tensor& ids = inputs[0].tensor;
+    const Tensor rows = deferred->rows(reference.node->target + ".weight", ids.values<int64_t>());
+    return {{rows.reshaped({1, ids.dim(1), rows.dim(1)})}};
+  }
+  if (step.kind == StepKind::kUnrounded) return {{as_values(inputs[0])}};
   if (step.kind == StepKind::kCodePairs) {
     const auto& form = std::get<PairForm>(*reference.form);
     const Flow pairs{step.pairs->results(inputs[0].tensor, inputs[1].tensor), form.output};
@@ -424,13 +500,14 @@ std::vector<Tensor> Decoder::Compiled::run(std::span<const Sequence> sequences, 
   return logits;
 }
 
-Decoder::Decoder(Graph graph) : compiled_(std::make_unique<const Compiled>(std::move(graph))) {}
+Decoder::Decoder(Graph graph, std::shared_ptr<const DeferredWeights> weights)
+    : compiled_(std::make_unique<const Compiled>(std::move(graph), std::move(weights))) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 
 SequenceCache Decoder::start() const {
   auto contents = std::make_unique<SequenceCache::Contents>();
-  for (const CachedTensor::Kind kind : compiled_->caches) contents->tensors.emplace_back(kind);
+  contents->tensors = compiled_->caches;
   contents->moves.resize(compiled_->steps.size());
   return SequenceCache(std::move(contents));
 }
@@ -465,7 +542,9 @@ int64_t Decoder::vocabulary() const { return compiled_->vocabulary; }
 
 DecoderMemory Decoder::memory(const DecoderLoad& load) const {
   const ReferencePlan& plan = *compiled_->plan;
-  return {compiled_->weight_bytes + parameter_bytes(plan), cache_bytes(plan, load),
+  int64_t of_sequence = 0;
+  for (const CachedTensor& cache : compiled_->caches) of_sequence += cache.bytes_for(load.tokens);
+  return {compiled_->weight_bytes + parameter_bytes(plan), load.sequences * of_sequence,
           buffer_bytes(plan, compiled_->head, load)};
 }
 

@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// Keys and values of the tokens of one sequence so far. It grows by doubling; it may be moved, not copied.
+/// Keys and values of the tokens of one sequence so far, in pages of tokens. It may be moved, not copied.
 class SequenceCache {
  public:
   ~SequenceCache();
@@ -40,13 +40,16 @@ struct DecoderInput {
 
 enum class WantedLogits { kOfLastToken, kOfAllTokens };
 
+class DeferredWeights;
+
 /// Runs the graph of a causal language model (build_language_graph, or such a graph quantized by passes)
 /// token by token. The logits of a token are the same bits however its sequence is cut into calls, whatever
 /// sequences run beside it, and with any number of threads.
 class Decoder {
  public:
-  /// Throws Error where the graph is none that build_language_graph gives: an encoder, another network.
-  explicit Decoder(Graph graph);
+  /// Throws Error where the graph is none that build_language_graph gives: an encoder, another network. Of
+  /// deferred weights the graph has the shapes.
+  explicit Decoder(Graph graph, std::shared_ptr<const DeferredWeights> weights = nullptr);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
 

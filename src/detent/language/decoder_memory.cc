@@ -4,8 +4,7 @@
 #include <set>
 #include <span>
 
-#include "detent/graph/operators.h"
-#include "detent/language/sequence_cache.h"
+#include "detent/language/token_values.h"
 #include "detent/runtime/reference_step.h"
 
 namespace detent {
@@ -29,16 +28,6 @@ int64_t input_bytes(const ValueTypes& values, const Node& node) {
     if (!input.is_constant()) bytes += bytes_of(values, value_name(input));
   }
   return bytes;
-}
-
-ValueTypes values_for(const ReferencePlan& plan, int64_t tokens) {
-  NamedSizes sizes;
-  for (const auto& [name, type] : plan.graph.input_types()) {
-    for (const Dimension& dimension : type.shape) {
-      if (dimension.is_named()) sizes[dimension.symbol] = dimension.symbol == kBatchName ? 1 : tokens;
-    }
-  }
-  return infer_shapes(plan.graph, sizes);
 }
 
 /// The most that the steps need at the same time.
@@ -75,26 +64,12 @@ int64_t parameter_bytes(const ReferencePlan& plan) {
 int64_t buffer_bytes(const ReferencePlan& plan, size_t head, const DecoderLoad& load) {
   const int64_t tokens = std::max<int64_t>(load.tokens, 1);
   const int64_t at_once = std::clamp<int64_t>(load.at_once, 1, tokens);
-  const int64_t of_all = most_bytes(std::span(plan.steps).first(head), values_for(plan, tokens));
+  const int64_t of_all = most_bytes(std::span(plan.steps).first(head), values_of_tokens(plan.graph, tokens));
   const int64_t before = of_all / tokens * at_once + at_once;
   // As sums, as values, and as what is drawn from or scored.
   const int64_t rows = load.all_logits ? at_once : 1;
   const int64_t vocabulary = plan.steps[head].node->find_parameter("weight")->tensor.dim(0);
   return load.sequences * (before + 3 * rows * vocabulary * static_cast<int64_t>(sizeof(float)));
-}
-
-int64_t cache_bytes(const ReferencePlan& plan, const DecoderLoad& load) {
-  const ValueTypes values = values_for(plan, 1);
-  int64_t bytes = 0;
-  int64_t largest = 0;
-  for (const ReferenceStep& step : plan.steps) {
-    if (!cache_kind(*step.node)) continue;
-    const int64_t size = CachedTensor::bytes_for(*cache_kind(*step.node),
-                                                 values.at(value_name(step.node->name)).shape, load.tokens);
-    bytes += size;
-    largest = std::max(largest, size);
-  }
-  return load.sequences * bytes + largest;
 }
 
 }  // namespace detent

@@ -33,7 +33,4 @@ int64_t parameter_bytes(const ReferencePlan& plan);
 /// that fewer at once take their share of what all would.
 int64_t buffer_bytes(const ReferencePlan& plan, size_t head, const DecoderLoad& load);
 
-/// Keys and values of `load`, a tensor of which is copied while it grows.
-int64_t cache_bytes(const ReferencePlan& plan, const DecoderLoad& load);
-
 }  // namespace detent

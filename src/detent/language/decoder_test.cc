@@ -136,18 +136,22 @@ TEST(Decoder, GivesTheSameBitsOnEveryInstructionSet) {
   set_simd_target(simd_targets().front(), "test");
 }
 
-TEST(Decoder, GoesOnFromAnEarlierTokenAndGrowsByDoubling) {
+TEST(Decoder, GoesOnFromAnEarlierTokenAndGrowsByPages) {
   const LanguageConfig config = small_config();
   const Decoder decoder(network(config));
   const std::vector<int64_t> tokens = tokens_for_test(130, config.vocabulary);
   SequenceCache cache = decoder.start();
+  EXPECT_EQ(cache.byte_size(), 0);
   decoder.run(cache, part(tokens, 0, 64));
   const int64_t bytes = cache.byte_size();
   const Tensor expected = decoder.run(cache, part(tokens, 64, 65));
   EXPECT_EQ(cache.byte_size(), 2 * bytes);
   decoder.run(cache, part(tokens, 65, 128));
   EXPECT_EQ(cache.byte_size(), 2 * bytes);
+  decoder.run(cache, part(tokens, 128, 129));
+  EXPECT_EQ(cache.byte_size(), 3 * bytes);
   cache.truncate(64);
+  EXPECT_EQ(cache.byte_size(), bytes);
   EXPECT_TRUE(decoder.run(cache, part(tokens, 64, 65)).equals(expected));
 }
 

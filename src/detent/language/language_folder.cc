@@ -9,6 +9,7 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/io/safetensors.h"
+#include "detent/language/deferred_weights.h"
 #include "detent/language/families/families.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
@@ -94,6 +95,16 @@ class FolderTensors final : public StoredTensors {
     release_pages(tensor.bytes());  // they are not read again
     return values;
   }
+  Tensor rows(const std::string& name, std::span<const int64_t> indices) const override {
+    const Tensor& table = tensors_.at(name);
+    Tensor rows(DType::kFloat32, {std::ssize(indices), table.dim(1)});
+    auto to = rows.values<float>().begin();
+    for (const int64_t index : indices) {
+      const Tensor row = to_float32(table.rows(index, index + 1));
+      to = std::ranges::copy(row.values<float>(), to).out;
+    }
+    return rows;
+  }
   std::string where() const override { return folder_.string(); }
 
  private:
@@ -144,6 +155,13 @@ Graph read_language_folder(const fs::path& folder) {
   FolderTensors tensors(folder);
   RuledWeights weights(config, family.weights(), family.ignored, tensors);
   return build_language_graph(config, weights);
+}
+
+LanguageModel read_folder_model(const fs::path& folder) {
+  LanguageConfig config = read_folder_config(folder);
+  const LanguageFamily& family = find_language_family(config.family);
+  return deferred_model(std::move(config), family.weights(), family.ignored,
+                        std::make_unique<FolderTensors>(folder));
 }
 
 std::vector<TensorSummary> summarize_language_folder(const fs::path& folder) {

@@ -7,6 +7,7 @@
 #include "detent/graph/graph.h"
 #include "detent/io/tensor_summary.h"
 #include "detent/language/language_config.h"
+#include "detent/language/language_model.h"
 
 namespace detent {
 
@@ -19,6 +20,8 @@ LanguageConfig read_folder_config(const std::filesystem::path& folder);
 /// The network: weights of model.safetensors, or of the shards that model.safetensors.index.json lists. They
 /// are mapped; those in float32 stay views of the files. Throws Error naming file, key and tensor.
 Graph read_language_folder(const std::filesystem::path& folder);
+/// The same for a decoder: matrices stay in the files until it packs them, and the table of tokens for good.
+LanguageModel read_folder_model(const std::filesystem::path& folder);
 
 /// Its tensors, in the order of the files.
 std::vector<TensorSummary> summarize_language_folder(const std::filesystem::path& folder);

@@ -12,6 +12,7 @@
 #include "detent/io/json.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/decoder.h"
 #include "detent/language/families/families.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/runtime/integer_executor.h"
@@ -244,6 +245,21 @@ TEST_F(LanguageFolder, SaysWhichTokensEndATextAsGenerationConfigDoes) {
   EXPECT_EQ(read_folder_config(folder_).eos, std::vector<int64_t>{2});
   write_file(folder_ / "generation_config.json", R"({"eos_token_id": [5, 6]})");
   EXPECT_EQ(read_folder_config(folder_).eos, (std::vector<int64_t>{5, 6}));
+}
+
+TEST_F(LanguageFolder, IsDecodedOutOfItsFiles) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Tensors tensors = llama_tensors();
+    for (auto& [name, tensor] : tensors) tensor = to_dtype(tensor, dtype);
+    write(llama_json(), tensors);
+    LanguageModel model = read_folder_model(folder_);
+    EXPECT_EQ(model.config.eos, std::vector<int64_t>{2});
+    const Decoder decoder(std::move(model.graph), std::move(model.weights));
+    const std::vector<int64_t> tokens = {5, 7, 1, 60, 3};
+    SequenceCache cache = decoder.start();
+    const Tensor got = decoder.run(cache, tokens, WantedLogits::kOfAllTokens);
+    EXPECT_TRUE(got.equals(logits().reshaped(got.shape())));
+  }
 }
 
 TEST(LanguageConfigs, AreTheSameOfTransformersFourAndFive) {

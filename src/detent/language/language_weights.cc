@@ -229,23 +229,41 @@ Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   return whole.rows(rows.begin, rows.begin + rows.count);
 }
 
-Tensor RuledWeights::tensor(const std::string& name, const Shape& shape) {
-  const Found found = find(name);
+Tensor RuledWeights::part(const std::string& name, const Tensor& whole) const {
+  return part_of(whole, find(name).rule->part);
+}
+
+Tensor RuledWeights::whole(const Found& found) const {
   if (!found.is_there) fail("{}: there is no tensor {}", stored_.where(), found.stored);
-  if (last_name_ != found.stored) {
-    Tensor values = stored_.values(found.stored);
-    if (values.dtype() != DType::kFloat32)
-      fail("{}: {} is {}, expected floats", stored_.where(), found.stored, dtype_name(values.dtype()));
-    if (!is_finite(values)) fail("{}: {} has infinities or NaN", stored_.where(), found.stored);
-    last_ = found.rule->transposed && values.rank() == 2 ? transposed(values) : values;
-    last_name_ = found.stored;
-  }
-  Tensor part = part_of(last_, found.rule->part);
+  Tensor values = stored_.values(found.stored);
+  if (values.dtype() != DType::kFloat32)
+    fail("{}: {} is {}, expected floats", stored_.where(), found.stored, dtype_name(values.dtype()));
+  if (!is_finite(values)) fail("{}: {} has infinities or NaN", stored_.where(), found.stored);
+  return found.rule->transposed && values.rank() == 2 ? transposed(values) : values;
+}
+
+Tensor RuledWeights::taken(const std::string& name, const Found& found, const Tensor& whole,
+                           const Shape& shape) const {
+  Tensor part = part_of(whole, found.rule->part);
   if (part.shape() != shape)
     fail("{}: {} has shape {}, expected {}", stored_.where(), found.stored, shape_text(part.shape()),
          shape_text(shape));
   const bool is_norm = NameParts(name).pattern.ends_with("norm");
   return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
+}
+
+Tensor RuledWeights::tensor(const std::string& name, const Shape& shape) {
+  const Found found = find(name);
+  if (last_name_ != found.stored) {
+    last_ = whole(found);
+    last_name_ = found.stored;
+  }
+  return taken(name, found, last_, shape);
+}
+
+Tensor RuledWeights::read(const std::string& name, const Shape& shape) const {
+  const Found found = find(name);
+  return taken(name, found, whole(found), shape);
 }
 
 }  // namespace detent

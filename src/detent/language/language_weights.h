@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/io/gguf/gguf_scales.h"
 #include "detent/language/language_config.h"
 
 namespace detent {
@@ -51,6 +53,10 @@ class StoredTensors {
   virtual std::optional<Shape> shape(const std::string& name) const = 0;
   /// In float32. Throws Error naming file and tensor.
   virtual Tensor values(const std::string& name) = 0;
+  /// Rows of a matrix, of the file's own order, likewise.
+  virtual Tensor rows(const std::string& name, std::span<const int64_t> indices) const = 0;
+  /// What the integers of a matrix's blocks are multiplied by, rows as in `values`.
+  virtual std::optional<GgufScales> scales(const std::string& /*name*/) const { return std::nullopt; }
   /// The file or folder, for messages.
   virtual std::string where() const = 0;
 };
@@ -74,6 +80,13 @@ class RuledWeights final : public WeightSource {
 
   /// Throws Error on infinities and NaN.
   Tensor tensor(const std::string& name, const Shape& shape) override;
+  /// The same, and nothing is kept for the next: as far as the stored tensors may be read by several threads,
+  /// these may be too.
+  Tensor read(const std::string& name, const Shape& shape) const;
+
+  /// What the file calls the tensor that has this weight, and its rows of one that has as many as that.
+  std::string stored_name(const std::string& name) const { return find(name).stored; }
+  Tensor part(const std::string& name, const Tensor& whole) const;
 
  private:
   struct Found {
@@ -84,6 +97,8 @@ class RuledWeights final : public WeightSource {
   Found find(const std::string& name) const;
   void check() const;
   Tensor part_of(const Tensor& whole, WeightPart part) const;
+  Tensor whole(const Found& found) const;
+  Tensor taken(const std::string& name, const Found& found, const Tensor& whole, const Shape& shape) const;
 
   const LanguageConfig& config_;
   std::vector<StoredName> rules_;

@@ -18,7 +18,7 @@ GeneratedText Generation::generated() {
 
 LanguageModel::LanguageModel(const Network& network)
     : source_(network.source()),
-      decoder_(std::make_shared<const Decoder>(decoder_of(network.graph(), source_))),
+      decoder_(std::make_shared<const Decoder>(decoder_of({{}, network.graph()}, source_))),
       end_tokens_(end_tokens(source_, std::nullopt)) {}
 
 std::shared_ptr<Generation> LanguageModel::start(const std::vector<int64_t>& prompt,

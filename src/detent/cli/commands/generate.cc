@@ -35,6 +35,7 @@ struct GenerateArguments {
   std::string tokenizer;
   std::string template_file;
   std::string system;
+  std::string cache_format;
   bool chat = false;
   bool print_ids = false;
   bool json = false;
@@ -233,6 +234,7 @@ std::vector<std::vector<int64_t>> read_prompts(const GenerateArguments& argument
 }
 
 void run(const GenerateArguments& arguments) {
+  const std::optional<Format> cache_format = cache_format_option(arguments.cache_format);
   for (const std::string& ids : arguments.prompt_ids) static_cast<void>(parse_ids(ids));
   const std::optional<Tokenizer> tokenizer =
       find_tokenizer(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer);
@@ -243,7 +245,7 @@ void run(const GenerateArguments& arguments) {
   if (!tokenizer && !arguments.print_ids && !arguments.json)
     fail("{}: no tokenizer comes with it: --tokenizer names one, or --print-ids shows ids of tokens",
          arguments.model);
-  const auto decoder = std::make_shared<const Decoder>(read_decoder(arguments.model));
+  const auto decoder = std::make_shared<const Decoder>(read_decoder(arguments.model, cache_format));
   TextGenerator generator(decoder, tokenizer, end_tokens(arguments.model, tokenizer));
   if (arguments.chat) return chat(generator, arguments, *tokenizer);
   const std::vector<std::vector<int64_t>> prompts = read_prompts(arguments, tokenizer);
@@ -284,6 +286,7 @@ void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
   app.add_option("--tokenizer", arguments.tokenizer,
                  "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
       ->option_text("PATH");
+  app.add_option("--cache-format", arguments.cache_format, kCacheFormatHelp)->option_text("FORMAT");
   app.add_flag("--print-ids", arguments.print_ids, "show ids of tokens in place of the text");
   app.add_flag("--json", arguments.json, "show a JSON object a line: each token as it comes, then the whole");
 }

@@ -34,6 +34,7 @@ struct PerplexityArguments {
   std::string logits_file;
   std::string losses_file;
   std::vector<std::string> formats;
+  std::string cache_format;
   bool overwrite = false;
 };
 
@@ -54,6 +55,9 @@ void check_arguments(PerplexityArguments& arguments) {
         "network "
         "as it is");
   }
+  if (!arguments.formats.empty() && !arguments.cache_format.empty())
+    throw UsageError("--formats and --cache-format exclude each other");
+  static_cast<void>(cache_format_option(arguments.cache_format));
   if (!arguments.reference.empty() && !arguments.reference_logits.empty()) {
     throw UsageError("--reference and --reference-logits exclude each other");
   }
@@ -136,7 +140,7 @@ void measure_task(const PerplexityArguments& arguments, CommandResults& results)
   const std::optional<Tokenizer> tokenizer =
       find_tokenizer(arguments.tokenizer.empty() ? arguments.model : arguments.tokenizer);
   const std::vector<Question> questions = read_questions(arguments.task, tokenizer ? &*tokenizer : nullptr);
-  const Decoder decoder = read_decoder(arguments.model);
+  const Decoder decoder = read_decoder(arguments.model, cache_format_option(arguments.cache_format));
   std::optional<Decoder> other;
   const Decoder* const reference = read_reference(arguments, other);
   show_task(measure_answers(decoder, reference, questions), reference != nullptr, results);
@@ -146,7 +150,7 @@ void measure_text(PerplexityArguments& arguments, CommandResults& results) {
   const std::vector<int64_t> tokens = read_tokens(arguments);
   // Before the network is read, which takes its time.
   static_cast<void>(token_windows(arguments.options, std::ssize(tokens)));
-  const Decoder decoder = read_decoder(arguments.model);
+  const Decoder decoder = read_decoder(arguments.model, cache_format_option(arguments.cache_format));
   std::optional<Decoder> other;
   PerplexityReference reference{read_reference(arguments, other)};
   if (!arguments.reference_logits.empty()) {
@@ -229,6 +233,7 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
                  "quantize both operands of every product to each of these, and measure one after another: a "
                  "format, or WEIGHTS/ACTIVATIONS")
       ->option_text("FORMAT ...");
+  app.add_option("--cache-format", arguments.cache_format, kCacheFormatHelp)->option_text("FORMAT");
   add_overwrite_option(app, arguments.overwrite);
 }
 

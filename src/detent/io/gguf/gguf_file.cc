@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/io/byte_reader.h"
@@ -289,6 +290,10 @@ const GgufTensor* GgufFile::find(std::string_view name) const {
   return found == tensors.end() ? nullptr : &*found;
 }
 
+bool is_gguf(std::span<const std::byte> bytes) {
+  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
 GgufFile read_gguf(const std::filesystem::path& path) { return GgufReader(path).read(); }
 
 DType gguf_dtype(const GgufTensor& tensor) { return plain_dtype(*tensor.format).value_or(DType::kFloat32); }
@@ -305,6 +310,30 @@ Tensor gguf_elements(const GgufTensor& tensor) {
   Tensor copy(*dtype, tensor.shape);
   std::ranges::copy(tensor.bytes, copy.bytes().begin());
   return copy;
+}
+
+Tensor gguf_rows(const GgufTensor& tensor, std::span<const int64_t> rows) {
+  DETENT_CHECK(tensor.shape.size() == 2, "rows of \"{}\", a tensor of shape {}", tensor.name,
+               shape_text(tensor.shape));
+  const int64_t width = tensor.shape[1];
+  Tensor result(DType::kFloat32, {std::ssize(rows), width});
+  if (width == 0) return result;
+  const bool is_plain = holds_plain_numbers(*tensor.format);
+  const Tensor plain = is_plain ? gguf_elements(tensor) : Tensor();
+  const size_t row_bytes = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+  float* to = result.values<float>().data();
+  for (const int64_t row : rows) {
+    DETENT_CHECK(row >= 0 && row < tensor.shape[0], "row {} of {}", row, tensor.shape[0]);
+    if (is_plain) {
+      std::ranges::copy(to_float32(plain.rows(row, row + 1)).values<float>(), to);
+    } else {
+      decode_gguf_blocks(*tensor.format,
+                         tensor.bytes.subspan(static_cast<size_t>(row) * row_bytes, row_bytes),
+                         {to, static_cast<size_t>(width)});
+    }
+    to += width;
+  }
+  return result;
 }
 
 void decode_gguf(const GgufTensor& tensor, std::span<float> values) {

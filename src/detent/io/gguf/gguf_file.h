@@ -36,6 +36,9 @@ struct GgufFile {
   const GgufTensor* find(std::string_view name) const;
 };
 
+/// Whether a file that begins with these bytes is meant to be one.
+bool is_gguf(std::span<const std::byte> bytes);
+
 /// Throws Error naming the file, and key or tensor where there is one, on what is cut off, counts that the
 /// file cannot hold, names that occur twice, unknown formats of tensors, and bytes that overlap or end behind
 /// the file.
@@ -47,6 +50,9 @@ DType gguf_dtype(const GgufTensor& tensor);
 /// The elements as the file has them where they are plain numbers, borrowed where they are aligned; else the
 /// float32 that the blocks stand for.
 Tensor gguf_elements(const GgufTensor& tensor);
+
+/// Rows of a matrix as float32.
+Tensor gguf_rows(const GgufTensor& tensor, std::span<const int64_t> rows);
 
 /// Decodes blocks, with all threads, into as many values as the tensor has.
 void decode_gguf(const GgufTensor& tensor, std::span<float> values);

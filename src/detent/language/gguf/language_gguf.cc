@@ -5,12 +5,15 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/language/deferred_weights.h"
 #include "detent/language/gguf/gguf_families.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
 
 namespace detent {
 namespace {
+
+std::vector<std::string> ignored() { return {"rope_freqs", "rope_factors_", "cls."}; }
 
 /// Rows 0, h/2, 1, h/2 + 1, ... of each head back in the order 0, 1, 2, ...
 Tensor unpaired_rows(const Tensor& paired, int64_t head_size) {
@@ -28,9 +31,9 @@ Tensor unpaired_rows(const Tensor& paired, int64_t head_size) {
 
 class GgufTensors final : public StoredTensors {
  public:
-  GgufTensors(const GgufFile& file, const GgufFamily& family, const LanguageConfig& config)
-      : file_(file), head_size_(family.pairs_rows ? config.head_size : 0) {
-    for (const GgufTensor& tensor : file.tensors) tensors_.emplace(tensor.name, &tensor);
+  GgufTensors(GgufFile file, const GgufFamily& family, const LanguageConfig& config)
+      : file_(std::move(file)), head_size_(family.pairs_rows ? config.head_size : 0) {
+    for (const GgufTensor& tensor : file_.tensors) tensors_.emplace(tensor.name, &tensor);
   }
 
   std::vector<std::string> names() const override {
@@ -43,18 +46,36 @@ class GgufTensors final : public StoredTensors {
     return found == tensors_.end() ? std::nullopt : std::optional(found->second->shape);
   }
   Tensor values(const std::string& name) override {
-    const Tensor elements = gguf_elements(*tensors_.at(name));
-    const Tensor values = is_floating_point(elements.dtype()) ? to_float32(elements) : elements;
-    const bool is_paired =
-        name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
-    const bool has_heads =
-        head_size_ > 0 && is_paired && values.numel() > 0 && values.dim(0) % head_size_ == 0;
-    return has_heads ? unpaired_rows(values, head_size_) : values;
+    const GgufTensor& stored = *tensors_.at(name);
+    const Tensor elements = gguf_elements(stored);
+    if (!holds_plain_numbers(*stored.format)) release_pages(stored.bytes);
+    return ordered(name, is_floating_point(elements.dtype()) ? to_float32(elements) : elements);
   }
   std::string where() const override { return file_.metadata.file(); }
 
+  Tensor rows(const std::string& name, std::span<const int64_t> indices) const override {
+    return gguf_rows(*tensors_.at(name), indices);
+  }
+  std::optional<GgufScales> scales(const std::string& name) const override {
+    const GgufTensor& stored = *tensors_.at(name);
+    std::optional<GgufScales> found = gguf_scales(stored);
+    if (!found) return found;
+    release_pages(stored.bytes);
+    found->scales = ordered(name, found->scales);
+    if (found->minimums) found->minimums = ordered(name, *found->minimums);
+    return found;
+  }
+
  private:
-  const GgufFile& file_;
+  /// Rows as Hugging Face has them.
+  Tensor ordered(const std::string& name, const Tensor& rows) const {
+    const bool is_paired =
+        name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
+    const bool has_heads = head_size_ > 0 && is_paired && rows.numel() > 0 && rows.dim(0) % head_size_ == 0;
+    return has_heads ? unpaired_rows(rows, head_size_) : rows;
+  }
+
+  GgufFile file_;
   int64_t head_size_;  // 0: rows stand as they are
   std::map<std::string, const GgufTensor*, std::less<>> tensors_;
 };
@@ -78,13 +99,33 @@ LanguageConfig read_gguf_config(const GgufFile& file) {
   return config;
 }
 
-Graph read_language_gguf(const std::filesystem::path& path) {
-  const GgufFile file = read_gguf(path);
-  const LanguageConfig config = read_gguf_config(file);
+namespace {
+
+struct OpenedGguf {
+  LanguageConfig config;
+  std::vector<StoredName> rules;
+  std::unique_ptr<StoredTensors> tensors;
+};
+
+OpenedGguf opened(const std::filesystem::path& path) {
+  GgufFile file = read_gguf(path);
+  LanguageConfig config = read_gguf_config(file);
   const GgufFamily& family = find_gguf_family(file);
-  GgufTensors tensors(file, family, config);
-  RuledWeights weights(config, family.weights(), {"rope_freqs", "rope_factors_", "cls."}, tensors);
-  return build_language_graph(config, weights);
+  auto tensors = std::make_unique<GgufTensors>(std::move(file), family, config);
+  return {std::move(config), family.weights(), std::move(tensors)};
+}
+
+}  // namespace
+
+Graph read_language_gguf(const std::filesystem::path& path) {
+  const OpenedGguf file = opened(path);
+  RuledWeights weights(file.config, file.rules, ignored(), *file.tensors);
+  return build_language_graph(file.config, weights);
+}
+
+LanguageModel read_gguf_model(const std::filesystem::path& path) {
+  OpenedGguf file = opened(path);
+  return deferred_model(std::move(file.config), std::move(file.rules), ignored(), std::move(file.tensors));
 }
 
 }  // namespace detent

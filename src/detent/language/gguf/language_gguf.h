@@ -5,6 +5,7 @@
 #include "detent/graph/graph.h"
 #include "detent/io/gguf/gguf_file.h"
 #include "detent/language/language_config.h"
+#include "detent/language/language_model.h"
 
 namespace detent {
 
@@ -17,5 +18,9 @@ LanguageConfig read_gguf_config(const GgufFile& file);
 /// Queries and keys, whose rows llama.cpp reorders for some architectures, are in the order of Hugging Face's
 /// files again.
 Graph read_language_gguf(const std::filesystem::path& path);
+
+/// The same for a decoder: matrices stay in the file until it packs them, as far as it can in the codes and
+/// scales of their blocks, and the table of tokens stays there.
+LanguageModel read_gguf_model(const std::filesystem::path& path);
 
 }  // namespace detent

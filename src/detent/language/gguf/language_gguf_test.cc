@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/io/gguf/gguf_for_test.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -77,7 +79,23 @@ Tensor paired_rows(const Tensor& rows, int64_t head_size) {
   return result;
 }
 
-GgufBytes file_of(const Case& of) {
+/// Blocks of a format whose first bytes are a scale or two in half precision.
+std::string random_blocks(const GgufFormat& format, const Shape& shape, std::mt19937& engine) {
+  std::string bytes;
+  for (int64_t i = 0; i < element_count(shape) / format.elements; ++i) {
+    std::string block;
+    for (uint32_t k = 0; k < format.bytes; ++k) block += static_cast<char>(engine());
+    const uint16_t scale = 0x2000 + engine() % 0x400;  // 2^-7 to 2^-6
+    const uint16_t minimum = 0xA800 + engine() % 0x400;
+    block.replace(0, 2, GgufBytes::number_bytes(scale));
+    if (format.bytes % 4 == 0) block.replace(2, 2, GgufBytes::number_bytes(minimum));
+    bytes += block;
+  }
+  return bytes;
+}
+
+/// With matrices of that format, if there is one.
+GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
   const LanguageConfig& config = of.config;
   const std::string& a = of.architecture;
   const auto size = [](int64_t value) { return static_cast<uint32_t>(value); };
@@ -110,7 +128,15 @@ GgufBytes file_of(const Case& of) {
     shape = weight.shape;
     shape[0] = rows;
   }
-  for (const auto& [name, values] : tensors) bytes.floats(name, shapes[name], values);
+  std::mt19937 engine(1);
+  for (const auto& [name, values] : tensors) {
+    const Shape& shape = shapes[name];
+    if (matrices != nullptr && shape.size() == 2) {
+      bytes.tensor(name, matrices->id, shape, random_blocks(*matrices, shape, engine));
+    } else {
+      bytes.floats(name, shape, values);
+    }
+  }
   return bytes;
 }
 
@@ -212,6 +238,42 @@ TEST(LanguageGguf, HasTheNetworksOfAllArchitectures) {
 }
 
 Case llama() { return all_cases().front(); }
+
+/// A decoder that packs blocks gives the logits of one whose weights are what the blocks stand for.
+TEST(LanguageGguf, IsDecodedOutOfPackedBlocks) {
+  Case of = llama();
+  of.config.hidden = 64;
+  of.config.intermediate = 96;
+  of.config.heads = 4;
+  of.config.head_size = 16;
+  of.config.rotary = of.config.window_rotary = rotary_of({}, 16, of.config.context);
+  const std::vector<int64_t> tokens = tokens_for_test(20, of.config.vocabulary);
+  for (const bool tied : {false, true}) {
+    of.config.tied_head = tied;
+    for (const auto& [name, bits] : std::map<std::string, double>{
+             {"Q4_0", 4 + 1}, {"Q4_1", 4 + 2}, {"Q5_1", 8 + 2}, {"Q8_0", 8 + 1}, {"F32", 32}}) {
+      const auto formats = gguf_formats();
+      const auto format =
+          std::ranges::find(formats, name, [](const GgufFormat& f) { return std::string(f.name); });
+      const TemporaryPath path("packed.gguf");
+      path.overwrite(file_of(of, name == "F32" ? nullptr : &*format).bytes());
+      const Decoder plain(read_language_gguf(path.get()));
+      LanguageModel model = read_gguf_model(path.get());
+      EXPECT_EQ(model.config.eos, std::vector<int64_t>{2});
+      const Decoder packed(std::move(model.graph), model.weights);
+      for (const auto wanted : {WantedLogits::kOfAllTokens, WantedLogits::kOfLastToken}) {
+        SequenceCache expected = plain.start();
+        SequenceCache got = packed.start();
+        EXPECT_TRUE(packed.run(got, tokens, wanted).equals(plain.run(expected, tokens, wanted)))
+            << name << tied;
+      }
+      EXPECT_LT(static_cast<double>(packed.weight_bytes()),
+                static_cast<double>(plain.weight_bytes()) * (bits + 0.5) / 32)
+          << name << tied;
+      EXPECT_LT(packed.memory({}).weights, plain.memory({}).weights);
+    }
+  }
+}
 
 TEST(LanguageGguf, StretchesFrequencies) {
   const auto frequencies = [](const GgufBytes& bytes) {

@@ -271,10 +271,9 @@ class LayerwiseErrorAnalysis {
     if (expected.shape() != actual.shape()) {  // of detections, say
       errors.elements += expected.numel();
     } else if (is_float(expected)) {
-      const auto values = compared_values(reference_, index, expected);
       errors.is_float = true;
-      errors.signal += squared_distance(values, std::vector<double>(values.size()));
-      errors.noise += squared_distance(values, compared_values(reference_, index, actual));
+      errors.signal += compared_signal(reference_, index, expected);
+      errors.noise += compared_distance(reference_, index, expected, actual);
       errors.error.update(compared_tensor(reference_, index, expected),
                           compared_tensor(reference_, index, actual));
     } else {

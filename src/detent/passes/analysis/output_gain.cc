@@ -53,6 +53,17 @@ size_t release_value(Graph& graph, const NodeInput& value, size_t position) {
   return clamps || moves ? release_value(graph, giver.inputs[0], position) : position;
 }
 
+/// Whether elements are compared one by one, without what others of them are.
+bool is_compared_as_it_is(const Tensor& value) {
+  return value.dtype() == DType::kFloat32 && !is_classifier(value);
+}
+
+double squared_difference(double expected, double actual) {
+  if (!std::isfinite(expected)) return 0;
+  const double distance = expected - actual;
+  return std::isnan(distance) ? HUGE_VAL : distance * distance;
+}
+
 }  // namespace
 
 std::optional<size_t> measured_output(const Graph& graph) {
@@ -97,6 +108,7 @@ std::vector<double> compared_values(const Graph& graph, size_t output, const Ten
 }
 
 Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value) {
+  if (is_compared_as_it_is(value)) return value;
   const std::vector<double> values = compared_values(graph, output, value);
   Tensor result(DType::kFloat32, value.shape());
   std::ranges::transform(values, result.values<float>().begin(),
@@ -106,11 +118,28 @@ Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value) {
 
 double squared_distance(const std::vector<double>& expected, const std::vector<double>& actual) {
   double sum = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!std::isfinite(expected[i])) continue;
-    const double distance = expected[i] - actual[i];
-    sum += std::isnan(distance) ? HUGE_VAL : distance * distance;
+  for (size_t i = 0; i < expected.size(); ++i) sum += squared_difference(expected[i], actual[i]);
+  return sum;
+}
+
+double compared_distance(const Graph& graph, size_t output, const Tensor& expected, const Tensor& actual) {
+  if (!is_compared_as_it_is(expected) || actual.dtype() != DType::kFloat32)
+    return squared_distance(compared_values(graph, output, expected), compared_values(graph, output, actual));
+  const auto x = expected.values<float>();
+  const auto y = actual.values<float>();
+  double sum = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    sum += squared_difference(static_cast<double>(x[i]), static_cast<double>(y[i]));
+  return sum;
+}
+
+double compared_signal(const Graph& graph, size_t output, const Tensor& expected) {
+  if (!is_compared_as_it_is(expected)) {
+    const std::vector<double> values = compared_values(graph, output, expected);
+    return squared_distance(values, std::vector<double>(values.size()));
   }
+  double sum = 0;
+  for (const float x : expected.values<float>()) sum += squared_difference(static_cast<double>(x), 0);
   return sum;
 }
 
@@ -147,13 +176,12 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
     const std::vector<Tensor> inputs = data.inputs(begin, end);
     const Tensor in_reference = in_float.run(inputs).at(*output);
     sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";
-    const auto expected = compared_values(reference, *output, in_reference);
     const auto add_variant = [&](size_t variant, const Tensor& result) {
-      noise_with[variant] += squared_distance(expected, compared_values(networks.reference, *output, result));
+      noise_with[variant] += compared_distance(networks.reference, *output, in_reference, result);
     };
     const Tensor result = variant_runs.run(inputs, in_codes, executor, add_variant);
-    noise += squared_distance(expected, compared_values(reference, *output, result));
-    signal += squared_distance(expected, std::vector<double>(expected.size()));
+    noise += compared_distance(reference, *output, in_reference, result);
+    signal += compared_signal(reference, *output, in_reference);
   }
   sqnr.quantized = sqnr_db(signal, noise);
   for (const double rest : noise_with) sqnr.with_float_node.push_back(sqnr_db(signal, rest));

@@ -34,6 +34,11 @@ Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value);
 /// Sum over what is finite in `expected`; infinite where `actual` is NaN there.
 double squared_distance(const std::vector<double>& expected, const std::vector<double>& actual);
 
+/// Those of compared values, in the memory of the outputs where each element is compared by itself.
+double compared_distance(const Graph& graph, size_t output, const Tensor& expected, const Tensor& actual);
+/// The same of zeros.
+double compared_signal(const Graph& graph, size_t output, const Tensor& expected);
+
 /// SQNR in dB of the compared values of the measured output; of none, where there is none.
 struct OutputSqnr {
   int64_t samples = 0;

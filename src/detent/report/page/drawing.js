@@ -85,6 +85,31 @@ function histogramText(operand) {
   return text;
 }
 
+// Values of nodes that are called alike but for a number, as layers_3_attention_query: numbers down, the rest across.
+// Nothing where there are no two of both, or most places would be empty.
+function heatMap(entries) {
+  const cells = new Map();
+  for (const { name, value } of entries) {
+    const parts = /^(\D*)(\d+)_(.+)$/.exec(name);
+    if (parts && typeof value === 'number') cells.set(`${parts[1]}${parts[2]} ${parts[3]}`, value);
+  }
+  const part = (place) => [...new Set([...cells.keys()].map((key) => key.split(' ')[place]))];
+  const [rows, columns] = [part(0), part(1)];
+  if (rows.length < 2 || columns.length < 2 || 2 * cells.size < rows.length * columns.length) return null;
+  rows.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  const [low, high] = [Math.min(...cells.values()), Math.max(...cells.values())];
+  const cell = (row, column) => {
+    const value = cells.get(`${row} ${column}`);
+    if (value === undefined) return make('td');
+    const share = Math.round((80 * (high - value)) / Math.max(high - low, 1e-30));
+    return make('td', { class: 'number', style: `background: color-mix(in srgb, var(--bad) ${share}%, transparent)` }, value.toFixed(1));
+  };
+  const head = make('tr', {}, [make('th', { scope: 'col' }, ''), ...columns.map((column) => make('th', { scope: 'col', class: 'number' }, column.replaceAll('_', ' ')))]);
+  const body = rows.map((row) => make('tr', {}, [make('th', { scope: 'row' }, row), ...columns.map((column) => cell(row, column))]));
+  return make('div', { class: 'scroll heat', tabindex: '0', role: 'region', 'aria-label': 'heat map' },
+    make('table', {}, [make('thead', {}, head), make('tbody', {}, body)]));
+}
+
 // Bars with names before and amounts behind them; the first ones, and all when asked for.
 function barList(entries, shown) {
   const list = make('div', { class: 'bars', role: 'list' });

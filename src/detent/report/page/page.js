@@ -41,6 +41,11 @@ function sensitivities(errors) {
     parts.push(make('p', {}, 'What the SQNR of the output would win with this node alone in float:'),
       barList(tried.map((error) => ({ name: error.node, value: error.output_gain_db, text: `${error.output_gain_db.toFixed(2)} dB` })), 20));
   }
+  const map = heatMap(errors.map((error) => ({ name: error.node, value: error.together.sqnr_db })));
+  if (map) {
+    parts.push(make('h3', {}, 'Layers and what they consist of'),
+      make('p', {}, 'SQNR of each node (dB) with all quantized, the darker the lower:'), map);
+  }
   const row = (error) => ({
     node: error.node, operator: error.op, gain_db: error.output_gain_db, sqnr_alone_db: error.alone.sqnr_db,
     sqnr_together_db: error.together.sqnr_db, sqnr_of_weights_db: error.weight && error.weight.sqnr_db,
