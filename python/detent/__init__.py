@@ -11,12 +11,13 @@ from __future__ import annotations
 from detent import _detent
 from detent._errors import Error
 from detent._formats import Format, format_names
-from detent._networks import Network, Session, load, num_threads, quantize, set_num_threads
+from detent._networks import Network, Session, compare, load, num_threads, quantize, set_num_threads
 
 TYPE_CHECKING = False  # but for type checkers
 if TYPE_CHECKING:
     from typing import Any
 
+    from detent._compare import ComparedNetwork, ComparisonResult
     from detent._format_results import Encoded, FormatError
     from detent._language import Answers, GeneratedToken, Generation, Perplexity, Tokenizer
     from detent._nodes import Input, Node, Nodes
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _LATER = {
     "Accuracy": "_results",
     "Answers": "_language",
+    "ComparedNetwork": "_compare",
+    "ComparisonResult": "_compare",
     "Encoded": "_format_results",
     "FormatError": "_format_results",
     "GeneratedToken": "_language",
@@ -49,6 +52,8 @@ __version__: str = _detent.version()
 __all__ = [
     "Accuracy",
     "Answers",
+    "ComparedNetwork",
+    "ComparisonResult",
     "Encoded",
     "Error",
     "Format",
@@ -67,6 +72,7 @@ __all__ = [
     "Sizes",
     "Tokenizer",
     "__version__",
+    "compare",
     "format_names",
     "from_torch",
     "load",

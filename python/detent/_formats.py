@@ -119,6 +119,10 @@ class Format:
 
         return FormatError(**self._spec.error(_plain(x), seed))
 
+    def _repr_svg_(self) -> str:
+        """Its values, and the errors that it makes of drawn ones: what `detent formats show --svg` writes."""
+        return self._spec.drawing()
+
     def __repr__(self) -> str:
         return f"detent.Format({self._text!r})"
 

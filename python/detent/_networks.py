@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from detent import _detent
-from detent._formats import Format
+from detent._options import described_compare, described_quantize, described_search, given_options, pass_names
 
 # Only type checkers take it for true: typing and dataclasses cost more than the rest of the import.
 TYPE_CHECKING = False
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from detent._compare import ComparisonResult
     from detent._language import Answers, Generation, LanguageModel, Message, Perplexity, Tokenizer
     from detent._nodes import Input, Nodes
     from detent._results import Accuracy, QuantizeResult, Sizes
@@ -169,9 +170,9 @@ class Network:
             "accumulator": accumulator,
         }
         wish = {
-            "options": {name: _option(value) for name, value in options.items() if value is not None},
-            "prepare": _names("prepare", prepare),
-            "improve": _names("improve", improve),
+            "options": given_options(options),
+            "prepare": pass_names("prepare", prepare),
+            "improve": pass_names("improve", improve),
             "output": None,
         }
         tested = None if test is None else collect(self._graph, test, "test", labels="needed")
@@ -322,17 +323,13 @@ class Network:
             "eval_samples": eval_samples,
             "points": points,
         }
-        wish = {name: _option(value) for name, value in options.items() if value is not None}
-        for name in ("prepare", "improve"):
-            if name in wish and not isinstance(wish[name], str):
-                wish[name] = ",".join(wish[name]) or "none"
         samples = collect(self._graph, calibration, "calibration", labels="kept")
         judged = None if validation is None else collect(self._graph, validation, "validation", labels="kept")
         found = _detent.search(
             self._graph,
             samples,
             judged,
-            wish,
+            given_options(options),
             seed,
             batch_size,
             num_workers,
@@ -342,6 +339,76 @@ class Network:
             "" if report is None else os.fspath(report),
         )
         return search_result(found["report"], {name: Network(graph) for name, graph in found["networks"].items()})
+
+    def compare(
+        self,
+        calibration: SampleSource,
+        *,
+        test: SampleSource | None = None,
+        formats: Sequence[FormatLike] | FormatLike | None = None,
+        methods: Sequence[str] | str | None = None,
+        prepare: Sequence[str] | str | None = None,
+        time: str | None = None,
+        eval_samples: int | None = None,
+        activations: FormatLike | None = None,
+        elementwise: str | None = None,
+        symmetric_activations: bool | None = None,
+        weight_granularity: str | None = None,
+        weight_group_size: int | None = None,
+        weight_calibrator: str | None = None,
+        calibrator: str | None = None,
+        percentile: float | None = None,
+        num_sigma: float | None = None,
+        scale_form: str | None = None,
+        num_samples: int | None = None,
+        first_last_layers: str | None = None,
+        keep_float: Sequence[str] | None = None,
+        requantization: str | None = None,
+        seed: int = 0,
+        batch_size: int = 128,
+        num_workers: int = 0,
+        folder: Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        report: Path | None = None,
+    ) -> ComparisonResult:
+        from detent._compare import comparison_result
+        from detent._samples import collect
+
+        own = {"formats": formats, "methods": methods, "prepare": prepare, "time": time, "eval_samples": eval_samples}
+        shared = {
+            "activations": activations,
+            "elementwise": elementwise,
+            "symmetric_activations": symmetric_activations,
+            "weight_granularity": weight_granularity,
+            "weight_group_size": weight_group_size,
+            "weight_calibrator": weight_calibrator,
+            "calibrator": calibrator,
+            "percentile": percentile,
+            "num_sigma": num_sigma,
+            "scale_form": scale_form,
+            "num_samples": num_samples,
+            "first_last_layers": first_last_layers,
+            "keep_float": None if keep_float is None else list(keep_float),
+            "requantization": requantization,
+        }
+        samples = collect(self._graph, calibration, "calibration", labels="kept")
+        judged = None if test is None else collect(self._graph, test, "test", labels="kept")
+        found = _detent.compare(
+            self._graph,
+            samples,
+            judged,
+            given_options(own),
+            given_options(shared),
+            seed,
+            batch_size,
+            num_workers,
+            "" if folder is None else os.fspath(folder),
+            resume,
+            overwrite,
+            "" if report is None else os.fspath(report),
+        )
+        return comparison_result(found)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -554,104 +621,42 @@ class Network:
         )
 
 
-def _option(value: Any) -> Any:
-    if isinstance(value, Format):
-        return str(value)
-    if isinstance(value, (list, tuple)):
-        return [_option(entry) for entry in value]
-    return {name: _option(entry) for name, entry in value.items()} if hasattr(value, "items") else value
+Network.quantize.__doc__ = described_quantize()
+Network.search.__doc__ = described_search()
+Network.compare.__doc__ = described_compare()
 
 
-def _names(option: str, names: Sequence[str] | None) -> list[str] | None:
-    if isinstance(names, str):
-        raise TypeError(f"{option}: got str, expected a list of names of passes")
-    return None if names is None else list(names)
-
-
-def _described_quantize() -> str:
-    lines = [
-        "The network quantized for execution in integers: what `detent quantize` does.",
-        "",
-        "calibration: batches of inputs, batch first: arrays, or dicts of arrays by input, or pairs of these and labels,",
-        "such as a DataLoader yields; also one array, or a function that gives an iterator. All are taken, once, and kept",
-        "in a temporary file beyond 32 MiB, so that memory does not grow with them. For the same samples in the same order",
-        "the network is that of the command, to the last bit, however they are cut into batches.",
-        "test: pairs of inputs and labels that accuracy is measured on, before and after.",
-        "",
-        "What is not given, or None, is as the command has it:",
-        "",
-    ]
-    for described in _detent.quantize_options():
-        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
-    lines += [
-        f"prepare: passes before (default {', '.join(_detent.default_prepare())})",
-        "improve: passes after, for example [\"gptq\", \"bias_correction\"] (default bias_correction where weights or",
-        "activations have fewer than 8 bits)",
-        "seed: of the order in which samples are taken. batch_size: samples a batch. num_workers: threads that load ahead",
-        "analyze: False leaves out what each layer loses, what would help, and the comparison with integer execution:",
-        "the same network in less time",
-        "report: a page (NAME.html) that shows the results; one that exists is replaced with `overwrite` only",
-        "",
-        "Raises TypeError on what is no array of the input's kind, Error on options and samples that do not fit; what the",
-        "iterable raises comes through. Ctrl-C ends it.",
-        "",
-        ">>> result = net.quantize(loader, test=test_loader, weights=\"int4\", improve=[\"gptq\"])",
-        ">>> print(result)",
-        ">>> result.network.export(\"int4.onnx\")",
-    ]
-    return "\n".join(lines)
-
-
-Network.quantize.__doc__ = _described_quantize()
-
-
-def _described_search() -> str:
-    lines = [
-        "The smallest network that is good enough, or the best one that is small enough: what `detent search` does.",
-        "",
-        "calibration: as `quantize` takes it; pairs of inputs and labels let networks be judged by their accuracy, others by",
-        "the SQNR of the outputs. validation: what networks are judged by; None: where there are labels, samples of",
-        "calibration that then do not calibrate, else the same samples.",
-        "",
-        "What is not given, or None, is as the command has it:",
-        "",
-    ]
-    for described in _detent.search_options():
-        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
-    lines += [
-        "seed: of what is drawn at random. batch_size: samples a batch. num_workers: threads that load ahead",
-        "folder: where the networks and the journal are written while it searches; None: nowhere. resume: goes on with the",
-        "search that is there, after Ctrl-C too; overwrite: begins anew",
-        "report: a page (NAME.html) that shows the results",
-        "",
-        "Raises Error on options and samples that do not fit, and where the network is quantized already. Ctrl-C ends it.",
-        "",
-        ">>> found = net.search(loader, max_drop=0.5, time=\"10m\")",
-        ">>> print(found)",
-        ">>> found.network.export(\"small.onnx\")",
-    ]
-    return "\n".join(lines)
-
-
-Network.search.__doc__ = _described_search()
-
-
-def load(path: Path, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
+def load(
+    path: Path,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    model: str | None = None,
+    classes: int | None = None,
+) -> Network:
     """The network in a file: an ONNX model, a graph of Detent (.mz) or the folder of one, a language model as a folder of
-    Hugging Face or a GGUF file.
+    Hugging Face or a GGUF file; or parameters, of PyTorch (.pt, .pth, .th, .ckpt) or safetensors, for a built-in model.
 
-    shapes: of inputs whose sizes the network leaves open, by name: they are fixed then, but for the batch. Raises Error
-    where the file holds no network.
+    shapes: of inputs whose sizes the network leaves open, by name: they are fixed then, but for the batch; of a built-in
+    model, those of its input. model: the built-in one that parameters are of, as `detent list models` names it. classes: how
+    many it has, where they are not those that it was made for. Raises Error where the file holds no network, and where
+    parameters do not fit the model.
 
     >>> net = detent.load("model.onnx")
+    >>> net = detent.load("resnet20.th", model="resnet20")
     """
-    return Network(_detent.load(os.fspath(path), {name: list(shape) for name, shape in (shapes or {}).items()}))
+    fixed = {name: list(shape) for name, shape in (shapes or {}).items()}
+    return Network(_detent.load(os.fspath(path), fixed, model or "", classes))
 
 
 def quantize(net: Network, calibration: SampleSource, **options: Any) -> QuantizeResult:
     return net.quantize(calibration, **options)
 
 
+def compare(net: Network, calibration: SampleSource, **options: Any) -> ComparisonResult:
+    return net.compare(calibration, **options)
+
+
+compare.__doc__ = f"`net.compare(calibration, ...)`.\n\n{Network.compare.__doc__}"
 quantize.__doc__ = f"`net.quantize(calibration, ...)`.\n\n{Network.quantize.__doc__}"
 
 

@@ -113,5 +113,10 @@ def table_html(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "<table><tr>" + "".join(f"<th>{cell}</th>" for cell in head) + f"</tr>{body}</table>"
 
 
+def inline_svg(drawing: str) -> str:
+    """A drawing for use in HTML, which has no XML declaration."""
+    return drawing[drawing.index("<svg") :]
+
+
 def fields_of(result: type[Any]) -> list[str]:
     return [item.name for item in dataclasses.fields(result)]

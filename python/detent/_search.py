@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from detent._results import Result, table_html
+from detent import _detent
+from detent._results import Result, inline_svg, table_html
 
 if TYPE_CHECKING:
     from detent._networks import Network
@@ -87,7 +88,23 @@ class SearchResult(Result):
 
     def _repr_html_(self) -> str:
         rows = [("best" if point is self.best else "", escape(str(point))) for point in self.front]
-        return table_html(("", "front"), rows)
+        return table_html(("", "front"), rows) + inline_svg(self._repr_svg_())
+
+    def _repr_svg_(self) -> str:
+        """Cost and quality of the front."""
+        quality = "accuracy" if self.quality == "accuracy" else "sqnr_db"
+        cost = {"latency": "latency_ms"}.get(self.cost, self.cost)
+        points = [
+            {
+                "name": point.file,
+                "cost": point.costs[cost],
+                "value": point.quality[quality],
+                "on_front": True,
+                "chosen": point is self.best,
+            }
+            for point in self.front
+        ]
+        return _detent.front_svg({"cost_name": cost, "value_name": quality, "points": points})
 
 
 def search_result(found: dict[str, Any], networks: dict[str, Network]) -> SearchResult:

@@ -191,3 +191,8 @@ def test_names():
     for name in detent.format_names():
         if name != "codebook":  # its values have to be given
             assert detent.Format(name).bits > 0
+
+
+def test_is_drawn_as_the_command_draws_it(program, tmp_path):
+    subprocess.run([program, "formats", "show", "fp4_e2m1", "--svg", tmp_path / "fp4.svg"], check=True, capture_output=True)
+    assert detent.Format("fp4_e2m1")._repr_svg_() == (tmp_path / "fp4.svg").read_text()

@@ -115,8 +115,9 @@ assert (net.run(samples)["logits"] == before).all()
         "net.test((samples[i % 64], 3) for i in range(10**9))",
         "net.search(np.tile(samples, (20, 1, 1, 1)), evaluations=1000, max_bits=5)",
         "net.values(np.tile(samples, (200, 1, 1, 1)))",
+        'net.compare(np.tile(samples, (200, 1, 1, 1)), methods=["adaround"])',
     ],
-    ids=["quantize", "run", "test", "search", "values"],
+    ids=["quantize", "run", "test", "search", "values", "compare"],
 )
 def test_interruption_ends_long_work(model, work):
     script = INTERRUPTED.format(work=work)
@@ -135,6 +136,44 @@ def test_a_failed_check_is_a_runtime_error():
 
     with pytest.raises(RuntimeError, match="one is not two"):
         _detent.fail_check()
+
+
+@pytest.mark.parametrize(
+    ("fault", "fields"),
+    [
+        (lambda net, x: detent.Format("int99"), {"got": "99 bits", "allowed": "at least 2 and at most 16"}),
+        (lambda net, x: detent.Format("int", bits=3), {"got": "int"}),
+        (lambda net, x: detent.load("nowhere/no network"), {"file": "nowhere/no network"}),
+        (lambda net, x: detent.load(__file__), {"file": __file__}),
+        (lambda net, x: net.save("graph.txt"), {"file": "graph.txt"}),
+        (lambda net, x: net.run({"x": x[:, :2]}), {"node": "x", "got": "float32 of shape [96, 2, 12, 12]"}),
+        (lambda net, x: net.values(x, ["relu9"]), {"key": "value", "got": "relu9"}),
+        (lambda net, x: net.values(x, engine="slow"), {"key": "engine", "got": "slow"}),
+        (lambda net, x: detent.set_num_threads(0), {"key": "threads", "got": "0", "allowed": "1 to 4096"}),
+        (lambda net, x: net.search(x, strategy="best"), {"key": "strategy", "got": "best"}),
+        (lambda net, x: net.compare(x, methods=["gptqq"]), {"key": "methods", "got": "gptqq"}),
+        (lambda net, x: net.nodes["conv1"].parameter("scale"), {"node": "conv1", "key": "scale"}),
+    ],
+)
+def test_errors_have_fields(net, images, fault, fields):
+    """As the libraries made them: none of them is read off the message."""
+    from detent import _errors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_errors, "_said", lambda *_: None)
+        with pytest.raises(detent.Error) as caught:
+            fault(net, images)
+    for name, value in fields.items():
+        assert getattr(caught.value, name) == value
+
+
+def test_errors_are_pickled_and_made():
+    import pickle
+
+    error = detent.Error("net.onnx: got 3, expected 4", node="conv")
+    assert (error.file, error.node, error.got, error.allowed, error.key) == ("net.onnx", "conv", "3", "4", None)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.node, again.file) == (str(error), "conv", "net.onnx")
 
 
 def test_from_torch(images):

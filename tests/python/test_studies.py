@@ -142,6 +142,7 @@ def test_search_finds_what_the_command_does(program, model, net, images, tmp_pat
     found, shown = page_results(tmp_path / "module.html"), page_results(page)
     assert found == shown
     assert "evaluations" in str(result) and "<table>" in result._repr_html_()
+    assert ">best.mz<" not in result._repr_svg_() and f">{result.best.file}<" in result._repr_svg_()
     assert net.search(images, **SEARCH).to_dict() == expected, "in a folder for temporary files"
 
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/io/file.h"
 #include "detent/io/gguf/gguf_file.h"
 #include "detent/io/graph_file.h"
@@ -167,7 +168,9 @@ const FileKind& file_kind(const fs::path& path) {
   for (const FileKind& kind : kKinds) {
     if (kind.recognises(path, file->bytes())) return kind;
   }
-  fail("{}: {}, expected {}", path.string(), unknown_text(file->bytes()), file_kinds_text());
+  throw DetailedError(
+      fmt::format("{}: {}, expected {}", path.string(), unknown_text(file->bytes()), file_kinds_text()),
+      {.file = path.string(), .allowed = file_kinds_text()});
 }
 
 const FileKind& graph_kind() {

@@ -4,6 +4,7 @@
 
 #include "detent/cli/file_kind.h"
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/graph/source_names.h"
 #include "detent/onnx/import_onnx.h"
 
@@ -20,7 +21,7 @@ std::string input_node(const Graph& graph, const std::string& name) {
     known.push_back(source_name(graph, NodeInput::of(node)));
     if (known.back() == name || node == name) return node;
   }
-  fail("--shape: {}", unknown_name_message("input", name, known));
+  fail_unknown("--shape", "input", name, known, {.key = "shape"});
 }
 
 Graph with_shapes(const Graph& graph, const InputShapes& shapes) {

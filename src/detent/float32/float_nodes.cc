@@ -32,7 +32,7 @@ std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const Flo
     for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
       results.push_back({std::move(result)});
   } catch (const Error& error) {
-    throw Error(node_message(node, error.what()));
+    throw node_error(node, error);
   } catch (const std::bad_alloc&) {
     fail("node \"{}\" ({}): out of memory", node.name, node.op);
   }

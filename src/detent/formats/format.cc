@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "detent/core/error_fields.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/named_formats.h"
 #include "detent/formats/text_form.h"
@@ -80,7 +81,7 @@ Format make_format(std::string_view name, const std::string& where) {
   });
   if (found) return *found;
   const std::optional<NamedFormat> named = find_named_format(name, where);
-  if (!named) fail("{}: {}", where, unknown_name_message("format", name, format_names()));
+  if (!named) fail_unknown(where, "format", name, format_names());
   Format format = make_format(named->format, where);
   read_own_fields(format, named->with({}, where), where);
   return format;

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <limits>
 
-#include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/formats/blocks/mx.h"
 
 namespace detent {
@@ -39,8 +39,8 @@ std::optional<NamedFormat> find_integer(std::string_view name, const std::string
   const bool in_groups = take(rest, "_g");
   if ((in_groups && !take_number(rest, group_size)) || !rest.empty()) return std::nullopt;
   if (width < kLeastWidth || width > kMostWidth) {
-    fail("{}: format \"{}\": got {} bits, expected at least {} and at most {}", where, name, width,
-         kLeastWidth, kMostWidth);
+    fail_value(fmt::format("{}: format \"{}\"", where, name), fmt::format("{} bits", width),
+               fmt::format("at least {} and at most {}", kLeastWidth, kMostWidth));
   }
   if (in_groups && group_size == 0)
     fail("{}: format \"{}\": got groups of 0, expected at least 1", where, name);
@@ -71,8 +71,8 @@ std::optional<NamedFormat> find_codebook(std::string_view name, const std::strin
   int64_t entries = 0;
   if (!take(rest, "codebook") || !take_number(rest, entries) || !rest.empty()) return std::nullopt;
   if (entries < 2 || entries > kMostEntries) {
-    fail("{}: format \"{}\": got {} values, expected at least 2 and at most {}", where, name, entries,
-         kMostEntries);
+    fail_value(fmt::format("{}: format \"{}\"", where, name), fmt::format("{} values", entries),
+               fmt::format("at least 2 and at most {}", kMostEntries));
   }
   List values;
   for (int64_t i = 0; i < entries; ++i) {

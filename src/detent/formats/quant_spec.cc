@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/core/error_fields.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/named_formats.h"
@@ -36,7 +37,7 @@ QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, cons
         Table of_format;
         Table of_spec;
         for (const auto& [key, value] : keys) {
-          if (!is_known(known, key)) fail("{}: {}", where, unknown_name_message("key", key, known));
+          if (!is_known(known, key)) fail_unknown(where, "key", key, known);
           (is_known(format_keys, key) ? of_format : of_spec)[key] = value;
         }
         read_fields(format, of_format, where);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -72,7 +73,8 @@ std::optional<QuantSpec> Node::rounding(std::string_view operand) const {
   try {
     return quantizer->rounding();
   } catch (const Error& error) {
-    fail("node \"{}\", operand \"{}\": {}", name, operand, error.what());
+    throw with_fields(error, fmt::format("node \"{}\", operand \"{}\": {}", name, operand, error.what()),
+                      {.node = name, .key = std::string(operand)});
   }
 }
 
@@ -137,7 +139,7 @@ const Node* Graph::find(std::string_view name) const {
 
 const Node& Graph::node(std::string_view name) const {
   const Node* found = find(name);
-  if (found == nullptr) throw Error(unknown_name_message("node", name, node_names()));
+  if (found == nullptr) fail_unknown("", "node", name, node_names());
   return *found;
 }
 
@@ -189,7 +191,8 @@ Node& Graph::add(Node node) {
   if (find(node.name) != nullptr) fail("node \"{}\": the name is taken", node.name);
   for (const NodeInput& input : node.inputs) {
     if (input.is_constant() || find(input.node) != nullptr) continue;
-    fail("node \"{}\": {}", node.name, unknown_name_message("input", input.node, node_names()));
+    fail_unknown(fmt::format("node \"{}\"", node.name), "input", input.node, node_names(),
+                 {.node = node.name});
   }
   Table attributes;
   for (const AttributeSchema& schema : find_operator(node.op).attributes) {

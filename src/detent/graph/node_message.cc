@@ -12,6 +12,10 @@ std::string node_message(const Node& node, std::string_view reason) {
   return fmt::format("{} ({}): {}", name, node.op, reason);
 }
 
+DetailedError node_error(const Node& node, const Error& error) {
+  return with_fields(error, node_message(node, error.what()), {.node = node.name});
+}
+
 std::string_view reason_of(std::string_view message) {
   constexpr std::string_view kBegin = "node \"";
   constexpr std::string_view kBeforeOperator = " (";

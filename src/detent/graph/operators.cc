@@ -4,6 +4,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_message.h"
 #include "detent/graph/operators/families.h"
@@ -37,7 +38,7 @@ const OperatorSchema* known_operator(std::string_view name) {
 
 const OperatorSchema& find_operator(std::string_view name) {
   const OperatorSchema* schema = known_operator(name);
-  if (schema == nullptr) throw Error(unknown_name_message("operator", name, operator_names()));
+  if (schema == nullptr) fail_unknown("", "operator", name, operator_names());
   return *schema;
 }
 
@@ -216,7 +217,7 @@ std::vector<Operand> infer_results(const Node& node, std::span<const Operand> in
       results[0].elements = known_elements(schema, node, inputs, results[0]);
     return results;
   } catch (const Error& error) {
-    throw Error(node_message(node, error.what()));
+    throw node_error(node, error);
   }
 }
 

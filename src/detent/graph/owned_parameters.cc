@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/folded_norm.h"
@@ -69,14 +70,14 @@ bool has_shape_of(const std::string& name, const Shape& shape) {
 
 void verify_tensor(const Tensor& tensor, const std::string& name, const std::string& where) {
   if (!has_shape_of(name, tensor.shape())) {
-    fail("{}: got {}, expected {}", where, shape_text(tensor.shape()),
-         name == kCollected  ? "[5]"
-         : is_number(name)   ? "[]"
-         : name == kCodebook ? "[values]"
-                             : "the learned scale of shape [], [channels] or [groups]");
+    fail_value(where, shape_text(tensor.shape()),
+               name == kCollected  ? "[5]"
+               : is_number(name)   ? "[]"
+               : name == kCodebook ? "[values]"
+                                   : "the learned scale of shape [], [channels] or [groups]");
   }
   if (tensor.dtype() != DType::kFloat32)
-    fail("{}: got {}, expected float32", where, dtype_name(tensor.dtype()));
+    fail_value(where, std::string(dtype_name(tensor.dtype())), "float32");
 }
 
 /// What is not finite is refused where it enters. NaN is a scale that is still to be calibrated, and all that
@@ -91,10 +92,10 @@ void verify_values(const Tensor& tensor, const std::string& name, bool is_collec
       name == kRounding ? enum_names(CodeRounding()).size() : enum_names(NormFolding()).size();
   for (const float value : tensor.values<float>()) {
     if (!std::isfinite(value) && !(may_be_open && std::isnan(value)))
-      fail("{}: got {}, expected finite numbers", where, value);
+      fail_value(where, fmt::format("{}", value), "finite numbers");
     const bool is_listed = value >= 0 && value < static_cast<float>(choices) && value == std::floor(value);
     if (is_choice && !is_listed)
-      fail("{}: got {}, expected a whole number from 0 to {}", where, value, choices - 1);
+      fail_value(where, fmt::format("{}", value), fmt::format("a whole number from 0 to {}", choices - 1));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/node_message.h"
@@ -14,6 +15,8 @@
 
 namespace detent {
 namespace {
+
+std::string place_of(const Node& node) { return fmt::format("node \"{}\" ({})", node.name, node.op); }
 
 void verify_name(const std::string& name) {
   const bool valid = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
@@ -43,10 +46,11 @@ bool may_be_absent(const OperatorSchema& schema, int64_t input) {
 void verify_inputs(const Node& node, const OperatorSchema& schema, const Earlier& earlier) {
   const size_t count = node.inputs.size();
   if (count < schema.min_inputs || count > schema.max_inputs) {
-    fail("node \"{}\" ({}): got {} inputs, expected {}", node.name, node.op, count,
-         schema.min_inputs == schema.max_inputs
-             ? fmt::format("{}", schema.min_inputs)
-             : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
+    const std::string allowed = schema.min_inputs == schema.max_inputs
+                                    ? fmt::format("{}", schema.min_inputs)
+                                    : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs);
+    throw DetailedError(fmt::format("{}: got {} inputs, expected {}", place_of(node), count, allowed),
+                        {.node = node.name, .got = std::to_string(count), .allowed = allowed});
   }
   for (const NodeInput& input : node.inputs) {
     if (input.is_absent() && may_be_absent(schema, &input - node.inputs.data())) continue;
@@ -120,14 +124,15 @@ void verify_attributes(const Node& node, const OperatorSchema& schema) {
     const bool optional = attribute.default_value.is_na() && attribute.optional;
     const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute));
     if (!fits) {
-      fail("node \"{}\" ({}): attribute \"{}\": got {}, expected {}", node.name, node.op, attribute.name,
-           value == nullptr ? "nothing" : value_text(*value), expected_text(attribute));
+      fail_value(fmt::format("{}: attribute \"{}\"", place_of(node), attribute.name),
+                 value == nullptr ? "nothing" : value_text(*value), expected_text(attribute),
+                 {.node = node.name, .key = attribute.name});
     }
   }
   verify_accumulator(node);
   for (const auto& [key, value] : node.attributes) {
     if (key != kAccumulatorAttribute && std::ranges::find(known, key) == known.end()) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("attribute", key, known));
+      fail_unknown(place_of(node), "attribute", key, known, {.node = node.name, .key = key});
     }
   }
 }
@@ -143,7 +148,7 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
   std::set<std::string_view> seen;
   for (const auto& [name, parameter] : node.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("parameter", name, known));
+      fail_unknown(place_of(node), "parameter", name, known, {.node = node.name});
     }
     if (!seen.insert(name).second)
       fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
@@ -151,14 +156,15 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     const bool any_dtype = declared != nullptr && declared->any_dtype && !parameter->trainable;
     if (any_dtype) dtype_of_name(dtype_name(parameter->tensor.dtype()));  // refuses those of no value
     if (!any_dtype && parameter->tensor.dtype() != DType::kFloat32) {
-      fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
-           dtype_name(parameter->tensor.dtype()));
+      fail_value(fmt::format("{}: parameter \"{}\"", place_of(node), name),
+                 std::string(dtype_name(parameter->tensor.dtype())), "float32",
+                 {.node = node.name, .key = name});
     }
   }
 }
 
 void verify_quantizer(const Node& node, const std::string& operand, const Quantizer& quantizer) {
-  const std::string where = fmt::format("node \"{}\" ({})", node.name, node.op);
+  const std::string where = place_of(node);
   validate(quantizer.spec, fmt::format("{}: operand \"{}\"", where, operand));
   verify_owned_parameters(quantizer, operand, where);
 }
@@ -167,7 +173,7 @@ void verify_quantization(const Node& node) {
   const std::vector<std::string> operands = quantizable_operands(node);
   for (const auto& [operand, quantizer] : node.quantization) {
     if (std::ranges::find(operands, operand) == operands.end()) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("operand", operand, operands));
+      fail_unknown(place_of(node), "operand", operand, operands, {.node = node.name});
     }
     verify_quantizer(node, operand, *quantizer);
   }
@@ -200,7 +206,7 @@ void verify_content(const Node& node, const ValueTypes& values) {
   try {
     schema.check_content(node, inputs);
   } catch (const Error& error) {
-    throw Error(node_message(node, error.what()));
+    throw node_error(node, error);
   }
 }
 

@@ -434,7 +434,7 @@ class CircuitBuilder {
     try {
       wires.push_back({Wire::kConstant, zero_code(meaning)});
     } catch (const Error& error) {
-      throw Error(node_message(node, error.what()));
+      throw node_error(node, error);
     }
   }
 

@@ -36,7 +36,7 @@ std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requa
   try {
     form.fixed = FixedMultiplier::of(static_cast<double>(form.scale) / static_cast<double>(output->scale));
   } catch (const Error& error) {
-    throw Error(node_message(node, error.what()));
+    throw node_error(node, error);
   }
   return form;
 }
@@ -112,7 +112,7 @@ std::optional<PairForm> form_of_tensors(PairOperation operation, const Node& nod
           FixedMultiplier::of(static_cast<double>(form.a.scale) / static_cast<double>(form.output.scale));
     }
   } catch (const Error& error) {
-    throw Error(node_message(node, error.what()));
+    throw node_error(node, error);
   }
   return form;
 }
@@ -146,7 +146,8 @@ bool ProductForm::fits_depth(int64_t depth) const {
 void ProductForm::check_depth(const Node& node, int64_t depth) const {
   if (fits_depth(depth)) return;
   fail(
-      "node \"{0}\" ({1}): sums of {2} products of up to {3} could exceed the 32 bits of an accumulator: keep "
+      "node \"{0}\" ({1}): sums of {2} products of up to {3} could exceed the 32 bits of an accumulator: "
+      "keep "
       "it in float (`detent quantize --keep-float '{0}'`) or give its inputs fewer bits",
       node.name, node.op, depth, largest_product);
 }

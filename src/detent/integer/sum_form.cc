@@ -135,7 +135,7 @@ void set_multipliers(const Node& node, SumForm& form, Requantization requantizat
       form.fixed.push_back(
           FixedMultiplier::of(static_cast<double>(scale) / static_cast<double>(form.output->scale)));
     } catch (const Error& error) {
-      throw Error(node_message(node, error.what()));
+      throw node_error(node, error);
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/models/models.h"
 
 namespace detent {
@@ -59,7 +60,12 @@ std::span<const ModelInfo> all_models() {
        imagenet,
        1000,
        build_mobilenet_v2},
-      {"lfc", {}, "five linear layers with batch norm, to be trained with signs (FINN, LUTNet)", mnist, 10, build_lfc},
+      {"lfc",
+       {},
+       "five linear layers with batch norm, to be trained with signs (FINN, LUTNet)",
+       mnist,
+       10,
+       build_lfc},
       {"cnv",
        {},
        "six convolutions and three linear layers with batch norm, to be trained with signs (FINN, LUTNet)",
@@ -120,7 +126,7 @@ const ModelInfo& find_model(std::string_view name) {
   for (const ModelInfo& model : all_models()) {
     if (model.name == name || std::ranges::find(model.aliases, name) != model.aliases.end()) return model;
   }
-  throw Error(unknown_name_message("model", name, model_names()));
+  fail_unknown("", "model", name, model_names(), {.key = "model"});
 }
 
 Graph build_model(std::string_view name, const Shape& sample_shape, int64_t class_count) {

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/io/file_roles.h"
 #include "detent/io/output_path.h"
 
@@ -20,7 +21,7 @@ const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
   try {
     find_pass(name);
   } catch (const Error& error) {
-    fail("{}: [passes.{}]: {}", file, name, error.what());
+    throw with_fields(error, fmt::format("{}: [passes.{}]: {}", file, name, error.what()), {.key = name});
   }
   if (!options.is<Table>()) {
     fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/former_name.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/finish_qat.h"
@@ -60,7 +61,7 @@ const PassInfo& find_pass(std::string_view name) {
   auto it = std::ranges::find(passes, name, &PassInfo::name);
   if (it != passes.end()) return *it;
   if (!name.empty()) it = std::ranges::find(passes, name, &PassInfo::former_name);
-  if (it == passes.end()) throw Error(unknown_name_message("pass", name, pass_names()));
+  if (it == passes.end()) fail_unknown("", "pass", name, pass_names());
   warn_of_former_name("pass", name, it->name);
   return *it;
 }

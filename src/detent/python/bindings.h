@@ -5,6 +5,7 @@
 namespace detent::python {
 
 // Parts of the module, a file each.
+void bind_comparisons(nanobind::module_& module);
 void bind_formats(nanobind::module_& module);
 void bind_language(nanobind::module_& module);
 void bind_networks(nanobind::module_& module);

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "detent/cli/format_pictures.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
@@ -118,6 +119,15 @@ nb::dict distortion(const NumberFormatSpec& format, nb::handle x, uint64_t seed)
   return result;
 }
 
+/// What `detent formats show --svg` writes.
+std::string drawing(const NumberFormatSpec& format) {
+  constexpr size_t kMostTicks = 4096;
+  return without_lock([&] {
+    return format_drawing(quant_spec_text(format.spec), values_within_one(format.spec, kMostTicks),
+                          format_errors(format.spec, drawn_distributions()));
+  });
+}
+
 /// What a scale that is trained needs to know of a tensor of this shape.
 nb::dict learned_scale(const NumberFormatSpec& format, const Shape& shape) {
   const QuantSpec& spec = format.spec;
@@ -190,6 +200,7 @@ void bind_formats(nb::module_& module) {
       .def("decode", decoded, "shape"_a, "streams"_a, "packing"_a,
            nb::sig("def decode(self, shape: collections.abc.Sequence[int], streams: dict[str, typing.Any], "
                    "packing: str) -> typing.Any"))
+      .def("drawing", drawing)
       .def("error", distortion, "x"_a.none(), "seed"_a,
            nb::sig("def error(self, x: typing.Any, seed: int) -> dict[str, typing.Any]"));
   module.def("format_names", [] { return format_names(); });

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/datasets/sample_files.h"
 #include "detent/python/arrays.h"
 
@@ -75,7 +76,7 @@ void InputReader::refuse_unknown(const nb::dict& dict) const {
   const std::vector<std::string> known = names();
   for (const auto& [key, value] : dict) {
     const auto name = nb::cast<std::string>(nb::str(key));
-    if (std::ranges::count(known, name) == 0) fail("{}", unknown_name_message("input", name, known));
+    if (std::ranges::count(known, name) == 0) fail_unknown("", "input", name, known);
   }
   fail("got {} inputs, expected {}", dict.size(), inputs_.size());
 }

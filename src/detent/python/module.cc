@@ -3,22 +3,41 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/python/bindings.h"
 #include "detent/python/work.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace {
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): a Python type, which lives as long
 nb::handle error_type;
 
+/// None where there is none.
+nb::object text_or_none(const std::string& text) {
+  return text.empty() ? nb::none() : nb::object(nb::str(text.c_str(), text.size()));
+}
+
+void raise(const detent::Error& error) {
+  const detent::ErrorFields fields = detent::fields_of(error);
+  try {
+    const nb::object raised = nb::borrow(error_type)(
+        error.what(), "file"_a = text_or_none(fields.file), "node"_a = text_or_none(fields.node),
+        "key"_a = text_or_none(fields.key), "got"_a = text_or_none(fields.got),
+        "allowed"_a = text_or_none(fields.allowed));
+    PyErr_SetObject(error_type.ptr(), raised.ptr());
+  } catch (nb::python_error& failed) {
+    failed.restore();
+  }
+}
+
 void translate_error(const std::exception_ptr& thrown, void* /*payload*/) {
   try {
     std::rethrow_exception(thrown);
   } catch (const detent::Error& error) {
-    PyErr_SetString(error_type.ptr(), error.what());
+    raise(error);
   }
 }
 
@@ -35,4 +54,5 @@ NB_MODULE(_detent, module) {
   detent::python::bind_sessions(module);
   detent::python::bind_language(module);
   detent::python::bind_studies(module);
+  detent::python::bind_comparisons(module);
 }

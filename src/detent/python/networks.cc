@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,9 +15,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "detent/cli/network/model_parameters.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/fields.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
@@ -88,7 +91,8 @@ nb::dict quantized(const Network& network, Samples& calibration, Samples* test, 
 
 std::vector<std::string> save(const Network& network, const std::string& path, bool packed, bool overwrite) {
   refuse_existing(path, overwrite);
-  if (!path.ends_with(".mz")) fail("{}: expected a name that ends in .mz", path);
+  if (!path.ends_with(".mz"))
+    throw DetailedError(path + ": expected a name that ends in .mz", {.file = path});
   return without_lock([&] {
     if (packed) return write_packed_graph(path, network.graph());
     write_graph(path, network.graph());
@@ -99,7 +103,8 @@ std::vector<std::string> save(const Network& network, const std::string& path, b
 void export_to(const Network& network, const std::string& path, const std::string& style,
                std::optional<int64_t> opset, bool unsigned_weights, bool overwrite) {
   refuse_existing(path, overwrite);
-  if (!path.ends_with(".onnx")) fail("{}: expected a name that ends in .onnx", path);
+  if (!path.ends_with(".onnx"))
+    throw DetailedError(path + ": expected a name that ends in .onnx", {.file = path});
   OnnxExportOptions options{.opset = opset, .unsigned_weights = unsigned_weights};
   field_detail::from_value(Value(style), options.style, {}, "style");
   without_lock([&] {
@@ -143,33 +148,36 @@ nb::list nodes_of(const Network& network) {
 nb::object parameter_of(const Network& network, const std::string& node, const std::string& name) {
   for (const auto& [key, parameter] : network.graph().node(node).all_parameters())
     if (key == name) return array_of(parameter->tensor.clone());
-  fail("node \"{}\" has no parameter \"{}\"", node, name);
+  throw DetailedError(fmt::format("node \"{}\" has no parameter \"{}\"", node, name),
+                      {.node = node, .key = name});
 }
 
-std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& shapes) {
-  InputShapes known;
+/// A file that holds a network, or the parameters of a built-in one.
+Graph read_any(const std::string& path, const ParametersOf& network) {
+  if (!network.model.empty()) return read_network_of(path, network);
+  if (network.class_count) fail("classes: got {} without a model, which it is for", *network.class_count);
+  const FileKind& kind = file_kind(graph_file(path));
+  if (std::holds_alternative<StateDictReader>(kind.read))
+    fail("{}: it is {}, which holds parameters, and whose they are is not in it: name the model (model=)",
+         path, kind.text);
+  return read_network(path, network.shapes);
+}
+
+std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& shapes,
+                                      const std::string& model, std::optional<int64_t> classes) {
+  ParametersOf network{.model = model, .class_count = classes};
   for (const auto& [name, shape] : shapes)
-    known[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(shape);
-  return without_lock([&] { return std::make_shared<const Network>(read_network(path, known), path); });
-}
-
-nb::list descriptions(const std::vector<FieldDescription>& fields) {
-  nb::list list;
-  for (const FieldDescription& field : fields) {
-    nb::dict dict;
-    dict["name"] = field.name;
-    dict["type"] = field.type;
-    dict["default"] = field.default_value;
-    dict["help"] = field.help;
-    list.append(dict);
-  }
-  return list;
+    network.shapes[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(shape);
+  return without_lock([&] {
+    return about_file(path, [&] { return std::make_shared<const Network>(read_any(path, network), path); });
+  });
 }
 
 }  // namespace
 
 void refuse_existing(const std::string& path, bool overwrite) {
-  if (fs::exists(path) && !overwrite) fail("{} exists: choose another name, or overwrite=True", path);
+  if (fs::exists(path) && !overwrite)
+    throw DetailedError(path + " exists: choose another name, or overwrite=True", {.file = path});
 }
 
 void bind_networks(nb::module_& module) {
@@ -215,8 +223,9 @@ void bind_networks(nb::module_& module) {
       .def(
           "sizes", [](const Network& self) { return sizes_dict(storage_bits(self.graph())); },
           nb::sig("def sizes(self) -> dict[str, typing.Any]"));
-  module.def("load", loaded, "path"_a, "shapes"_a,
-             nb::sig("def load(path: str, shapes: dict[str, list[int]]) -> NetworkGraph"));
+  module.def("load", loaded, "path"_a, "shapes"_a, "model"_a, "classes"_a.none(),
+             nb::sig("def load(path: str, shapes: dict[str, list[int]], model: str, classes: int | None) -> "
+                     "NetworkGraph"));
   module.def(
       "quantize_options", [] { return descriptions(quantize_options()); },
       nb::sig("def quantize_options() -> list[dict[str, str]]"));

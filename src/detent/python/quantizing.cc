@@ -75,7 +75,7 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   outcome.after = measure_test(graphs.quantized);
   if (request.analyzes) {
     const Dataset& checked = test == nullptr ? calibration : *test;
-    outcome.integer_execution = check_integers(graphs.quantized, checked, true).text;
+    outcome.integer_execution = check_integers(graphs.quantized, checked, {.names_slow_steps = false}).text;
   }
   if (!request.report.empty()) {
     const Table shown =

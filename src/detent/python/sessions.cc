@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
 #include "detent/core/thread_limit.h"
@@ -92,7 +93,8 @@ void bind_sessions(nb::module_& module) {
   module.def(
       "set_num_threads",
       [](int64_t count) {
-        if (count < 1 || count > 4096) fail("threads: got {}, expected 1 to 4096", count);
+        if (count < 1 || count > 4096)
+          fail_value("threads", std::to_string(count), "1 to 4096", {.key = "threads"});
         set_thread_count(usable_thread_count(count));
       },
       "count"_a);

@@ -17,6 +17,7 @@
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/mersenne_twister.h"
 #include "detent/core/thread_limit.h"
 #include "detent/datasets/training_splits.h"
@@ -53,7 +54,7 @@ std::optional<Engine> engine_of(const std::optional<std::string>& name) {
   const std::vector<std::string> names(known.begin(), known.end());
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == *name) return static_cast<Engine>(i);
-  fail("engine: {}", unknown_name_message("engine", *name, names));
+  fail_unknown("engine", "engine", *name, names, {.key = "engine"});
 }
 
 nb::dict values_of(const Network& network, nb::handle given,

@@ -70,4 +70,17 @@ Table table_of(nb::handle object, const std::string& where) {
   return table;
 }
 
+nb::list descriptions(const std::vector<FieldDescription>& fields) {
+  nb::list list;
+  for (const FieldDescription& field : fields) {
+    nb::dict dict;
+    dict["name"] = field.name;
+    dict["type"] = field.type;
+    dict["default"] = field.default_value;
+    dict["help"] = field.help;
+    list.append(dict);
+  }
+  return list;
+}
+
 }  // namespace detent::python

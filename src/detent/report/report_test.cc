@@ -9,6 +9,7 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/report/front_drawing.h"
 #include "detent/report/histogram.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
@@ -147,6 +148,36 @@ TEST(ReportPage, IsKnownAgain) {
   write_file(other.get(), "<!doctype html><p>mine");
   EXPECT_FALSE(is_report_page(other.get()));
   EXPECT_FALSE(is_report_page("/nowhere.html"));
+}
+
+Table point(const char* name, double cost, double value, bool on_front) {
+  return {{"name", name}, {"cost", cost}, {"value", value}, {"on_front", on_front}, {"chosen", false}};
+}
+
+TEST(FrontDrawing, ShowsFinitePointsAndNamesThoseOfTheFront) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  const std::string drawing =
+      front_drawing({{"cost_name", "bytes"},
+                     {"value_name", "sqnr"},
+                     {"points", List{point("small", 100, 10, true), point("large", 300, 20, true),
+                                     point("worse", 300, 5, false), point("exact", 400, infinite, true)}}});
+  EXPECT_THAT(drawing,
+              testing::AllOf(HasSubstr(">bytes<"), HasSubstr(">sqnr<"), HasSubstr(">small<"),
+                             HasSubstr(">large<"), Not(HasSubstr("worse")), Not(HasSubstr("exact"))));
+  size_t squares = 0;
+  for (size_t at = drawing.find("<rect"); at != std::string::npos; at = drawing.find("<rect", at + 1))
+    ++squares;
+  EXPECT_EQ(squares, 1U + 3U) << "the ground and the points";
+  EXPECT_THAT(drawing, HasSubstr("stroke=\"#4477aa\"")) << "from one to the next";
+}
+
+TEST(FrontDrawing, TakesNoneAndEqualAndHugePoints) {
+  for (const List& points : {List{}, List{point("a", 1, 1, true), point("b", 1, 1, true)},
+                             List{point("a", 1e16, 0, true), point("b", 1e16 + 2, 1e308, true)}}) {
+    const std::string drawing =
+        front_drawing({{"cost_name", "bytes"}, {"value_name", "sqnr"}, {"points", points}});
+    EXPECT_THAT(drawing, testing::AllOf(HasSubstr("</svg>"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
+  }
 }
 
 }  // namespace

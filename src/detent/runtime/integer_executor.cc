@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_nodes.h"
@@ -369,13 +370,17 @@ std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector
 
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   const std::vector<std::string> names = graph.input_names();
-  if (inputs.size() != names.size()) fail("got {} inputs, expected {}", inputs.size(), names.size());
+  if (inputs.size() != names.size()) {
+    throw DetailedError(fmt::format("got {} inputs, expected {}", inputs.size(), names.size()),
+                        {.got = std::to_string(inputs.size()), .allowed = std::to_string(names.size())});
+  }
   NamedSizes sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& type = graph.input_types().find(names[i])->second;
     if (inputs[i].dtype() == type.dtype && type.matches(inputs[i].shape(), sizes)) continue;
-    fail("input \"{}\": got {} of shape {}, expected {}", names[i], dtype_name(inputs[i].dtype()),
-         shape_text(inputs[i].shape()), tensor_type_text(type));
+    fail_value(fmt::format("input \"{}\"", names[i]),
+               fmt::format("{} of shape {}", dtype_name(inputs[i].dtype()), shape_text(inputs[i].shape())),
+               tensor_type_text(type), {.node = names[i]});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
 #include "detent/search/comparison.h"
@@ -50,7 +51,7 @@ ComparedMethod parse_method(const std::string& text, const Table& quantization, 
     try {
       pass = &find_pass(name);
     } catch (const Error& error) {
-      fail("{}: {}", place, error.what());
+      throw with_fields(error, fmt::format("{}: {}", place, error.what()), {.key = "methods"});
     }
     const bool fits = pass->kind == PassKind::kTransform && pass->stage != PassStage::kQuantizing;
     if (!fits || method.before.contains(name) || method.after.contains(name))

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 
 namespace detent {
 namespace {
@@ -25,8 +26,7 @@ std::vector<std::string> parts_of(std::string_view text, char separator) {
 
 void check_operand(const std::string& operand, const std::string& where) {
   const std::vector<std::string> known = {kWeightOperand, kInputOperand};
-  if (operand != known[0] && operand != known[1])
-    fail("{}: {}", where, unknown_name_message("operand", operand, known));
+  if (operand != known[0] && operand != known[1]) fail_unknown(where, "operand", operand, known);
 }
 
 /// Entries are separated by commas, but so are the keys of a format: an entry begins where there is a colon
@@ -113,7 +113,7 @@ QuantSpec parse_format_text(const std::string& text, const std::string& where) {
     validate(spec, where);
     return spec;
   } catch (const Error& error) {
-    fail("{}: {} (or \"float\")", where, error.what());
+    throw with_fields(error, fmt::format("{}: {} (or \"float\")", where, error.what()), {});
   }
 }
 

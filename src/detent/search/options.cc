@@ -1,6 +1,7 @@
 #include "detent/search/options.h"
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/passes/pass.h"
 #include "detent/search/strategy.h"
 
@@ -13,7 +14,7 @@ void check_passes(const std::string& names, PassStage from, PassStage to, const 
     try {
       find_pass(name);
     } catch (const Error& error) {
-      fail("{}: {}", where, error.what());
+      throw with_fields(error, fmt::format("{}: {}", where, error.what()), {});
     }
     const PassInfo& pass = find_pass(name);
     const bool fits = pass.kind == PassKind::kTransform &&

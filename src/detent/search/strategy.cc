@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 
 namespace detent {
 
@@ -25,7 +26,7 @@ const Strategy& find_strategy(std::string_view name, const std::string& where) {
     if (strategy.name == name) return strategy;
     known.push_back(strategy.name);
   }
-  fail("{}: {}", where, unknown_name_message("strategy", name, known));
+  fail_unknown(where, "strategy", name, known, {.key = "strategy"});
 }
 
 }  // namespace detent

@@ -1,16 +1,20 @@
 #include "detent/workflows/checked_integers.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
+#include "detent/core/xxh64.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/batches.h"
 #include "detent/graph/activation_memory.h"
@@ -23,9 +27,86 @@ namespace {
 
 constexpr int64_t kCheckedSamples = 16;
 
-bool have_equal_elements(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != DType::kFloat32) return a.equals(b);
-  return a.shape() == b.shape() && std::ranges::equal(a.values<float>(), b.values<float>());
+/// Tells values from others without keeping them; 0 and -0 are the same.
+struct Digest {
+  DType dtype;
+  Shape shape;
+  uint64_t hash;
+
+  static Digest of(const Tensor& tensor) {
+    if (tensor.dtype() != DType::kFloat32) return {tensor.dtype(), tensor.shape(), xxh64(tensor.bytes())};
+    constexpr size_t kBlock = 4096;
+    const std::span<const float> values = tensor.values<float>();
+    std::array<float, kBlock> block;
+    uint64_t hash = 0;
+    for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+      const size_t size = std::min(kBlock, values.size() - begin);
+      for (size_t i = 0; i < size; ++i) block[i] = values[begin + i] + 0.0F;
+      hash = xxh64(std::as_bytes(std::span(block).first(size)), hash);
+    }
+    return {tensor.dtype(), tensor.shape(), hash};
+  }
+  bool operator==(const Digest&) const = default;
+};
+
+/// By node and operand.
+using Digests = std::map<std::pair<std::string, std::string>, Digest>;
+
+/// What formats leave of the operands that have one, and the outputs.
+class Observer {
+ public:
+  explicit Observer(const Graph& graph, bool shows_progress)
+      : output_(graph.nodes().back().name), observed_(Observation::of_none()) {
+    for (const Node& node : graph.nodes())
+      for (const auto& [operand, quantizer] : node.quantization)
+        observed_.operands->emplace(node.name, operand);
+    progress_.emplace("comparing with integer execution, nodes", 2 * std::ssize(*observed_.operands),
+                      Progress::Options{.shown = shows_progress});
+  }
+
+  Digests run(const Program& program, std::span<const Tensor> inputs) {
+    Digests digests;
+    observed_.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      seen_.emplace(&program, node.name, operand);
+      progress_->update(std::ssize(seen_), node.name);
+      digests.insert_or_assign({node.name, std::string(operand)}, Digest::of(value));
+    };
+    outputs_ = program.run(inputs, observed_);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      digests.insert_or_assign({output_, fmt::format("data_in_{}", i)}, Digest::of(outputs_[i]));
+    return digests;
+  }
+
+  /// Those of the last run.
+  const std::vector<Tensor>& outputs() const { return outputs_; }
+
+ private:
+  std::string output_;
+  Observation observed_;
+  std::set<std::tuple<const Program*, std::string, std::string>> seen_;
+  std::optional<Progress> progress_;
+  std::vector<Tensor> outputs_;
+};
+
+/// Samples one by one where they may run alone: what is inside a network then takes little memory.
+std::vector<std::vector<Tensor>> one_by_one(const Graph& graph, std::vector<Tensor> inputs) {
+  const int64_t samples = inputs.front().dim(0);
+  if (fixed_samples(graph).value_or(1) != 1) return {std::move(inputs)};
+  std::vector<std::vector<Tensor>> single;
+  for (int64_t i = 0; i < samples; ++i) {
+    std::vector<Tensor>& sample = single.emplace_back();
+    for (const Tensor& input : inputs) sample.push_back(input.rows(i, i + 1));
+  }
+  return single;
+}
+
+void check_equal(const Digests& integers, const Digests& simulation) {
+  for (const auto& [operand, digest] : simulation) {
+    const auto found = integers.find(operand);
+    if (found != integers.end() && found->second == digest) continue;
+    DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
+                 operand.second);
+  }
 }
 
 }  // namespace
@@ -36,7 +117,8 @@ std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count) {
   return dataset.batch(indices).inputs;
 }
 
-CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
+CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset,
+                               const IntegerCheckOptions& options) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
   const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
   const std::vector<Tensor> inputs = first_inputs(
@@ -48,41 +130,26 @@ CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset, bool 
   } catch (const Error& error) {
     return {fmt::format("not possible: {}", error.what())};
   }
-  using Values = std::map<std::pair<std::string, std::string>, Tensor>;
-  Progress progress("comparing with integer execution, nodes", 2 * std::ssize(graph.nodes()),
-                    {.shown = shows_progress});
-  std::set<std::pair<const Program*, std::string>> seen;
-  const auto values_of = [&](const Program& program) {
-    Values values;
-    const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-      seen.emplace(&program, node.name);
-      progress.update(std::ssize(seen), node.name);
-      const bool quantized = node.find_quantization(operand) != nullptr;
-      if (quantized) values[{node.name, std::string(operand)}] = value.clone();
-    };
-    const std::vector<Tensor> outputs = program.run(inputs, {observe});
-    for (size_t i = 0; i < outputs.size(); ++i)
-      values[{graph.nodes().back().name, fmt::format("data_in_{}", i)}] = outputs[i];
-    return values;
-  };
-  const Values actual = values_of(*integers);
+  const std::vector<std::vector<Tensor>> batches = one_by_one(graph, inputs);
+  Observer observer(graph, options.shows_progress);
+  std::vector<Digests> actual;
+  for (const std::vector<Tensor>& batch : batches) actual.push_back(observer.run(*integers, batch));
   integers.reset();  // as large as the other
-  const Values expected = values_of(*FastExecutor().compile(graph));
-  for (const auto& [operand, value] : expected) {
-    const auto found = actual.find(operand);
-    if (found != actual.end() && have_equal_elements(value, found->second)) continue;
-    DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
-                 operand.second);
-  }
   const FastProgram program(graph);
-  const std::vector<Tensor> fast = program.run(inputs);
-  for (size_t i = 0; i < fast.size(); ++i) {
-    const Tensor& value = expected.at({graph.nodes().back().name, fmt::format("data_in_{}", i)});
-    DETENT_CHECK(have_equal_elements(value, fast[i]), "output {}: simulation and the fast engine differ", i);
+  size_t tensors = 0;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Digests simulated = observer.run(program, batches[i]);
+    check_equal(actual[i], simulated);
+    tensors = simulated.size();
+    const std::vector<Tensor> fast = program.run(batches[i]);
+    for (size_t k = 0; k < fast.size(); ++k) {
+      DETENT_CHECK(Digest::of(fast[k]) == Digest::of(observer.outputs()[k]),
+                   "output {}: simulation and the fast engine differ", k);
+    }
   }
   return {fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
-                      expected.size()),
-          slow_steps_text(program.profile(inputs, 1))};
+                      tensors),
+          options.names_slow_steps ? slow_steps_text(program.profile(inputs, 1)) : ""};
 }
 
 }  // namespace detent

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/result_types.h"
@@ -43,7 +44,7 @@ NodeInput find_value(const Graph& graph, const std::string& name) {
       if (source_name(graph, value) != known.back()) known.push_back(source_name(graph, value));
     }
   }
-  fail("--value: {}", unknown_name_message("value", name, known));
+  fail_unknown("--value", "value", name, known, {.key = "value"});
 }
 
 std::vector<NamedValue> node_values(const Graph& graph) {

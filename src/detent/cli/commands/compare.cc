@@ -1,34 +1,16 @@
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/core/error.h"
-#include "detent/passes/pass.h"
 #include "detent/search/comparison.h"
+#include "detent/workflows/compare_network.h"
 
 namespace detent {
 namespace {
 
 constexpr const char* kPlace = "detent compare";
-
-/// Options of static_quantize that all rows share.
-std::vector<FieldDescription> shared_fields() {
-  constexpr std::array kOfRows = {"weights", "formats", "bits", "report"};
-  std::vector<FieldDescription> fields = find_pass("static_quantize").options;
-  std::erase_if(fields, [&](const FieldDescription& field) {
-    return std::ranges::find(kOfRows, field.name) != kOfRows.end();
-  });
-  for (FieldDescription& field : fields) {
-    if (field.name == "activations")
-      field.help = "quantized inputs of layers with weights, where formats names none";
-  }
-  return fields;
-}
 
 }  // namespace
 
@@ -43,7 +25,7 @@ int run_compare(const std::vector<std::string>& args) {
   RunArguments run_arguments{"compare", {}, {}};
   FieldFlags own(describe_fields<ComparisonOptions>());
   own.bind(app, "compare", "Comparison");
-  FieldFlags shared(shared_fields());
+  FieldFlags shared(comparison_quantization_options());
   shared.bind(app, "compare", "Quantization");
   add_run_options(app, run_arguments);
   if (!parse_arguments(app, args)) return 0;

@@ -8,8 +8,6 @@
 
 #include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
-#include "detent/workflows/judged_samples.h"
-#include "detent/workflows/measured_latency.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/resume_command.h"
 #include "detent/cli/network/session.h"
@@ -19,11 +17,10 @@
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/fingerprint.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/search/comparison.h"
-#include "detent/workflows/batch_mixing.h"
+#include "detent/workflows/compare_network.h"
 
 namespace detent {
 namespace {
@@ -44,18 +41,6 @@ ComparisonOptions options_of(const TorchCommand& command) {
 Table quantization_of(const TorchCommand& command) {
   const Value* table = command.search.find("quantization");
   return table == nullptr ? Table() : *table->get_if<Table>();
-}
-
-/// What a comparison that goes on must have in common with the one that stopped: formats and methods may be
-/// more.
-Table settings_of(const TorchCommand& command, const Graph& network, const Dataset& calibration,
-                  const JudgedSamples& judged) {
-  Table settings{{"prepare", options_of(command).prepare}, {"quantization", quantization_of(command)}};
-  settings["seed"] = command.options.seed;
-  settings["calibration_samples"] = calibration.size();
-  settings["evaluation_samples"] = judged.inputs->size();
-  settings["network_before"] = fmt::format("{:016x}", network_fingerprint(network));
-  return settings;
 }
 
 /// A name for the folder of a row's network.
@@ -131,25 +116,6 @@ void say_comparison(const ComparisonReport& report, CommandResults& results) {
   results.say(text);
 }
 
-/// As docs/results.md says: the front for the page, and every row with its command.
-void add_comparison(const ComparisonReport& report, const Value& value, CommandResults& results) {
-  List points;
-  const bool has_labels = report.reference.labelled > 0;
-  for (const ComparedNetwork& network : report.networks) {
-    if (!network.obstacle.empty()) continue;
-    points.push_back(Table{{"name", fmt::format("{} {}", report.plan.formats[network.format].text(),
-                                                report.plan.methods[network.method].name)},
-                           {"cost", static_cast<double>(network.weight_bytes)},
-                           {"value", has_labels ? network.quality.accuracy() : network.quality.sqnr_db()},
-                           {"on_front", network.on_front},
-                           {"chosen", false}});
-  }
-  results.add("pareto", Table{{"cost_name", "bytes"},
-                              {"value_name", has_labels ? "accuracy" : "sqnr"},
-                              {"points", std::move(points)}});
-  results.add("comparison", value);
-}
-
 Value with_commands(const ComparisonReport& report) {
   Value value = comparison_value(report);
   List& networks = *value.get_if<Table>()->find("networks")->get_if<List>();
@@ -160,13 +126,6 @@ Value with_commands(const ComparisonReport& report) {
   return value;
 }
 
-std::optional<std::chrono::steady_clock::time_point> deadline(const ComparisonOptions& options,
-                                                              std::chrono::steady_clock::time_point start) {
-  if (!options.time) return std::nullopt;
-  const std::chrono::duration<double> span(options.time->seconds);
-  return start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(span);
-}
-
 /// Which samples are used for what.
 std::string samples_text(const CalibrationSplits& splits, int64_t calibrating, int64_t judging) {
   const int64_t whole = splits.calibration->size() + (splits.is_divided ? splits.test->size() : 0);
@@ -175,18 +134,11 @@ std::string samples_text(const CalibrationSplits& splits, int64_t calibrating, i
                      judging, splits.is_divided ? "others of these" : "samples of " + splits.test->source());
 }
 
-Graph network_to_compare(const TorchCommand& command, const CalibrationSplits& splits) {
-  const Dataset& test = *splits.test;
-  if (test.size_count() > 1)
-    fail("{}: samples of {} sizes, expected one: networks are compared by the same outputs for each sample",
-         test.source(), test.size_count());
-  const Dataset& calibration = *splits.calibration;
-  Graph network = without_batches_that_mix(
-      load_network(command, calibration.has_labels() ? calibration : test), calibration);
-  if (is_quantized(network))
-    fail("{}: the network is quantized already: a comparison begins with one in float",
-         *command.options.load);
-  return network;
+Graph loaded_network(const TorchCommand& command, const ComparedSamples& samples) {
+  check_compared_samples(samples);
+  const Graph network =
+      load_network(command, samples.calibration.has_labels() ? samples.calibration : samples.test);
+  return network_to_compare(network, samples.calibration, *command.options.load);
 }
 
 }  // namespace
@@ -194,41 +146,37 @@ Graph network_to_compare(const TorchCommand& command, const CalibrationSplits& s
 void run_compare(const TorchCommand& command, ProcessGroup& group) {
   const auto start = std::chrono::steady_clock::now();
   CommandResults results(command.name, result_options(command, group));
-  const ComparisonOptions options = options_of(command);
-  const Table quantization = quantization_of(command);
-  StaticQuantizeOptions others;
-  read_fields(others, quantization, "detent compare");
-  const CalibrationSplits splits = load_calibration_splits(command, others.num_samples);
-  Graph network = network_to_compare(command, splits);
   const fs::path folder = command.software_dir / "compare";
+  NetworkComparison comparison{.options = options_of(command),
+                               .quantization = quantization_of(command),
+                               .seed = command.options.seed,
+                               .journal = folder / kJournal,
+                               .start = start,
+                               .where = "detent compare"};
+  StaticQuantizeOptions others;
+  read_fields(others, comparison.quantization, comparison.where);
+  const CalibrationSplits splits = load_calibration_splits(command, others.num_samples);
+  const ComparedSamples samples{*splits.calibration, *splits.test};
+  Graph network = loaded_network(command, samples);
   const StopSignals signals("\ndetent: stopping; a second signal ends the program at once\n");
   FastExecutor executor;
-  PassContext context = make_pass_context(*splits.calibration, command.random,
+  PassContext context = make_pass_context(samples.calibration, command.random,
                                           command.options.training.batch_size, folder, executor);
-  context.where = "detent compare";
   context.group = &group;
   context.loader_threads = command.options.num_workers;
-  context.open_calibration();  // the first draw of random numbers, as in `detent quantize`
-  JudgedSamples judged = judged_samples(*splits.test, *splits.test,
-                                        options.eval_samples.value_or(splits.test->size()), command.random);
   const StudyFolder compared(command, folder, {"a comparison", kJournal, {kReport}},
-                             settings_of(command, network, *splits.calibration, judged), group);
-  find_pass("init_metadata").run(network, {}, context);
-  results.say(samples_text(splits, others.num_samples, judged.inputs->size()));
-  const ComparisonRequest request{.network = std::move(network),
-                                  .samples = std::move(judged),
-                                  .plan = plan_comparison(options, quantization, "detent compare"),
-                                  .journal = folder / kJournal,
-                                  .resumes = compared.resumes(),
-                                  .deadline = deadline(options, start),
-                                  .latency = measured_latency};
-  const ComparisonReport report = compare_formats(request, context);
+                             comparison_settings(comparison, network, samples), group);
+  comparison.resumes = compared.resumes();
+  results.say(samples_text(splits, others.num_samples, judged_count(comparison.options, samples.test)));
+  const ComparisonReport report =
+      compare_network(std::move(network), samples, comparison, command.random, context);
   const Value value = with_commands(report);
   write_file(folder / kReport, json_text(value) + "\n");
   say_comparison(report, results);
   results.say(fmt::format("all of them, with their commands: {}\n", (folder / kReport).string()));
   if (results.are_kept()) {
-    add_comparison(report, value, results);
+    results.add("pareto", compared_front(report));
+    results.add("comparison", value);
     add_configuration(results, command);
   }
   results.finish();

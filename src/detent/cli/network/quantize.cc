@@ -185,7 +185,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   say_accuracy(outcome, test_set, results);
   if (group.is_first() && outcome.before && outcome.after)
     warn_of_drop(*outcome.before, *outcome.after, analysis ? analysis->advice : QuantizationAdvice());
-  const CheckedIntegers checked = check_integers(graph, test_set, group.is_first());
+  const CheckedIntegers checked = check_integers(graph, test_set, {.shows_progress = group.is_first()});
   outcome.integer_execution = checked.text;
   results.say(fmt::format("integer execution: {}\n", checked.text));
   if (group.is_first()) say_accumulators(graph, test_set, results);

@@ -10,12 +10,11 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
-#include "detent/graph/state_dict.h"
 #include "detent/cli/file_kind.h"
 #include "detent/cli/named_values.h"
+#include "detent/cli/network/model_parameters.h"
 #include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
-#include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
 #include "detent/workers/worker_agreement.h"
 #include "detent/workflows/fitted_network.h"
@@ -148,10 +147,8 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  const auto read = std::get<StateDictReader>(kind_to_load(options).read);
-  const StateDict state = without_wrapper_prefixes(read(*options.load));
   try {
-    load_state_dict(graph, state, *options.load);
+    read_parameters(graph, kind_to_load(options), *options.load);
   } catch (const Error& error) {
     const bool other_count = dataset.class_count() != find_model(*options.model).class_count;
     if (!other_count) throw;

@@ -32,9 +32,10 @@
 namespace detent {
 namespace {
 
-/// Results of all nodes of the float network are kept until the quantized one has run, so few samples at a
-/// time: some ten times what the largest node takes.
+/// Results of all quantized nodes of the float network are kept until the quantized one has run, so few
+/// samples at a time.
 constexpr int64_t kMicroBatch = 8;
+constexpr int64_t kKeptBytes = int64_t{48} << 20;
 constexpr int64_t kLargestNodeBytes = kActivationBytes / 2;
 
 /// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
@@ -345,6 +346,19 @@ struct LayerwiseErrorOptions {
   }
 };
 
+/// What the results of quantized nodes take for a sample.
+double kept_bytes(const Graph& quantized, NamedSizes sizes) {
+  sizes[kBatchName] = 1;
+  const ValueTypes values = infer_shapes(quantized, sizes);
+  double bytes = 0;
+  for (const Node& node : quantized.nodes()) {
+    const Operand& result = values.at(value_name(node.name));
+    if (!node.quantization.empty() && result.is_tensor() && !result.is_open())
+      bytes += static_cast<double>(sizeof(float)) * static_cast<double>(element_count(result.shape));
+  }
+  return bytes;
+}
+
 void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& options, PassContext& context) {
   const auto errors =
       analyze_layerwise_error(without_quantization(graph), graph, options.num_samples, context);
@@ -362,7 +376,8 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   const NamedSizes sizes = sample_sizes(*data, reference);
   const int64_t count = affordable_samples(std::min(samples, data->size()),
                                            kPasses * multiply_adds(reference, sizes), kMostProducts);
-  const int64_t most = std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes, sizes));
+  const int64_t most = std::min({kMicroBatch, samples_within(reference, kLargestNodeBytes, sizes),
+                                 affordable_samples(kMicroBatch, kept_bytes(quantized, sizes), kKeptBytes)});
   const std::vector<SampleRange> batches = calibration_batches(*data, reference, count, most);
   LayerwiseErrorAnalysis analysis(reference, quantized, std::ssize(batches), context);
   for (const auto& [begin, end] : batches) analysis.add(data->inputs(begin, end));

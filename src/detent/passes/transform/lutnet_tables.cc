@@ -150,7 +150,7 @@ IntegerTables integer_tables(const Node& layer, int64_t elements_of_channel) {
   try {
     result = TableReader(layer, elements_of_channel).read();
   } catch (const Error& error) {
-    throw Error(node_message(layer, error.what()));
+    throw node_error(layer, error);
   }
   constexpr int64_t kExact = int64_t{1} << 24;
   for (int64_t output = 0; output < result.outputs; ++output) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/formats/format.h"
 
 namespace detent {
@@ -15,7 +16,7 @@ OperandFormat OperandFormat::parse(std::string_view text, const std::string& whe
   try {
     spec = parse_quant_spec_text(text);
   } catch (const Error& error) {
-    fail("{}: {}", where, error.what());
+    throw with_fields(error, fmt::format("{}: {}", where, error.what()), {});
   }
   if (spec.block_axis || spec.scale_rule == ScaleRule::kLearned) {
     fail(
@@ -32,7 +33,7 @@ Value OperandFormat::to_value() const { return other ? Value(quant_spec_text(*ot
 OperandFormat OperandFormat::from_value(const Value& value, const std::string& where) {
   const auto* text = value.get_if<std::string>();
   if (text == nullptr) {
-    fail("{}: got {} ({}), expected {}", where, value_text(value), value.kind_name(), field_type());
+    fail_value(where, value_text(value), field_type(), {}, fmt::format(" ({})", value.kind_name()));
   }
   return parse(*text, where);
 }
