@@ -44,7 +44,7 @@ struct Lanes {
   std::array<double, kSumLanes> largest = {};
   int64_t zeros = 0;
 
-  /// Of finite values.
+  /// Adds kSumBlock elements, all finite.
   void add_block(const float* original, const float* quantized) {
     Lanes sums = *this;
     int32_t zeros_here = 0;
