@@ -271,18 +271,19 @@ TEST_P(ChannelsLast, ClampingKeepsNaNAndTheSignOfZero) {
 
 TEST_P(ChannelsLast, TheLargestIsNaNWhereOneIsAmongThem) {
   std::vector<std::vector<float>> rows;
-  for (uint32_t i = 0; i < 5; ++i) rows.push_back(normal(37, 20 + i));
+  for (uint32_t i = 0; i < 5; ++i) rows.push_back(normal(101, 20 + i));
   rows[0][3] = NAN;
   rows[2][4] = NAN;
   rows[0][36] = -0.0F;
   for (size_t i = 1; i < rows.size(); ++i) rows[i][36] = 0;
   std::vector<const float*> pointers;
   for (const std::vector<float>& row : rows) pointers.push_back(row.data());
-  std::vector<float> results(37);
-  largest_of_rows(pointers.data(), 5, 37, results.data());
+  std::vector<float> results(101);
+  largest_of_rows(pointers.data(), 5, 101, results.data());
   for (size_t i = 0; i < results.size(); ++i) {
     float largest = rows[0][i];
-    for (const std::vector<float>& row : rows) largest = std::isnan(row[i]) || row[i] > largest ? row[i] : largest;
+    for (const std::vector<float>& row : rows)
+      largest = std::isnan(row[i]) || row[i] > largest ? row[i] : largest;
     EXPECT_EQ(std::isnan(results[i]), i == 3 || i == 4) << i;
     EXPECT_TRUE(results[i] == largest || (std::isnan(results[i]) && std::isnan(largest))) << i;
     EXPECT_EQ(std::signbit(results[i]), std::signbit(largest)) << i;
