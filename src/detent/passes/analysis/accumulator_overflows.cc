@@ -51,6 +51,8 @@ AccumulatedLayer accumulated_layer(const Graph& graph, const Node& node, const A
   return layer;
 }
 
+std::string layers_text(int64_t count) { return fmt::format("{} layer{}", count, count == 1 ? "" : "s"); }
+
 }  // namespace
 
 std::vector<GuaranteedWidth> guaranteed_widths(const Graph& graph) {
@@ -104,7 +106,8 @@ TextTable accumulated_layers_table(std::span<const AccumulatedLayer> layers) {
 std::string accumulated_layers_text(std::span<const AccumulatedLayer> layers, int64_t samples) {
   const auto overflows = [](const AccumulatedLayer& layer) { return layer.overflows.additions > 0; };
   const auto count = std::ranges::count_if(layers, overflows);
-  const std::string where = fmt::format("accumulators of {} layers, {} samples: ", layers.size(), samples);
+  const std::string where =
+      fmt::format("accumulators of {}, {} samples: ", layers_text(std::ssize(layers)), samples);
   if (count == 0) return where + "no overflow\n";
   int64_t sums = 0;
   int64_t with_overflow = 0;
@@ -112,7 +115,7 @@ std::string accumulated_layers_text(std::span<const AccumulatedLayer> layers, in
     sums += layer.sums;
     with_overflow += layer.overflows.sums;
   }
-  return fmt::format("{}{} of {} sums overflow, in {} layers\n", where, with_overflow, sums, count);
+  return fmt::format("{}{} of {} sums overflow, in {}\n", where, with_overflow, sums, layers_text(count));
 }
 
 List accumulated_layers_list(std::span<const AccumulatedLayer> layers) {

@@ -11,6 +11,7 @@
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
@@ -164,9 +165,11 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Clam
   return means;
 }
 
-/// The node alone, with its quantization of inputs and parameters.
-Graph only(const Node& node, const Shape& input) {
+/// The node alone, with its quantization of inputs and parameters. It computes on values, but for what an
+/// accumulator makes of sums of codes.
+Graph only(const Node& node, const std::optional<Requantization>& requantization, const Shape& input) {
   Graph graph(node.name);
+  if (accumulator_of(node)) graph.set_requantization(requantization);
   const std::string& source = node.inputs[0].node;
   graph.add_input(source, input);
   Node copy = node;
@@ -185,19 +188,21 @@ Graph only(const Node& node, const Shape& input) {
 /// Runs one node on batches that may be of several sizes.
 class SingleNode {
  public:
-  SingleNode(const Node& node, PassContext& context) : node_(node), context_(context) {}
+  SingleNode(const Graph& graph, const Node& node, PassContext& context)
+      : node_(node), requantization_(graph.requantization()), context_(context) {}
 
   Tensor run(const Tensor& input) {
     Shape one_sample = input.shape();
     one_sample[0] = 1;
     if (program_ == nullptr || one_sample != compiled_for_)
-      program_ = context_.executor().compile(only(node_, one_sample));
+      program_ = context_.executor().compile(only(node_, requantization_, one_sample));
     compiled_for_ = one_sample;
     return program_->run(std::span(&input, 1)).front();
   }
 
  private:
   const Node& node_;
+  std::optional<Requantization> requantization_;
   PassContext& context_;
   std::unique_ptr<const Program> program_;
   Shape compiled_for_;
@@ -205,10 +210,11 @@ class SingleNode {
 
 using Shifts = std::vector<double>;  // of each channel
 
-Shifts mean_shifts(const Node& node, size_t index, const ChannelMeans& wanted, StagedRun& run,
+Shifts mean_shifts(const Graph& graph, size_t index, const ChannelMeans& wanted, StagedRun& run,
                    PassContext& context) {
+  const Node& node = graph.nodes()[index];
   ChannelMeans got;
-  SingleNode quantized(node, context);
+  SingleNode quantized(graph, node, context);
   run.inputs_of(index, [&](const Tensor& input) { got.add(node, quantized.run(input)); });
   Shifts shifts;
   for (size_t c = 0; c < wanted.channels(); ++c) shifts.push_back(wanted.mean(c) - got.mean(c));
@@ -221,13 +227,14 @@ struct RunningNetwork {
   StagedRun& run;
 };
 
-Shifts clamped_shifts(const Node& node, size_t index, const Clamp& clamp, StagedRun& run,
+Shifts clamped_shifts(const Graph& graph, size_t index, const Clamp& clamp, StagedRun& run,
                       RunningNetwork in_float, PassContext& context) {
+  const Node& node = graph.nodes()[index];
   const Node& original = in_float.graph.node(node.name);
   in_float.run.advance_to(static_cast<size_t>(&original - in_float.graph.nodes().data()));
   run.advance_to(index);
-  SingleNode quantized(node, context);
-  SingleNode exact(original, context);
+  SingleNode quantized(graph, node, context);
+  SingleNode exact(in_float.graph, original, context);
   OutputPairs pairs;
   for (int64_t batch = 0; batch < run.batch_count(); ++batch) {
     const Tensor wanted = exact.run(in_float.run.input(batch));
@@ -284,8 +291,8 @@ void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, Pas
     const auto clamp = clamps.find(node.name);
     const double largest =
         correct(node, clamp != clamps.end()
-                          ? clamped_shifts(node, i, clamp->second, run, {network, *in_float}, context)
-                          : mean_shifts(node, i, wanted.at(node.name), run, context));
+                          ? clamped_shifts(corrected, i, clamp->second, run, {network, *in_float}, context)
+                          : mean_shifts(corrected, i, wanted.at(node.name), run, context));
     if (corrected.requantization()) fit_weight_scales(node);
     table.add_row({node.name, bias, fmt::format("{:.4g}", largest)});
     largest_of_all = std::max(largest_of_all, std::pair(largest, node.name));
