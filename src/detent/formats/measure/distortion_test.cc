@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -71,6 +72,40 @@ TEST(Distortion, WhatIsNotFiniteHasNotSaturated) {
   EXPECT_EQ(share("fp8_e5m2:saturate=false"), 0.0) << "1e6 became an infinity";
   const Distortion none = measure_distortion(parse_quant_spec_text("fixed"), tensor_of({kInfinity, kNan}));
   EXPECT_EQ(none.saturated_share(), 0.0);
+}
+
+/// Whole blocks of finite values take another way than others do.
+TEST(Distortion, BlocksAreSummedAsSingleElementsAre) {
+  std::vector<float> original = wave(1000);
+  std::vector<float> quantized = original;
+  for (size_t i = 0; i < quantized.size(); ++i) quantized[i] = std::round(8 * quantized[i]) / 8;
+  original[300] = std::numeric_limits<float>::infinity();
+  quantized[310] = std::numeric_limits<float>::quiet_NaN();
+  double signal = 0;
+  double noise = 0;
+  double product = 0;
+  double power = 0;
+  double largest = 0;
+  int zeros = 0;
+  for (size_t i = 0; i < original.size(); ++i) {
+    if (i == 300 || i == 310) continue;
+    const auto x = static_cast<double>(original[i]);
+    const auto y = static_cast<double>(quantized[i]);
+    signal += x * x;
+    noise += (x - y) * (x - y);
+    product += x * y;
+    power += y * y;
+    largest = std::max(largest, std::fabs(x - y));
+    zeros += y == 0 ? 1 : 0;
+  }
+  const Distortion d = distortion_of(original, quantized);
+  EXPECT_EQ(d.nonfinite_count(), 2);
+  EXPECT_EQ(d.max_error(), largest);
+  EXPECT_EQ(d.zero_share(), zeros / 998.0);
+  EXPECT_NEAR(d.sqnr_db(), 10 * std::log10(signal / noise), 1e-9);
+  EXPECT_NEAR(d.cosine(), product / std::sqrt(signal * power), 1e-12);
+  EXPECT_NEAR(d.mean_squared_error(), noise / 998, 1e-15);
+  EXPECT_EQ(d.distinct_values().size(), 17U);
 }
 
 int64_t peak_kilobytes() {
