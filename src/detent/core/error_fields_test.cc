@@ -1,8 +1,12 @@
 #include "detent/core/error_fields.h"
 
+#include <array>
+#include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "detent/core/fields.h"
 
 namespace detent {
 namespace {
@@ -36,6 +40,39 @@ TEST(ErrorFields, AreThoseOfWhereTheFaultIsNearest) {
   EXPECT_EQ(caught([] { about_key("seed", [] { fail("no such {}", "seed"); }); }),
             (ErrorFields{.key = "seed"}));
   EXPECT_EQ(fields_of(Error("plain")), ErrorFields());
+}
+
+enum class Shade { kLight, kDark };
+constexpr std::array<const char*, 2> enum_names(Shade) { return {"light", "dark"}; }
+
+struct Options {
+  int width = 8;
+  double share = 0.5;
+  Shade shade = Shade::kLight;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("width", self.width, "", Between{1, 32});
+    visit("share", self.share, "", Between{0});
+    visit("shade", self.shade, "");
+  }
+};
+
+TEST(ErrorFields, OfOptionsNameKeyValueAndWhatIsAllowed) {
+  const auto fault = [](const char* key, const Value& value) {
+    return caught([&] {
+      Options options;
+      read_fields(options, {{key, value}}, "net.toml");
+    });
+  };
+  EXPECT_EQ(fault("width", 40),
+            (ErrorFields{.key = "width", .got = "40", .allowed = "at least 1 and at most 32"}));
+  EXPECT_EQ(fault("width", "wide"), (ErrorFields{.key = "width", .got = "\"wide\"", .allowed = "integer"}));
+  EXPECT_EQ(fault("share", std::nan("")),
+            (ErrorFields{.key = "share", .got = "nan", .allowed = "a finite number at least 0"}));
+  EXPECT_EQ(fault("shade", "dim"), (ErrorFields{.key = "shade", .got = "dim", .allowed = "light, dark"}));
+  EXPECT_EQ(fault("depth", 1),
+            (ErrorFields{.key = "depth", .got = "depth", .allowed = "width, share, shade"}));
 }
 
 TEST(ErrorFields, LeaveFaultsOfTheCommandLineTheirExitCode) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/core/error.h"
+#include "detent/core/error_fields.h"
 #include "detent/core/former_name.h"
 #include "detent/core/value.h"
 
@@ -119,7 +119,7 @@ Value to_value(const T& field) {
 /// `where` begins the message and names file, table and key.
 template <class T>
 [[noreturn]] void wrong_type(const Value& value, const std::string& where) {
-  fail("{}: got {} ({}), expected {}", where, value_text(value), value.kind_name(), type_text<T>());
+  fail_value(where, value_text(value), type_text<T>(), {}, fmt::format(" ({})", value.kind_name()));
 }
 
 template <class T>
@@ -130,8 +130,9 @@ void check_between(T field, const Between& allowed, const std::string& where) {
   const std::string low = std::isinf(allowed.low) ? "" : fmt::format(" at least {}", allowed.low);
   const std::string high = std::isinf(allowed.high) ? "" : fmt::format(" at most {}", allowed.high);
   const bool is_bounded = !low.empty() && !high.empty();
-  fail("{}: got {}, expected{}{}{}{}", where, field, is_finite || is_bounded ? "" : " a finite number", low,
-       is_bounded ? " and" : "", high);
+  const std::string bounds = fmt::format("{}{}{}{}", is_finite || is_bounded ? "" : " a finite number", low,
+                                         is_bounded ? " and" : "", high);
+  fail_value(where, fmt::format("{}", field), bounds.substr(1));
 }
 
 template <class T>
@@ -160,7 +161,7 @@ void from_value(const Value& value, T& field, const Between& allowed, const std:
     const auto it = std::find(names.begin(), names.end(), *name);
     if (it == names.end()) {
       const std::vector<std::string> known(names.begin(), names.end());
-      fail("{}: {}", where, unknown_name_message("value", *name, known));
+      fail_unknown(where, "value", *name, known);
     }
     field = static_cast<T>(it - names.begin());
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -170,7 +171,8 @@ void from_value(const Value& value, T& field, const Between& allowed, const std:
     check_between(*number, allowed, where);
     field = static_cast<T>(*number);
     if (!std::isfinite(field))
-      fail("{}: got {}, expected a magnitude of at most {}", where, *number, std::numeric_limits<T>::max());
+      fail_value(where, fmt::format("{}", *number),
+                 fmt::format("a magnitude of at most {}", std::numeric_limits<T>::max()));
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     const int64_t* integer = value.get_if<int64_t>();
     if (integer == nullptr) wrong_type<T>(value, where);
@@ -238,19 +240,21 @@ void read_fields(T& object, const Table& table, const std::string& where) {
   for (const auto& [key, value] : table) {
     const std::string name = present_name<T>(key);
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      fail("{}: {}", where, unknown_name_message("key", key, known));
+      fail_unknown(where, "key", key, known, {.key = key});
     }
     if (name == key) continue;
     if (table.contains(name)) fail("{}: got \"{}\" and \"{}\", which are the same", where, key, name);
     warn_of_former_name("key", key, name);
   }
+  std::string now;
   auto visit = [&](const char* name, auto& field, const char*, Between allowed = {}) {
     for (const auto& [key, value] : table) {
       if (present_name<T>(key) != name) continue;
+      now = key;
       field_detail::from_value(value, field, allowed, fmt::format("{}: key \"{}\"", where, key));
     }
   };
-  T::fields(object, visit);
+  about_key(now, [&] { T::fields(object, visit); });
 }
 
 /// All fields of `object`, in order.

@@ -49,8 +49,9 @@ void SearchOptions::check(const std::string& where) const {
                                      std::pair("elementwise", &elementwise)}) {
     const std::string place = fmt::format("{}: key \"{}\"", where, key);
     if (formats->empty()) fail("{}: got no formats: nothing could be chosen", place);
+    const std::string name = key;
     for (const std::string& text : *formats) {
-      if (text != kFloatFormat) parse_format_text(text, place);
+      if (text != kFloatFormat) about_key(name, [&] { parse_format_text(text, place); });
     }
   }
   if (weight_calibrators.empty())
