@@ -118,8 +118,12 @@ TEST_P(AddedOnEveryTarget, FloatsRoundAtEachStep) {
   std::uniform_int_distribution<int> exponents(-11, 6);  // products need no place behind kPlaces
   std::vector<float> factors(kDepth);
   std::vector<float> values(kDepth * 2 * kAddedColumns);
-  for (float& factor : factors) factor = std::ldexp(digits(generator), exponents(generator) / 2);
-  for (float& value : values) value = std::ldexp(digits(generator), exponents(generator));
+  const auto drawn = [&](int divisor) {
+    const float number = digits(generator);
+    return std::ldexp(number, exponents(generator) / divisor);
+  };
+  for (float& factor : factors) factor = drawn(2);
+  for (float& value : values) value = drawn(1);
   for (const char* text : {"fp16", "bf16", "fp22", "fp32", "fp_e8m1", "fp_e6m9"})
     expect_added_in_order<float>(Accumulator::parse(text), factors, values, false);
   expect_added_in_order<float>(Accumulator::parse("fp_e4m3"), factors, values, true);
