@@ -195,10 +195,11 @@ template <class Weights>
 void SumNarrow(const PanelSums& p) {
   constexpr int64_t kManyRows = 16;  // from which on it pays to widen the weights first
   if (p.rows < kManyRows) return SumPanelOf<Weights>(p);
-  std::vector<float> weights(static_cast<size_t>(p.depth * p.width));
-  Widen<Weights>(p, weights.data());
+  // No vector: what stays of a first run would lie between it and the next one in the heap.
+  Tensor weights(DType::kFloat32, {p.depth * p.width});
+  Widen<Weights>(p, weights.values<float>().data());
   PanelSums whole = p;
-  whole.weights = weights.data();
+  whole.weights = weights.values<float>().data();
   whole.group = p.depth;
   SumPanelOf<Whole>(whole);
 }
