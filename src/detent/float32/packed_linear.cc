@@ -195,10 +195,11 @@ template <class Weights>
 void SumNarrow(const PanelSums& p) {
   constexpr int64_t kManyRows = 16;  // from which on it pays to widen the weights first
   if (p.rows < kManyRows) return SumPanelOf<Weights>(p);
-  std::vector<float> weights(static_cast<size_t>(p.depth * p.width));
-  Widen<Weights>(p, weights.data());
+  // No vector: what stays of a first run would lie between it and the next one in the heap.
+  Tensor weights(DType::kFloat32, {p.depth * p.width});
+  Widen<Weights>(p, weights.values<float>().data());
   PanelSums whole = p;
-  whole.weights = weights.data();
+  whole.weights = weights.values<float>().data();
   whole.group = p.depth;
   SumPanelOf<Whole>(whole);
 }
@@ -245,7 +246,7 @@ int nearest_code(float weight, float scale, float minimum) {
 }
 
 struct WeightCodes {
-  std::vector<int8_t> codes;
+  Tensor codes;             // int8
   bool fit_nibbles = true;  // as signed ones, with minimums as unsigned ones
 };
 
@@ -256,7 +257,8 @@ std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales
   const bool has_minimums = !scales.minimums.empty();
   if (has_minimums && scales.minimums.size() != scales.scales.size()) return std::nullopt;
   const float* const from = weight.values<float>().data();
-  WeightCodes found{std::vector<int8_t>(static_cast<size_t>(weight.numel()))};
+  WeightCodes found{Tensor(DType::kInt8, {weight.numel()})};
+  int8_t* const codes = found.codes.values<int8_t>().data();
   int most = 0;
   int least = 0;
   for (int64_t i = 0; i < weight.numel(); ++i) {
@@ -269,7 +271,7 @@ std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales
     float value = static_cast<float>(code) * scale;
     if (has_minimums) value = value + minimum;
     if (std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(from[i])) return std::nullopt;
-    found.codes[static_cast<size_t>(i)] = static_cast<int8_t>(code);
+    codes[i] = static_cast<int8_t>(code);
     most = std::max(most, code);
     least = std::min(least, code);
   }
@@ -304,7 +306,7 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
   if (!is_one && std::ssize(scales.scales) != outputs * groups) return false;
   const auto found = weight_codes(weight, scales, is_one ? 0 : groups);
   if (!found) return false;
-  const std::vector<int8_t>& codes = found->codes;
+  const int8_t* const codes = found->codes.values<int8_t>().data();
   group_ = scales.group;
   are_nibbles_ = found->fit_nibbles && depth_ % 2 == 0 && group_ % 2 == 0;
   weights_ = Tensor(DType::kInt8, {stride_ * depth_ / (are_nibbles_ ? 2 : 1)});
@@ -313,9 +315,7 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
     const int64_t first = panel * kPanel;
     const int64_t width = panel_width(panel);
     const int64_t count = std::min(width, outputs - first);
-    const auto code = [&](int64_t i, int64_t k) {
-      return codes[static_cast<size_t>((first + i) * depth_ + k)];
-    };
+    const auto code = [&](int64_t i, int64_t k) { return codes[(first + i) * depth_ + k]; };
     for (int64_t k = 0; k < depth_; k += are_nibbles_ ? 2 : 1, to += width) {
       for (int64_t i = 0; i < count; ++i) {
         to[i] = are_nibbles_ ? static_cast<int8_t>((code(i, k) & 15) | code(i, k + 1) * 16) : code(i, k);

@@ -93,21 +93,22 @@ std::shared_ptr<const CacheCodec> CacheCodec::of_codes(const CodeType& type) {
 
 CacheCodec::Rows CacheCodec::encoded(const Tensor& rows) const {
   if (spec_) return encoded_values(rows);
-  Rows result;
-  for (const int32_t code : rows.values<int32_t>())
-    result.bytes.push_back(static_cast<int8_t>(code - *offset_));
+  Rows result{Tensor(DType::kInt8, rows.shape()), {}, {}};
+  std::ranges::transform(rows.values<int32_t>(), result.bytes.values<int8_t>().begin(),
+                         [&](int32_t code) { return static_cast<int8_t>(code - *offset_); });
   return result;
 }
 
 CacheCodec::Rows CacheCodec::encoded_values(const Tensor& rows) const {
   const Encoded encoded = encode(*spec_, rows);
-  std::vector<uint32_t> codes(static_cast<size_t>(rows.numel()));
-  unpack_codes(Packing::kBits, width_, encoded.codes().values<uint8_t>().data(), rows.numel(), codes.data());
-  Rows result;
-  result.bytes.reserve(codes.size());
+  Tensor words(DType::kInt32, rows.shape());
+  auto* const codes = reinterpret_cast<uint32_t*>(words.values<int32_t>().data());
+  unpack_codes(Packing::kBits, width_, encoded.codes().values<uint8_t>().data(), rows.numel(), codes);
+  Rows result{Tensor(DType::kInt8, rows.shape()), {}, {}};
+  int8_t* const bytes = result.bytes.values<int8_t>().data();
   const uint32_t sign = table_ || !is_signed_ ? 0 : uint32_t{1} << static_cast<unsigned>(width_ - 1);
-  for (const uint32_t code : codes)
-    result.bytes.push_back(static_cast<int8_t>((code ^ sign) - sign - static_cast<uint32_t>(middle_)));
+  for (int64_t i = 0; i < rows.numel(); ++i)
+    bytes[i] = static_cast<int8_t>((codes[i] ^ sign) - sign - static_cast<uint32_t>(middle_));
   if (has_scales_) {
     const auto scales = encoded.streams[1].data.values<float>();
     result.scales.assign(scales.begin(), scales.end());

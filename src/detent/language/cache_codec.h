@@ -37,7 +37,7 @@ class CacheCodec {
   const float* table() const { return table_ ? table_->data() : nullptr; }
 
   struct Rows {
-    std::vector<int8_t> bytes;  // also where two of them will share one
+    Tensor bytes;  // int8, also where two of them will share one
     std::vector<float> scales;
     std::vector<float> zero_points;
   };

@@ -162,10 +162,12 @@ Tensor cache_product(const Tensor& a, const CachedTensor& cache, int64_t tokens)
   float* const results = result.values<float>().data();
   parallel_for(cache.heads(), 1, [&](int64_t begin, int64_t end) {
     HeadPages<float> pages(cache, tokens);
-    std::vector<float> sums;
+    // No vector: small pages that stay would lie between it and the next one in the heap.
+    const int64_t padded = are_keys ? pages.count() * pages.columns() : pages.columns();
+    Tensor of_head(DType::kFloat32, {rows * padded});
+    const std::span<float> sums = of_head.values<float>();
     for (int64_t head = begin; head < end; ++head) {
-      const int64_t padded = are_keys ? pages.count() * pages.columns() : pages.columns();
-      sums.assign(static_cast<size_t>(rows * padded), 0.0F);
+      std::ranges::fill(sums, 0.0F);
       const float* const from = a.values<float>().data() + head * rows * depth;
       for (int64_t page = 0; page < pages.count(); ++page) {
         const int64_t first = page * CachedTensor::kPageTokens;

@@ -43,11 +43,13 @@ std::optional<CachedTensor::Kind> cache_kind(const Node& node) {
   return std::nullopt;
 }
 
-CachedTensor::CachedTensor(Kind kind, const Shape& of_token, std::shared_ptr<const CacheCodec> codec)
+CachedTensor::CachedTensor(Kind kind, const Shape& of_token, std::shared_ptr<PagePool> pool,
+                           std::shared_ptr<const CacheCodec> codec)
     : kind_(kind),
       heads_(of_token.at(1)),
       size_(of_token.at(kind == Kind::kKeys ? 2 : 3)),
-      codec_(std::move(codec)) {}
+      codec_(std::move(codec)),
+      pool_(std::move(pool)) {}
 
 int64_t CachedTensor::columns() const {
   constexpr int64_t kPadding = FloatProduct::kPadding;
@@ -85,7 +87,7 @@ void CachedTensor::write(const Tensor& tensor, int64_t from) {
                    tensor.dim(are_keys() ? 2 : 3) == size_ && dtype_size(tensor.dtype()) == kWord,
                "{} of shape {}", dtype_name(tensor.dtype()), shape_text(tensor.shape()));
   const int64_t tokens = tensor.dim(are_keys() ? 3 : 2);
-  while (pages() < pages_for(from + tokens)) pages_.emplace_back(DType::kUInt8, Shape{page_bytes()});
+  while (pages() < pages_for(from + tokens)) pages_.push_back(pool_->page(page_bytes()));
   dtype_ = tensor.dtype();
   codec_ == nullptr ? write_words(tensor, from, tokens) : write_coded(tensor, from, tokens);
 }
@@ -124,7 +126,7 @@ void CachedTensor::put(std::byte* head, int64_t row, int64_t column, int8_t byte
 
 void CachedTensor::write_coded(const Tensor& tensor, int64_t from, int64_t tokens) {
   const CacheCodec::Rows rows = codec_->encoded(rows_of_tokens(tensor, are_keys()));
-  const int8_t* bytes = rows.bytes.data();
+  const int8_t* bytes = rows.bytes.values<int8_t>().data();
   for (int64_t row = 0; row < heads_ * tokens; ++row) {
     const int64_t token = from + row % tokens;
     const int64_t place = token % kPageTokens;

@@ -8,6 +8,7 @@
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 #include "detent/language/cache_codec.h"
+#include "detent/language/page_pool.h"
 
 namespace detent {
 
@@ -21,7 +22,8 @@ class CachedTensor {
   static constexpr int64_t kPageTokens = 64;
 
   /// Without tokens, of a node whose result for one token has this shape.
-  CachedTensor(Kind kind, const Shape& of_token, std::shared_ptr<const CacheCodec> codec = nullptr);
+  CachedTensor(Kind kind, const Shape& of_token, std::shared_ptr<PagePool> pool,
+               std::shared_ptr<const CacheCodec> codec = nullptr);
 
   Kind kind() const { return kind_; }
   int64_t heads() const { return heads_; }
@@ -68,6 +70,7 @@ class CachedTensor {
   int64_t heads_;
   int64_t size_;  // elements of a head
   std::shared_ptr<const CacheCodec> codec_;
+  std::shared_ptr<PagePool> pool_;
   std::vector<Tensor> pages_;  // of bytes
 };
 

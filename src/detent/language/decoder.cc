@@ -357,13 +357,14 @@ std::shared_ptr<const CacheCodec> Decoder::Compiled::codec_of(const DecoderStep&
 
 void Decoder::Compiled::add_caches() {
   const ValueTypes values = values_of_tokens(plan->graph, 1);
+  const auto pool = std::make_shared<PagePool>();
   for (const DecoderStep& step : steps) {
     if (step.kind != StepKind::kCache) continue;
     const Node& node = *step.reference->node;
     const Shape& shape = values.at(value_name(node.name)).shape;
     const auto kind = *cache_kind(node);
     const int64_t size = shape.at(kind == CachedTensor::Kind::kKeys ? 2 : 3);
-    caches.emplace_back(kind, shape, codec_of(step, size));
+    caches.emplace_back(kind, shape, pool, codec_of(step, size));
   }
 }
 
