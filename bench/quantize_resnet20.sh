@@ -1,8 +1,8 @@
 #!/bin/sh
 # Time and peak memory of quantizing resnet20, with the published weights and 1,024 images of CIFAR-10, in each of
-# the ways of the README's table, and what each leaves of the 10,000 test images:
+# the ways of docs/quantization.md's table, and what each leaves of the 10,000 test images:
 #   bench/quantize_resnet20.sh build/bin/detent resnet20-12fca82f.th DATA_FOLDER [WAY...]
-# WAY: 8/8, 4/8, 4/4, 3/8 (weights/activations), to nearest, or behind it -bias (with bias_correction alone), -gptq, -gptaq or
+# WAY: 8/8, 4/8, 4/4, 3/8 (weights/activations), to nearest, or after it -bias (with bias_correction alone), -gptq, -gptaq or
 # -adaround; default all. The time includes two
 # evaluations on the test images.
 set -eu
