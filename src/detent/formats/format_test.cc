@@ -109,7 +109,8 @@ RC_GTEST_PROP(FormatText, FixedReadsBack, ()) {
   if (*rc::gen::arbitrary<bool>()) format.frac_width = *rc::gen::inRange(-96, 97);
   format.is_signed = *rc::gen::arbitrary<bool>();
   format.rounding = *rc::gen::element(Rounding::kNearest, Rounding::kFloor);
-  RC_ASSERT(parse_format(format_text(format)) == Format(format));
+  const bool is_read_again = parse_format(format_text(format)) == Format(format);
+  RC_ASSERT(is_read_again);
 }
 
 RC_GTEST_PROP(FormatText, TernaryReadsBack, ()) {
@@ -117,7 +118,8 @@ RC_GTEST_PROP(FormatText, TernaryReadsBack, ()) {
   Ternary format{.scaling_factor = *rc::gen::arbitrary<bool>()};
   std::optional<float>* keys[] = {&format.threshold, &format.mean, &format.median, &format.max};
   *keys[*rc::gen::inRange(0, 4)] = std::bit_cast<float>(bits);
-  RC_ASSERT(parse_format(format_text(format)) == Format(format));
+  const bool is_read_again = parse_format(format_text(format)) == Format(format);
+  RC_ASSERT(is_read_again);
 }
 
 TEST(RepresentableValues, AscendingWithoutDuplicates) {

@@ -41,7 +41,7 @@ Graph read_network_of(const std::filesystem::path& file, const ParametersOf& net
   if (kind.holds_graph()) {
     Graph graph = read_network(file, network.shapes);
     if (model.name != graph.name())
-      spdlog::warn("{} holds \"{}\", not the model \"{}\"", file.string(), graph.name(), network.model);
+      log_warning("{} holds \"{}\", not the model \"{}\"", file.string(), graph.name(), network.model);
     return graph;
   }
   const int64_t classes = network.class_count.value_or(model.class_count);
