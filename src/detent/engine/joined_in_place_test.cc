@@ -133,7 +133,7 @@ Graph network_of(Draw& draw, int64_t kind, int64_t channels, bool is_output, con
   return graph;
 }
 
-std::string byte_codes(Draw& draw) {
+std::string middle_byte_codes(Draw& draw) {
   const bool is_signed = draw.coin();
   const int64_t zero = draw.of(60, 190) - (is_signed ? 128 : 0);
   return fmt::format("affine:signed={},scale={},zero_point={}", is_signed, draw.real(0.02, 0.2), zero);
@@ -148,7 +148,7 @@ void quantize_bytes(Draw& draw, Graph& graph, bool converts) {
     const bool keeps = role_of(node) == OperatorRole::kComputes && moves_codes(node) && !joins;
     const bool is_first = types.empty();
     std::string& type = types[node.name];
-    type = keeps || (!converts && !is_first) ? types.at(node.inputs[0].node) : byte_codes(draw);
+    type = keeps || (!converts && !is_first) ? types.at(node.inputs[0].node) : middle_byte_codes(draw);
     if (is_weighted_sum(node)) {
       quantize_layer(draw, node);
       node.quantization["data_in_0"] = parse_quant_spec_text(types.at(node.inputs[0].node));
