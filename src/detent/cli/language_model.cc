@@ -53,7 +53,7 @@ Decoder read_decoder(const fs::path& path, const std::optional<Format>& cache_fo
     try {
       quantize_cache(model.graph, *cache_format);
     } catch (const Error& error) {
-      fail("{}: --cache-format: {}", path.string(), error.what());
+      fail("--cache-format: {}: {}", path.string(), error.what());
     }
   }
   return decoder_of(std::move(model), path);
