@@ -85,10 +85,11 @@ const std::vector<Convention>& conventions_of_numbers() {
        Explains::kNotFinite,
        "from 0 without an upper bound is a rectifier, which leaves infinity where ONNX has the largest "
        "float32"},
-      {{"Where"},
-       [](const NodeFacts& node) { return is_floating_point(node.inputs[1].dtype); },
+      {{"Where", "If"},
+       [](const NodeFacts&) { return true; },
        Explains::kNotFinite,
-       "ONNX Runtime adds what is chosen to 0, which makes 0 of -0: a quotient by it has the other sign"},
+       "ONNX Runtime's Where, which an If becomes, makes 0 of a chosen -0: quotients by it change their "
+       "sign"},
   };
   return all;
 }
