@@ -19,6 +19,7 @@ namespace detent {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(NearestName, FindsMisspellingsAndNothingElse) {
   const std::vector<std::string> names = {"toy", "toy_tiny", "mnist_cnn"};
@@ -232,6 +233,20 @@ TEST(Fields, FormerNamesAreReadWithAWarning) {
   EXPECT_EQ(fields_error({{"bits", 4}, {"width", 4}}),
             "file.toml, [a]: got \"bits\" and \"width\", which are the same");
   EXPECT_EQ(describe_fields<Sample>().front().former_names, std::vector<std::string>{"bits"});
+}
+
+TEST(Log, FormatsOnlyWhatItsLevelShows) {
+  const auto level = spdlog::default_logger()->level();
+  spdlog::default_logger()->set_level(spdlog::level::warn);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  log_info("{} samples", 1);
+  log_warning("{} of {} samples", 2, "three");
+  spdlog::default_logger()->flush();
+  const std::string log = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  spdlog::default_logger()->set_level(level);
+  EXPECT_THAT(log, HasSubstr("2 of three samples"));
+  EXPECT_THAT(log, Not(HasSubstr("1 samples")));
 }
 
 TEST(TextTable, AlignsNumbersAndQuotesCsv) {
