@@ -95,9 +95,10 @@ struct HighNibbles : Nibbles {
 
 /// Codes as weights, with one rounding of the product and one of the sum.
 template <class Weights>
-HWY_INLINE Vector Scaled(Singles d, Vector code, const float* scales, const float* minimums) {
-  const Vector product = hn::Mul(code, hn::LoadU(d, scales));
-  if constexpr (Weights::kHasMinimums) return hn::Add(product, hn::LoadU(d, minimums));
+HWY_INLINE Vector Scaled(const PanelSums& p, int64_t place, Vector code) {
+  const Singles d;
+  const Vector product = hn::Mul(code, hn::LoadU(d, p.scales + place));
+  if constexpr (Weights::kHasMinimums) return hn::Add(product, hn::LoadU(d, p.minimums + place));
   return product;
 }
 
@@ -111,8 +112,6 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
   const float* inputs = p.inputs + row * p.depth;
   for (int64_t begin = 0; begin < p.depth; begin += p.group) {
     const int64_t place = begin / p.group * p.width + column;
-    const float* const scales = Weights::kHasScales ? p.scales + place : nullptr;
-    const float* const minimums = Weights::kHasMinimums ? p.minimums + place : nullptr;
     const auto* weights = Weights::At(p, begin) + column;
     const int64_t end = std::min(p.depth, begin + p.group);
     for (int64_t k = begin; k < end; k += Weights::kInputs, weights += p.width) {
@@ -120,8 +119,7 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
         Vector scaled[static_cast<size_t>(Vectors)];
         if constexpr (Weights::kHasScales) {
           for (int64_t v = 0; v < Vectors; ++v)
-            scaled[v] = Scaled<Weights>(d, Weights::Load(d, weights + v * kLanes, i), scales + v * kLanes,
-                                        minimums + v * kLanes);
+            scaled[v] = Scaled<Weights>(p, place + v * kLanes, Weights::Load(d, weights + v * kLanes, i));
         }
         for (int64_t r = 0; r < Rows; ++r) {
           const auto input = hn::Set(d, inputs[r * p.depth + k + i]);
@@ -181,11 +179,9 @@ void Widen(const PanelSums& p, float* to) {
   for (int64_t k = 0; k < p.depth; ++k, to += p.width) {
     const auto* from = Weights::At(p, k);
     const int64_t place = k / p.group * p.width;
-    const float* const scales = Weights::kHasScales ? p.scales + place : nullptr;
-    const float* const minimums = Weights::kHasMinimums ? p.minimums + place : nullptr;
     for (int64_t i = 0; i < p.width; i += kLanes) {
       auto weights = Weights::Load(d, from + i, k % Weights::kInputs);
-      if constexpr (Weights::kHasScales) weights = Scaled<Weights>(d, weights, scales + i, minimums + i);
+      if constexpr (Weights::kHasScales) weights = Scaled<Weights>(p, place + i, weights);
       hn::StoreU(weights, d, to + i);
     }
   }
