@@ -235,12 +235,15 @@ void convolve_otherwise(benchmark::State& state, bool is_transposed) {
   const Shape sample = is_transposed ? Shape{channels, 28, 28} : Shape{channels, 8, 14, 14};
   GraphBuilder builder("convolution");
   const NodeInput x = builder.input("x", sample);
-  Graph graph = builder.finish(
-      is_transposed
-          ? builder.layer("convtranspose2d", "conv", {x},
-                          {{"weight", {channels, channels, 4, 4}}, {"bias", {channels}}},
-                          {{"stride", int64_t{2}}, {"padding", int64_t{1}}})
-          : builder.convolution("conv", x, channels, channels, {3, 3, 3}, {{"padding", int64_t{1}}}));
+  const auto transposed = [&] {
+    return builder.layer("convtranspose2d", "conv", {x},
+                         {{"weight", {channels, channels, 4, 4}}, {"bias", {channels}}},
+                         {{"stride", int64_t{2}}, {"padding", int64_t{1}}});
+  };
+  const auto spatial = [&] {
+    return builder.convolution("conv", x, channels, channels, {3, 3, 3}, {{"padding", int64_t{1}}});
+  };
+  Graph graph = builder.finish(is_transposed ? transposed() : spatial());
   Node& node = graph.node("conv");
   quantize_operands(node, kAsymmetric, "affine:scale=0.2");
   const Tensor weights = normal_tensor(node.find_parameter("weight")->tensor.shape());

@@ -251,7 +251,8 @@ class LanguageGraphBuilder {
     const NodeInput exchanged = call("cat", {NodeInput::of(first.node, 1), first}, {{"dim", -1}});
     const NodeInput sum =
         call("add", {call("mul", {part, turn.cosine}), call("mul", {exchanged, turn.sine})});
-    return turn.size == config_.head_size ? sum : call("cat", {sum, rest}, {{"dim", -1}});
+    if (turn.size == config_.head_size) return sum;
+    return call("cat", {sum, rest}, {{"dim", -1}});
   }
 
   /// Keys as [N, kv_heads, head_size, total], values as [N, kv_heads, total, head_size].
