@@ -47,7 +47,7 @@ void multiply(benchmark::State& state, const Graph& graph) {
   std::mt19937 generator(2);
   std::normal_distribution<float> normal;
   for (float& value : x.values<float>()) value = normal(generator);
-  for (auto _ : state) benchmark::DoNotOptimize(program.run(std::span(&x, 1)));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(program.run(std::span(&x, 1)));
   state.SetBytesProcessed(state.iterations() * program.weight_bytes());
 }
 void multiply_integers(benchmark::State& state) {
@@ -95,7 +95,7 @@ void convolve(benchmark::State& state) {
   std::normal_distribution<float> inputs;
   for (float& value : values.values<float>()) value = inputs(generator);
   constexpr int kRuns = 20;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (const StepProfile& step : program.profile(std::span(&values, 1), kRuns)) {
       if (step.products == 0) continue;
       state.SetIterationTime(step.seconds);
@@ -122,7 +122,7 @@ void against_reference(benchmark::State& state, const Graph& graph, std::span<co
   constexpr int kRuns = 20;
   double least = HUGE_VAL;
   double products = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     double seconds = 0;
     products = 0;
     for (const StepProfile& step : program.profile(inputs, kRuns)) {
