@@ -34,6 +34,10 @@ def pass_names(option: str, names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else list(names)
 
 
+def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:
+    return [f"{option['name']}: {option['help']}; {option['type']} (default {option['default']})" for option in options]
+
+
 def described_quantize() -> str:
     lines = [
         "The network quantized for execution in integers: what `detent quantize` does.",
@@ -47,8 +51,7 @@ def described_quantize() -> str:
         "What is not given, or None, is as the command has it:",
         "",
     ]
-    for described in _detent.quantize_options():
-        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
+    lines += option_lines(_detent.quantize_options())
     lines += [
         f"prepare: passes before (default {', '.join(_detent.default_prepare())})",
         "improve: passes after, for example [\"gptq\", \"bias_correction\"] (default bias_correction where weights or",
@@ -79,8 +82,7 @@ def described_search() -> str:
         "What is not given, or None, is as the command has it:",
         "",
     ]
-    for described in _detent.search_options():
-        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
+    lines += option_lines(_detent.search_options())
     lines += [
         "seed: of what is drawn at random. batch_size: samples a batch. num_workers: threads that load ahead",
         "folder: where the networks and the journal are written while it searches; None: nowhere. resume: goes on with the",
@@ -107,8 +109,7 @@ def described_compare() -> str:
         "What is not given, or None, is as the command has it:",
         "",
     ]
-    for described in _detent.compare_options():
-        lines.append(f"{described['name']}: {described['help']}; {described['type']} (default {described['default']})")
+    lines += option_lines(_detent.compare_options())
     lines += [
         "seed: of what is drawn at random. batch_size: samples a batch. num_workers: threads that load ahead",
         "folder: where comparison.json and the journal are written while it measures; None: nowhere. resume: goes on with the",
