@@ -203,7 +203,7 @@ Graph network_of_volumes() {
 }
 
 TEST_F(PostTraining, LayersOfVolumesAreServedAsOthers) {
-  for (const char* pass : {"gptq", "gptaq", "adaround"}) {
+  for (const char* pass : {"gptq", "gptaq", "adaround", "signround"}) {
     use(network_of_volumes());
     const Tensor expected = outputs(graph_);
     run_passes("[passes.equalize]\n");
@@ -252,7 +252,7 @@ TEST_F(PostTraining, LayersBehindASplitAndOfWindowsAreServedAsOthers) {
     });
     EXPECT_EQ(begin, expected_inputs.at(node.name).dim(0)) << node.name;
   }
-  for (const char* pass : {"gptq", "gptaq", "qronos", "adaround"}) {
+  for (const char* pass : {"gptq", "gptaq", "qronos", "adaround", "signround"}) {
     use(network_of_parts_and_windows());
     const Tensor expected = outputs(graph_);
     run_passes("[passes.static_quantize]\nweights = \"int3\"\nnum_samples = 100\n");

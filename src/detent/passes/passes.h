@@ -27,6 +27,7 @@ PassInfo gptaq_pass();   // transform/gptq.cc
 PassInfo qronos_pass();  // transform/gptq.cc
 PassInfo axe_pass();     // transform/gptq.cc
 PassInfo adaround_pass();
+PassInfo signround_pass();  // transform/adaround.cc
 PassInfo bias_correction_pass();
 PassInfo equalize_pass();
 PassInfo scale_search_pass();

@@ -42,6 +42,7 @@ std::span<const PassInfo> all_passes() {
       save_mase_graph_pass(),
       save_node_meta_param_pass(),
       scale_search_pass(),
+      signround_pass(),
       smooth_quant_pass(),
       static_quantize_pass(),
       summarize_quantization_pass(),

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
-#include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/better_rows.h"
+#include "detent/passes/reconstruction/grid_neighbours.h"
 #include "detent/passes/reconstruction/product.h"
 
 namespace detent {
@@ -37,11 +36,8 @@ struct Choice {
 };
 
 Choice choice_between(std::span<const float> values, float weight) {
-  const auto above = std::ranges::lower_bound(values, weight);
-  if (above == values.begin()) return {values.front(), values.front(), 0};
-  if (above == values.end()) return {values.back(), values.back(), 0};
-  const float low = *(above - 1);
-  return {low, *above, inverse_rectified(std::clamp((weight - low) / (*above - low), 0.0F, 1.0F))};
+  const GridNeighbours next = grid_neighbours(values, weight);
+  return {next.low, next.high, next.are_two() ? inverse_rectified(next.share) : 0};
 }
 
 /// Adam (Kingma and Ba 2014, arXiv:1412.6980).
@@ -161,30 +157,14 @@ std::optional<double> regularizer_exponent(const AdaRoundOptions& options, int64
 void adaround(const Matrix<double>& gram, const ValueGrid& grid, const AdaRoundOptions& options,
               Tensor& weight, int64_t row_begin, int64_t row_end) {
   const int64_t n = gram.rows();
-  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
-               shape_text(weight.shape()), n);
-  Tensor nearest = weight.clone();
-  const std::span<float> values = nearest.values<float>();
-  for (int64_t i = row_begin * n; i < row_end * n; ++i) {
-    float& value = values[static_cast<size_t>(i)];
-    value = grid.rounded(i, value);
-  }
-  const std::vector<double> nearest_errors = output_errors(gram, nearest, weight, row_begin, row_end);
-  const double before = std::accumulate(nearest_errors.begin(), nearest_errors.end(), 0.0);
-  Tensor learned = nearest.clone();
-  if (before > 0) {
+  choose_better_rows(gram, grid, weight, row_begin, row_end, [&](double nearest_error, Tensor& learned) {
     // Then both terms are of the order of the number of weights, whatever the layer's inputs.
-    const auto loss_scale = static_cast<float>(static_cast<double>((row_end - row_begin) * n) / before);
+    const auto loss_scale =
+        static_cast<float>(static_cast<double>((row_end - row_begin) * n) / nearest_error);
     Learner learner(gram, grid, weight, row_begin, row_end);
     for (int64_t i = 0; i < options.iterations; ++i) learner.step(options, i, loss_scale);
     learner.write(learned.values<float>().data() + row_begin * n);
-  }
-  const std::vector<double> errors = output_errors(gram, learned, weight, row_begin, row_end);
-  for (int64_t r = row_begin; r < row_end; ++r) {
-    const auto row = static_cast<size_t>(r - row_begin);
-    const Tensor& better = errors[row] <= nearest_errors[row] ? learned : nearest;
-    std::copy_n(better.values<float>().data() + r * n, n, weight.values<float>().data() + r * n);
-  }
+  });
 }
 
 }  // namespace detent

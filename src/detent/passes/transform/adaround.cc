@@ -1,10 +1,15 @@
+#include <utility>
+
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/adaround.h"
 #include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/reconstruction/signround.h"
 
-// Learns for each quantized weight whether to round it up or down (Nagel et al. 2020, arXiv:2004.10568):
+// Chooses for each quantized weight whether to round it up or down: adaround learns it with Adam and a term
+// that drives choices apart (Nagel et al. 2020, arXiv:2004.10568), signround by the signs of gradients (Cheng
+// et al. 2023, arXiv:2309.05516):
 //
 //     linear, conv with a spec of weight, any weight  ->  the same with a weight that the spec holds exactly
 //
@@ -13,12 +18,13 @@
 namespace detent {
 namespace {
 
-struct AdaroundPassOptions : CalibrationInputOptions {
-  AdaRoundOptions adaround;
+template <class MethodOptions>
+struct UpOrDownOptions : CalibrationInputOptions {
+  MethodOptions method;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    AdaRoundOptions::fields(self.adaround, visit);
+    MethodOptions::fields(self.method, visit);
     CalibrationInputOptions::fields(self, visit);
   }
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const {
@@ -26,19 +32,24 @@ struct AdaroundPassOptions : CalibrationInputOptions {
   }
 };
 
-void run_adaround(Graph& graph, const AdaroundPassOptions& options, PassContext& context) {
+ValueGrid grid_of(const QuantSpec& spec, const Node& layer, const std::string& place) {
+  if (block_size(spec.format)) {
+    fail(
+        "{}: {}: the scale of a block follows its largest element, which rounding up or down can change; "
+        "expected a format with fixed parameters, such as affine or fixed, or the pass gptq",
+        place, format_name(spec.format));
+  }
+  return {spec, layer.find_parameter("weight")->tensor, place};
+}
+
+template <class MethodOptions, auto kRound>
+void run(Graph& graph, const UpOrDownOptions<MethodOptions>& options, PassContext& context) {
   const auto rounding = [&](const QuantSpec& spec, const Node& layer,
                             const std::string& place) -> WeightRounding {
-    if (block_size(spec.format)) {
-      fail(
-          "{}: {}: the scale of a block follows its largest element, which rounding up or down can change; "
-          "expected a format with fixed parameters, such as affine or fixed, or the pass gptq",
-          place, format_name(spec.format));
-    }
-    const ValueGrid grid(spec, layer.find_parameter("weight")->tensor, place);
+    const ValueGrid grid = grid_of(spec, layer, place);
     return {grid.spec(), [grid, &options](const InputMoments& inputs, const std::string& /*where*/,
                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
-              adaround(inputs.gram, grid, options.adaround, weight, row_begin, row_end);
+              kRound(inputs.gram, grid, options.method, weight, row_begin, row_end);
             }};
   };
   round_weights(graph, options, context, RoundingTarget::kSameInputs, rounding);
@@ -48,8 +59,15 @@ void run_adaround(Graph& graph, const AdaroundPassOptions& options, PassContext&
 
 PassInfo adaround_pass() {
   return make_pass("adaround", PassKind::kTransform,
-                   "learns for each quantized weight whether to round it up or down", run_adaround,
-                   PassStage::kRoundingWeights);
+                   "learns for each quantized weight whether to round it up or down",
+                   run<AdaRoundOptions, adaround>, PassStage::kRoundingWeights);
+}
+
+PassInfo signround_pass() {
+  return make_pass(
+      "signround", PassKind::kTransform,
+      "learns for each quantized weight whether to round it up or down, by signed gradient descent",
+      run<SignRoundOptions, signround>, PassStage::kRoundingWeights);
 }
 
 }  // namespace detent
