@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -96,33 +97,21 @@ TEST(ParallelFor, RethrowsTheFirstException) {
                Error);
 }
 
-TEST(ParallelFor, MayRunOnThreadsOfAPool) {
+TEST(ParallelFor, CallsFromInsideRunOnTheSameThread) {
   set_thread_count(3);
-  int64_t runs = 0;
-  const TaskRunner runner = [&](int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
-    ++runs;
-    EXPECT_EQ(tasks, 3);
-    EXPECT_EQ(threads, 3);
-    for (int64_t i = 0; i < tasks; ++i) body(i);
-  };
-  int64_t covered = 0;
-  const auto count = [&](int64_t begin, int64_t end) {
+  std::atomic<int64_t> covered = 0;
+  std::atomic<int64_t> elsewhere = 0;
+  parallel_for(100, 7, [&](int64_t begin, int64_t end) {
     EXPECT_TRUE(in_parallel_for());
-    parallel_for(2, 1, [](int64_t, int64_t) {});  // on this thread
-    covered += end - begin;
-  };
-  {
-    const UseTaskRunner use(runner);
-    parallel_for(100, 7, count);
-    parallel_for(5, 7, count);  // a task alone
-    EXPECT_THROW(parallel_for(100, 1, [](int64_t, int64_t) { fail("a row"); }), Error);
-  }
-  EXPECT_EQ(covered, 105);
-  EXPECT_EQ(runs, 2);
-  std::atomic<int64_t> behind = 0;
-  parallel_for(100, 7, [&](int64_t begin, int64_t end) { behind += end - begin; });
-  EXPECT_EQ(behind, 100);
-  EXPECT_EQ(runs, 2);
+    const std::thread::id here = std::this_thread::get_id();
+    parallel_for(end - begin, 1, [&](int64_t, int64_t) {
+      ++covered;
+      elsewhere += std::this_thread::get_id() == here ? 0 : 1;
+    });
+  });
+  EXPECT_FALSE(in_parallel_for());
+  EXPECT_EQ(covered, 100);
+  EXPECT_EQ(elsewhere, 0);
 }
 
 TEST(Value, KeepsOrderAndPrints) {

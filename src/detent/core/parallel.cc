@@ -5,15 +5,13 @@
 #include <exception>
 #include <limits>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/processors.h"
 #include "detent/core/thread_limit.h"
+#include "detent/core/thread_pool.h"
 
 namespace detent {
 namespace {
@@ -25,7 +23,6 @@ std::atomic<int>& configured_count() {
 
 thread_local bool inside_parallel_for = false;
 thread_local int thread_limit = std::numeric_limits<int>::max();
-thread_local const TaskRunner* task_runner = nullptr;
 
 }  // namespace
 
@@ -42,13 +39,8 @@ LimitThreads::LimitThreads(int count) : before_(thread_limit) {
 }
 LimitThreads::~LimitThreads() { thread_limit = before_; }
 
-UseTaskRunner::UseTaskRunner(const TaskRunner& runner) : before_(std::exchange(task_runner, &runner)) {}
-UseTaskRunner::~UseTaskRunner() { task_runner = before_; }
-
 bool in_parallel_for() { return inside_parallel_for; }
 
-// Threads are started per call: some 20 us each, against the milliseconds of work that are worth splitting.
-// No idle pool then competes with libtorch's own threads for the processors.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   DETENT_CHECK(grain >= 1, "grain {}", grain);
   if (count <= 0) return;
@@ -75,21 +67,10 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
     inside_parallel_for = was_inside;
   };
 
-  if (workers <= 1 || inside_parallel_for) {
+  if (workers <= 1 || inside_parallel_for)
     work();
-  } else if (task_runner != nullptr) {
-    (*task_runner)(workers, workers, [&](int64_t) { work(); });
-  } else {
-    std::vector<std::jthread> threads;
-    try {
-      for (int i = 1; i < workers; ++i) threads.emplace_back(work);
-    } catch (const std::system_error& error) {
-      next_chunk = chunks;  // those that run end soon
-      fail("cannot start {} threads: {}; raise the limit on processes (ulimit -u)", workers - 1,
-           error.code().message());
-    }
-    work();
-  }
+  else
+    ThreadPool::shared().run_all(workers, workers, [&](int64_t /*task*/) { work(); });
   if (first_error) std::rethrow_exception(first_error);
 }
 

@@ -192,8 +192,6 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
                              std::span<const Tensor> inputs, std::span<double> seconds,
                              const Observation& observation = {}) {
   const ProgramPlan& plan = shaped.plan;
-  // The engine's threads for what the reference computes between kernels.
-  const UseTaskRunner use(ThreadPool::shared().runner());
   Tensor arena = shaped.take_arena();
   RunState state{.places = plan.places,
                  .arena = arena.bytes().data(),

@@ -14,7 +14,7 @@
 #include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
-#include "detent/engine/thread_pool.h"
+#include "detent/core/thread_pool.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"

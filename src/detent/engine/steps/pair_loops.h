@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/engine/place.h"
-#include "detent/engine/thread_pool.h"
+#include "detent/core/thread_pool.h"
 
 namespace detent {
 

@@ -1,8 +1,12 @@
-#include "detent/engine/thread_pool.h"
+#include "detent/core/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cfenv>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "detent/core/interruption.h"
@@ -62,11 +66,9 @@ TEST(ThreadPool, TakesRunsWhileItIsBusy) {
 
 /// What tasks divide further is done by the thread that has the task, be it the pool's own.
 TEST(ThreadPool, TasksDivideNothingAmongOtherThreads) {
-  ThreadPool pool;
-  const UseTaskRunner use(pool.runner());
   for (int again = 0; again < 50; ++again) {
     std::atomic<int> elsewhere = 0;
-    pool.run(16, 4, [&](int64_t /*task*/) {
+    ThreadPool::shared().run(16, 4, [&](int64_t /*task*/) {
       const std::thread::id here = std::this_thread::get_id();
       parallel_for(8, 1, [&](int64_t, int64_t) { elsewhere += std::this_thread::get_id() == here ? 0 : 1; });
     });
@@ -90,6 +92,60 @@ TEST(ThreadPool, SharesAreHelpedWith) {
     });
     ASSERT_EQ(done, 40);
   }
+}
+
+/// The thread that a job is waiting for may take longer than anybody stays awake.
+TEST(ThreadPool, WaitsForLongTasks) {
+  ThreadPool pool;
+  for (int again = 0; again < 5; ++again) {
+    std::atomic<int> done = 0;
+    pool.run_all(2, 2, [&](int64_t task) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(task * 10));
+      ++done;
+    });
+    ASSERT_EQ(done, 2);
+  }
+}
+
+TEST(ThreadPool, ThreadsRoundToNearestWhateverTheirStarterDoes) {
+  ThreadPool pool;
+  std::fesetround(FE_UPWARD);
+  std::vector<std::pair<std::thread::id, int>> modes(2);
+  std::atomic<int> begun = 0;
+  pool.run_all(2, 2, [&](int64_t task) {
+    ++begun;
+    const auto begin = std::chrono::steady_clock::now();
+    while (begun < 2 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+      std::this_thread::yield();  // so that each thread has one
+    modes[static_cast<size_t>(task)] = {std::this_thread::get_id(), std::fegetround()};
+  });
+  std::fesetround(FE_TONEAREST);
+  for (const auto& [thread, mode] : modes)
+    EXPECT_EQ(mode, thread == std::this_thread::get_id() ? FE_UPWARD : FE_TONEAREST);
+}
+
+TEST(ThreadPool, ChildrenOfForkHaveThreadsOfTheirOwn) {
+  const auto threads_of_a_run = [] {
+    std::atomic<int> begun = 0;
+    std::atomic<int> others = 0;
+    const std::thread::id caller = std::this_thread::get_id();
+    ThreadPool::shared().run_all(2, 2, [&](int64_t /*task*/) {
+      ++begun;
+      const auto begin = std::chrono::steady_clock::now();
+      while (begun < 2 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+        std::this_thread::yield();
+      others += std::this_thread::get_id() == caller ? 0 : 1;
+    });
+    return others + 1;
+  };
+  EXPECT_EQ(threads_of_a_run(), 2);
+  const pid_t child = fork();
+  if (child == 0) _exit(threads_of_a_run());
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_EQ(threads_of_a_run(), 2);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
-#include "detent/engine/thread_pool.h"
+#include "detent/core/thread_pool.h"
+
+#include <pthread.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <system_error>
 
 #include "detent/core/interruption.h"
+#include "detent/core/parallel.h"
 
 namespace detent {
 namespace {
@@ -18,9 +22,15 @@ constexpr int kSpins = 1500;  // some tens of microseconds
 
 }  // namespace
 
+// Never destroyed, for nobody waits for sleeping threads at the end of the process. After fork() the child
+// has none of the threads, and begins with a pool of its own.
 ThreadPool& ThreadPool::shared() {
-  static ThreadPool pool;
-  return pool;
+  static std::deque<ThreadPool>& pools = *[] {
+    auto* first = new std::deque<ThreadPool>(1);
+    pthread_atfork(nullptr, nullptr, [] { pools.emplace_back(); });
+    return first;
+  }();
+  return pools.back();
 }
 
 ThreadPool::~ThreadPool() {
@@ -47,8 +57,10 @@ bool ThreadPool::join_job(uint64_t state, size_t index) {
   return false;
 }
 
+/// Threads begin with the environment of who starts them: rounding to nearest, subnormals kept, is nobody's
+/// choice here.
 void ThreadPool::work(size_t index) {
-  const UseTaskRunner use(runner_);
+  std::fesetenv(FE_DFL_ENV);
   uint64_t seen = 0;
   while (!stops_) {
     uint64_t now = wake_;
@@ -63,29 +75,52 @@ void ThreadPool::work(size_t index) {
     seen = now;
     if (!join_job(state_, index)) continue;
     do_tasks(index + 1);
-    state_ -= kMember;
+    leave_job();
   }
 }
 
-// Where the caller is interrupted, tasks that have not begun are left out; the caller throws behind them.
-void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& given) {
-  Interruptible::State* const interruption = interruption_of_this_thread();
-  const std::function<void(int64_t)> unless_interrupted = [&given, interruption](int64_t task) {
-    if (!is_interrupted(interruption)) given(task);
-  };
-  const std::function<void(int64_t)>& body = interruption == nullptr ? given : unless_interrupted;
-  const auto wanted = static_cast<size_t>(std::max<int64_t>(std::min<int64_t>(threads, tasks), 1));
-  if (wanted == 1 || in_parallel_for() || busy_.exchange(true)) {
-    for (int64_t task = 0; task < tasks; ++task) body(task);
-    return;
+void ThreadPool::leave_job() {
+  const uint64_t left = state_ -= kMember;
+  if ((left & (kMembers | kOpen)) == 0) state_.notify_one();
+}
+
+/// Those that are at it still: asleep where they take long.
+void ThreadPool::wait_for_members() {
+  int spins = 0;
+  for (uint64_t state = state_; (state & kMembers) != 0; state = state_) {
+    if (++spins < kSpins)
+      pause();
+    else
+      state_.wait(state);
   }
-  while (threads_.size() + 1 < wanted) {
+}
+
+void ThreadPool::grow(size_t threads) {
+  while (threads_.size() < threads) {
     try {
       threads_.emplace_back([this, index = threads_.size()] { work(index); });
     } catch (const std::system_error&) {
       break;  // those there are do it
     }
   }
+}
+
+void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
+  Interruptible::State* const interruption = interruption_of_this_thread();
+  if (interruption == nullptr) return run_all(tasks, threads, body);
+  run_all(tasks, threads, [&body, interruption](int64_t task) {
+    if (!is_interrupted(interruption)) body(task);
+  });
+}
+
+void ThreadPool::run_all(int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
+  const auto wanted = static_cast<size_t>(
+      std::clamp<int64_t>(std::min<int64_t>(threads, tasks), 1, static_cast<int64_t>(kMembers)));
+  if (wanted == 1 || in_parallel_for() || busy_.exchange(true)) {
+    for (int64_t task = 0; task < tasks; ++task) body(task);
+    return;
+  }
+  grow(wanted - 1);
   while (shares_.size() < wanted) shares_.emplace_back();
   for (size_t i = 0; i < wanted; ++i) {
     shares_[i].next = tasks * static_cast<int64_t>(i) / static_cast<int64_t>(wanted);
@@ -98,7 +133,7 @@ void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_
   wake_.notify_all();
   do_tasks(0);
   state_ -= kOpen;
-  while ((state_ & kMembers) != 0) pause();
+  wait_for_members();
   busy_ = false;
 }
 

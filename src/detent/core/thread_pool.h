@@ -7,14 +7,14 @@
 #include <thread>
 #include <vector>
 
-#include "detent/core/parallel.h"
-
 namespace detent {
 
-/// Threads that wait for the next piece of a run: awake for some tens of microseconds, then asleep. Shared by
-/// all programs of the process; who finds them busy computes alone.
+/// Threads that wait for the next piece of a run: awake for some tens of microseconds, then asleep. All work
+/// of the process shares one pool; who finds it busy computes alone. Nobody waits for a thread that has not
+/// begun to help, so that work on a loaded machine ends when the threads that run have done it.
 class ThreadPool {
  public:
+  /// The pool of the process; a child of fork() has another one.
   static ThreadPool& shared();
 
   ThreadPool() = default;
@@ -23,16 +23,19 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Calls `body(task)` for each of `tasks`, in any order, on at most `threads` threads, of which the caller
-  /// is one. The body must not throw. Each thread begins with a share of neighbouring tasks, the same in each
-  /// run, and then helps the others: what one step of a network leaves in a core's cache the next finds
-  /// there.
+  /// is one; on those there are where the system starts no more. The body must not throw. Each thread begins
+  /// with a share of neighbouring tasks, the same in each run, and then helps the others: what one step of a
+  /// network leaves in a core's cache the next finds there. Where the caller is interrupted
+  /// (core/interruption.h), tasks that have not begun are left out; the caller throws after them.
   void run(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
-
-  /// run(), for what divides its work by parallel_for; threads of the pool do so with it too.
-  const TaskRunner& runner() const { return runner_; }
+  /// The same, all tasks whatever happens.
+  void run_all(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
 
  private:
   void work(size_t index);
+  void grow(size_t threads);
+  void leave_job();
+  void wait_for_members();
   bool join_job(uint64_t state, size_t index);
   void do_tasks(size_t share);
 
@@ -56,10 +59,6 @@ class ThreadPool {
   std::deque<Share> shares_;  // the caller's first; those of the job and maybe more
   std::atomic<size_t> helpers_ = 0;
   const std::function<void(int64_t)>* body_ = nullptr;
-
-  const TaskRunner runner_ = [this](int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
-    run(tasks, threads, body);
-  };
   std::vector<std::thread> threads_;
 };
 
