@@ -16,7 +16,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/affine_rounding.h"
 #include "detent/execution/code_rounding_gradient.h"
-#include "detent/execution/owned_collection.h"
+#include "detent/execution/scale_observation.h"
 #include "detent/execution/owned_fields.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/group_parameters.h"
@@ -185,17 +185,9 @@ void move_by(CodeEnds& ends, const std::vector<int>& zero_points) {
 
 QuantSpec with_width(const QuantSpec& spec, const at::Tensor& width) {
   QuantSpec result = spec;
-  const bool is_known = width.defined() && !std::isnan(width.item<float>());  // or still to be collected
+  const bool is_known = width.defined() && !std::isnan(width.item<float>());  // or still to be observed
   if (is_known) std::get<Affine>(result.format).width = rounded_width(width.item<float>());
   return result;
-}
-
-CodeRoundingOf code_rounding_of(const OwnedTensors& owned, uint64_t seed) {
-  if (const at::Tensor up = find_owned(owned, kRoundUp); up.defined())
-    return {CodeRounding::kLearned, up, seed};
-  const at::Tensor rounding = find_owned(owned, kRounding);
-  if (!rounding.defined()) return {};
-  return {static_cast<CodeRounding>(std::lround(rounding.item<float>())), at::Tensor(), seed};
 }
 
 /// A value for all elements, or one a group.
@@ -211,13 +203,14 @@ QuantSpec with_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
 
 }  // namespace
 
-at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, const OwnedTensors& owned,
-                            int64_t samples, uint64_t seed, const GatherSamples& gather) {
+at::Tensor round_with_owned(const at::Tensor& input, const TrainedQuantizer& quantizer, int64_t samples,
+                            uint64_t seed, const GatherSamples& gather) {
+  const OwnedTensors& owned = quantizer.owned;
   DETENT_CHECK(input.scalar_type() == at::kFloat, "{} tensor", at::toString(input.scalar_type()));
   if (const at::Tensor codebook = find_owned(owned, kCodebook); codebook.defined())
     return round_to_codebook(input, codebook);
   if (const at::Tensor bias = find_owned(owned, kExponentBias); bias.defined())
-    return round_with_exponent_bias(input, given, bias, samples);
+    return round_with_exponent_bias(input, quantizer.spec, bias, samples);
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const double elements =
@@ -228,18 +221,17 @@ at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, con
   const at::Tensor width = find_owned(owned, "width");
   const at::Tensor threshold = find_owned(owned, "threshold");
   const at::Tensor zero_point = find_owned(owned, "zero_point");
-  const QuantSpec spec = with_threshold(with_width(given, width), threshold);
+  const QuantSpec spec = with_threshold(with_width(quantizer.spec, width), threshold);
   const double largest = largest_code_of(spec);
   const double factor = 1 / std::sqrt(elements * largest_code(spec));
-  const std::optional<CollectedStep> step = collect_step(input, spec, owned, gather);
+  const std::optional<ObservedStep> step = observe_step(input, spec, quantizer, gather);
   std::optional<CodeEnds> ends = code_ends(spec.format, width, factor);
   const bool is_clipping = kind == ScaleParameter::kClip;
   const at::Tensor trained = is_clipping ? parameter : with_gradient_factor(parameter, factor);
   const at::Tensor scale =
       step ? step->scale : scale_from(kind, trained, ends ? ends->high : at::Tensor(), largest);
   check_scale(scale, scale_shape(spec, input.sizes().vec()));
-  const CodeRoundingOf rounding = code_rounding_of(owned, seed);
-  const bool is_nearest = rounding.kind == CodeRounding::kNearest;
+  const bool is_nearest = quantizer.rounding == CodeRounding::kNearest;
   if (!ends || (is_nearest && spec.granularity == Granularity::kGroup))
     return round_codes(input, spec, scale, threshold, factor, seed);
   if (const auto* affine = std::get_if<Affine>(&spec.format)) move_by(*ends, affine->zero_point);
@@ -248,17 +240,12 @@ at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, con
   if (is_nearest)
     return round_affine(input, scale, ends->low, ends->high, rows_of(spec, input, scale.numel()), gradient);
   return round_affine(input, broadcastable(scale, spec, input), broadcastable_ends(ends->low, spec, input),
-                      broadcastable_ends(ends->high, spec, input), rounding, gradient);
+                      broadcastable_ends(ends->high, spec, input),
+                      {quantizer.rounding, find_owned(owned, kRoundUp), seed}, gradient);
 }
 
-void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
-                   const GatherSamples& gather) {
-  collect_step(input, with_width(spec, find_owned(owned, "width")), owned, gather);
-}
-
-bool is_collecting(const OwnedTensors& owned) {
-  const at::Tensor collected = find_owned(owned, kCollected);
-  return collected.defined() && read_collection(from_torch(collected.detach())).is_collecting();
+void observe_scale(const at::Tensor& input, const TrainedQuantizer& quantizer, const GatherSamples& gather) {
+  observe_step(input, with_width(quantizer.spec, find_owned(quantizer.owned, "width")), quantizer, gather);
 }
 
 }  // namespace detent

@@ -47,22 +47,6 @@ CodeEnds code_ends(const Affine& affine, int64_t group) {
 
 }  // namespace
 
-CodeRounding code_rounding(const Quantizer& quantizer) {
-  if (quantizer.find_parameter(kRoundUp) != nullptr) return CodeRounding::kLearned;
-  const Parameter* rounding = quantizer.find_parameter(kRounding);
-  if (rounding == nullptr) return CodeRounding::kNearest;
-  const float number = rounding->tensor.values<float>()[0];
-  const auto count = static_cast<float>(enum_names(CodeRounding()).size());
-  if (!(number >= 0 && number < count) || number != std::nearbyint(number))
-    fail("the parameter \"{}\" is {}, expected a whole number below {}", kRounding, number, count);
-  return static_cast<CodeRounding>(static_cast<int>(number));
-}
-
-bool rounds_to_nearest(const Quantizer& quantizer) {
-  const CodeRounding rounding = code_rounding(quantizer);
-  return rounding == CodeRounding::kNearest || rounding == CodeRounding::kStochastic;
-}
-
 void round_to_whole(CodeRounding rounding, std::span<const float> scaled, std::span<float> codes,
                     uint64_t seed) {
   const DefaultFloatEnvironment environment;
@@ -103,7 +87,7 @@ float round_up_of(float fraction) {
 
 Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input) {
   const DefaultFloatEnvironment environment;
-  const CodeRounding rounding = code_rounding(quantizer);
+  const CodeRounding rounding = quantizer.code_rounding;
   const QuantSpec spec = with_owned_fields(quantizer);
   const Affine& affine = std::get<Affine>(spec.format);
   const Tensor scale = owned_scale(quantizer);
@@ -132,7 +116,7 @@ Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input) {
 }
 
 SettledOperand settle(const Quantizer& quantizer, const Tensor& values) {
-  if (quantizer.parameters.empty() || rounds_to_nearest(quantizer)) return {quantizer, values};
+  if (quantizer.rounds_to_nearest()) return {quantizer, values};
   const std::optional<QuantSpec> spec =
       with_learned_scale(with_owned_fields(quantizer), owned_scale(quantizer));
   DETENT_CHECK(spec.has_value(), "{} has no integers", quant_spec_text(quantizer.spec));

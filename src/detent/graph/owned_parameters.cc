@@ -9,7 +9,6 @@
 #include "detent/core/error_fields.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/code_rounding.h"
-#include "detent/graph/folded_norm.h"
 
 namespace detent {
 namespace {
@@ -33,13 +32,11 @@ bool has_ranges(ScaleParameter kind) {
 /// Names that a quantizer with this spec may own besides the one that stands for its scale.
 std::vector<std::string> further_names(const QuantSpec& spec, ScaleParameter kind) {
   std::vector<std::string> names;
-  if (kind != ScaleParameter::kGamma) names.emplace_back(kCollected);
   if (std::holds_alternative<Ternary>(spec.format)) names.emplace_back("threshold");
   const auto* affine = std::get_if<Affine>(&spec.format);
   if (affine == nullptr) return names;
   if (!affine->is_signed && affine->zero_point.empty()) names.emplace_back("zero_point");
   if (has_ranges(kind)) names.emplace_back("width");
-  names.emplace_back(kRounding);
   names.emplace_back(kRoundUp);
   return names;
 }
@@ -56,12 +53,10 @@ std::vector<std::string> field_names_of(const Format& format) {
 }
 
 bool is_number(const std::string& name) {
-  return name == "width" || name == "threshold" || name == kRounding || name == kExponentBias ||
-         name == kFoldsNorm;
+  return name == "width" || name == "threshold" || name == kExponentBias;
 }
 
 bool has_shape_of(const std::string& name, const Shape& shape) {
-  if (name == kCollected) return shape == Shape{5};
   if (is_number(name)) return shape.empty();
   if (name == kRoundUp) return true;  // what it is compared with is known where it is used
   if (name == kCodebook) return shape.size() == 1 && element_count(shape) > 0;
@@ -71,8 +66,7 @@ bool has_shape_of(const std::string& name, const Shape& shape) {
 void verify_tensor(const Tensor& tensor, const std::string& name, const std::string& where) {
   if (!has_shape_of(name, tensor.shape())) {
     fail_value(where, shape_text(tensor.shape()),
-               name == kCollected  ? "[5]"
-               : is_number(name)   ? "[]"
+               is_number(name)     ? "[]"
                : name == kCodebook ? "[values]"
                                    : "the learned scale of shape [], [channels] or [groups]");
   }
@@ -81,21 +75,14 @@ void verify_tensor(const Tensor& tensor, const std::string& name, const std::str
 }
 
 /// What is not finite is refused where it enters. NaN is a scale that is still to be calibrated, and all that
-/// training has yet to collect.
-void verify_values(const Tensor& tensor, const std::string& name, bool is_collecting,
+/// training has yet to observe.
+void verify_values(const Tensor& tensor, const std::string& name, bool is_observed,
                    const std::string& where) {
   const bool is_scale =
       std::ranges::any_of(kAllKinds, [&](ScaleParameter kind) { return name == scale_parameter_name(kind); });
-  const bool may_be_open = is_scale || (is_collecting && name != kCollected);
-  const bool is_choice = name == kRounding || name == kFoldsNorm;
-  const size_t choices =
-      name == kRounding ? enum_names(CodeRounding()).size() : enum_names(NormFolding()).size();
   for (const float value : tensor.values<float>()) {
-    if (!std::isfinite(value) && !(may_be_open && std::isnan(value)))
+    if (!std::isfinite(value) && !((is_scale || is_observed) && std::isnan(value)))
       fail_value(where, fmt::format("{}", value), "finite numbers");
-    const bool is_listed = value >= 0 && value < static_cast<float>(choices) && value == std::floor(value);
-    if (is_choice && !is_listed)
-      fail_value(where, fmt::format("{}", value), fmt::format("a whole number from 0 to {}", choices - 1));
   }
 }
 
@@ -115,18 +102,42 @@ std::vector<float> codebook_entries(const Tensor& codebook) {
   return entries;
 }
 
-/// Names that the quantizer of an operand may own.
-std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<ScaleParameter>& kind,
-                                     const std::string& operand) {
-  std::vector<std::string> names;
-  if (spec.scale_rule != ScaleRule::kLearned) {
-    names = field_names_of(spec.format);
-  } else if (fits_format(*kind, spec.format)) {
-    names = further_names(spec, *kind);
-    names.emplace_back(scale_parameter_name(*kind));
-  }
-  if (operand == "weight") names.emplace_back(kFoldsNorm);
+/// Names that a quantizer may own.
+std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<ScaleParameter>& kind) {
+  if (spec.scale_rule != ScaleRule::kLearned) return field_names_of(spec.format);
+  if (!fits_format(*kind, spec.format)) return {};
+  std::vector<std::string> names = further_names(spec, *kind);
+  names.emplace_back(scale_parameter_name(*kind));
   return names;
+}
+
+/// `kind`: what stands for its scale, where that is learned.
+void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParameter>& kind,
+                     const std::string& operand, const std::string& where) {
+  const bool has_scale = kind && *kind != ScaleParameter::kGamma;
+  const bool is_affine = std::holds_alternative<Affine>(quantizer.spec.format);
+  const std::string text = quant_spec_text(quantizer.spec);
+  const CodeRounding rounding = quantizer.code_rounding;
+  const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
+  if (rounding != CodeRounding::kNearest && !(has_scale && is_affine)) {
+    fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
+         operand, name, text);
+  }
+  if ((rounding == CodeRounding::kLearned) != (quantizer.find_parameter(kRoundUp) != nullptr)) {
+    fail("{}: operand \"{}\": got rounding \"{}\" {} a parameter \"{}\"", where, operand, name,
+         rounding == CodeRounding::kLearned ? "without" : "with", kRoundUp);
+  }
+  if (quantizer.norm_folding != NormFolding::kNo && operand != "weight")
+    fail("{}: operand \"{}\": got a folded batch norm, expected that of weights alone", where, operand);
+  if (!quantizer.observer) return;
+  if (!has_scale)
+    fail("{}: operand \"{}\": got an observer of {}, which learns no scale", where, operand, text);
+  const ScaleObserver& observer = *quantizer.observer;
+  const bool is_finite = std::isfinite(observer.argument) && std::isfinite(observer.momentum);
+  if (!is_finite || observer.steps < 0 || observer.done < 0) {
+    fail("{}: operand \"{}\": got an observer with argument {}, momentum {}, {} of {} steps", where, operand,
+         observer.argument, observer.momentum, observer.done, observer.steps);
+  }
 }
 
 }  // namespace
@@ -176,16 +187,16 @@ QuantSpec with_owned_fields(const Quantizer& quantizer) {
     spec = with_exponent_bias(spec, first_value(*bias));
   auto* affine = std::get_if<Affine>(&spec.format);
   if (affine == nullptr) return spec;
-  const auto is_to_be_collected = [&](float value) {
-    return std::isnan(value) && quantizer.find_parameter(kCollected) != nullptr;
+  const auto is_to_be_observed = [&](float value) {
+    return std::isnan(value) && quantizer.observer.has_value();
   };
   const Parameter* width = quantizer.find_parameter("width");
-  if (width != nullptr && !is_to_be_collected(first_value(*width)))
+  if (width != nullptr && !is_to_be_observed(first_value(*width)))
     affine->width = rounded_width(first_value(*width));
   if (const Parameter* zero_point = quantizer.find_parameter("zero_point")) {
     affine->zero_point.clear();
     for (const float zero : zero_point->tensor.values<float>()) {
-      const bool is_known = !is_to_be_collected(zero);
+      const bool is_known = !is_to_be_observed(zero);
       affine->zero_point.push_back(
           is_known ? whole_number("zero point", zero, affine->low_code(), affine->high_code()) : 0);
     }
@@ -257,7 +268,7 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
     fail("{}: got nothing, expected the learned scale of shape [], [channels] or [groups]",
          called(owned_parameters(quantizer.spec).front()));
   }
-  const std::vector<std::string> known = known_names(quantizer.spec, kind, operand);
+  const std::vector<std::string> known = known_names(quantizer.spec, kind);
   std::vector<std::string> seen;
   for (const auto& [name, parameter] : quantizer.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
@@ -268,20 +279,9 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
       fail("{}: operand \"{}\": a parameter of its quantizer occurs twice", where, operand);
     seen.push_back(name);
     verify_tensor(parameter->tensor, name, called(name));
-    verify_values(parameter->tensor, name, quantizer.find_parameter(kCollected) != nullptr, called(name));
+    verify_values(parameter->tensor, name, quantizer.observer.has_value(), called(name));
   }
-  if (quantizer.find_parameter(kRounding) != nullptr && quantizer.find_parameter(kRoundUp) != nullptr)
-    fail("{}: \"{}\" and \"{}\" exclude each other", called(kRounding), kRounding, kRoundUp);
-}
-
-CollectionState read_collection(const Tensor& collected) {
-  const auto values = collected.values<float>();
-  return {values[0], values[1], values[2], values[3], values[4]};
-}
-
-Tensor collection_tensor(const CollectionState& state) {
-  return Tensor::from<float>(
-      {5}, std::vector<float>{state.done, state.wanted, state.statistic, state.argument, state.momentum});
+  verify_settings(quantizer, is_learned ? kind : std::nullopt, operand, where);
 }
 
 }  // namespace detent

@@ -210,11 +210,10 @@ void complete_inputs(const Graph& graph, Node& layer, const QatPreset& preset,
   if (options.collect_steps == 0) return;
   for (auto& [name, parameter] : quantizer.parameters)
     std::ranges::fill(parameter->tensor.values<float>(), std::numeric_limits<float>::quiet_NaN());
-  const CollectionState state{.wanted = static_cast<float>(options.collect_steps),
-                              .statistic = static_cast<float>(options.statistic),
-                              .argument = static_cast<float>(options.statistic_argument),
-                              .momentum = static_cast<float>(options.statistic_momentum)};
-  quantizer.parameters.emplace_back(kCollected, Parameter{collection_tensor(state), false});
+  quantizer.observer = ScaleObserver{.statistic = options.statistic,
+                                     .argument = static_cast<float>(options.statistic_argument),
+                                     .momentum = static_cast<float>(options.statistic_momentum),
+                                     .steps = options.collect_steps};
 }
 
 /// Puts the weights that inference will have in the place of the layers', and gives these, by layer.
@@ -236,7 +235,7 @@ std::map<std::string, Tensor> fold_weights(
 }
 
 void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& where) {
-  const CodeRounding rounding = code_rounding(weight);
+  const CodeRounding rounding = weight.code_rounding;
   if (rounding == CodeRounding::kLearned || rounding == CodeRounding::kDorefa) {
     fail(
         "{}: key \"fold_batch_norm\": got \"{}\", expected \"no\" where the rounding of weights is \"{}\": "
@@ -246,7 +245,7 @@ void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& w
         rounding == CodeRounding::kLearned ? "such weights stay, and a norm would move them"
                                            : "it would take the norm's factors away");
   }
-  add_number(weight, kFoldsNorm, static_cast<float>(folding), false);
+  weight.norm_folding = folding;
 }
 
 void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext& context) {

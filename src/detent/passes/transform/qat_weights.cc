@@ -49,6 +49,7 @@ void learn_rounding(Node& layer, Quantizer& quantizer) {
     const float scaled = weight.tensor.values<float>()[i] / scales[scales.size() == 1 ? 0 : group];
     up.values<float>()[i] = round_up_of(scaled - std::floor(scaled));
   }
+  quantizer.code_rounding = CodeRounding::kLearned;
   quantizer.parameters.emplace_back(kRoundUp, Parameter{std::move(up), true});
 }
 
@@ -60,7 +61,7 @@ void round_as_dorefa(Quantizer& quantizer) {
   Parameter& scale = *quantizer.find_parameter("scale");
   std::ranges::fill(scale.tensor.values<float>(), 1 / static_cast<float>(affine.high_code()));
   scale.trainable = false;
-  add_number(quantizer, kRounding, static_cast<float>(CodeRounding::kDorefa), false);
+  quantizer.code_rounding = CodeRounding::kDorefa;
 }
 
 void set_rounding(Node& layer, Quantizer& quantizer, CodeRounding rounding, const std::string& where) {
@@ -73,7 +74,7 @@ void set_rounding(Node& layer, Quantizer& quantizer, CodeRounding rounding, cons
   }
   if (rounding == CodeRounding::kLearned) return learn_rounding(layer, quantizer);
   if (rounding == CodeRounding::kDorefa) return round_as_dorefa(quantizer);
-  add_number(quantizer, kRounding, static_cast<float>(rounding), false);
+  quantizer.code_rounding = rounding;
 }
 
 void own_codebook(Quantizer& quantizer, const Tensor& weight) {
@@ -99,8 +100,8 @@ void represent_scale(Quantizer& quantizer, ScaleParameter kind) {
   }
 }
 
-void add_number(Quantizer& quantizer, const char* name, float value, bool trainable) {
-  quantizer.parameters.emplace_back(name, Parameter{one_number(value), trainable});
+void add_number(Quantizer& quantizer, const char* name, float value) {
+  quantizer.parameters.emplace_back(name, Parameter{one_number(value), true});
 }
 
 void own_exponent_bias(Quantizer& quantizer, Interval range, const std::string& where) {
