@@ -272,14 +272,8 @@ void CandidateNetworks::set_group(Graph& graph, size_t index, const Assignment& 
     see(quantizer);
   }
   if (group.reads.empty()) see(quantizer_of(kDefaultResult));
-  const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
   // Who reads values gets them unrounded; the others round for themselves.
-  if (in_float || !all_codes || !widest) return;
-  graph.node(group.root).quantization["data_out_0"] = *widest;
-  for (const size_t position : group.clamps) {
-    graph.nodes()[position].quantization["data_in_0"] = *widest;
-    graph.nodes()[position].quantization["data_out_0"] = *widest;
-  }
+  if (all_codes && widest) quantize_result(graph, plan_, group, *widest);
 }
 
 Graph CandidateNetworks::make(const Assignment& assignment, bool rounded) const {

@@ -296,19 +296,9 @@ class NetworkQuantizer {
       const OperandFormat format = wider(options_.activations, {options_.elementwise});
       see(format, quantizer_of(activation_spec(options_, format, graph_.node(group.root), "data_out_0")));
     }
-    if (all_integers && widest) quantize_result(group, *widest);
-  }
-
-  void quantize_result(const CodeGroup& group, const QuantizerRef& quantizer) {
-    const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
-    if (in_float) return;
+    if (!all_integers || !widest || !quantize_result(graph_, plan_, group, *widest)) return;
     Node& root = graph_.node(group.root);
-    root.quantization["data_out_0"] = quantizer;
-    if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = quantizer;  // and is stored so
-    for (const size_t position : group.clamps) {
-      graph_.nodes()[position].quantization["data_in_0"] = quantizer;
-      graph_.nodes()[position].quantization["data_out_0"] = quantizer;
-    }
+    if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = *widest;  // and is stored so
   }
 
   QuantSpec weight_spec(const Node& node, const OperandFormat& format) const {
