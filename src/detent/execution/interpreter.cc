@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/owned_parameters.h"
@@ -41,8 +42,7 @@ const at::Tensor* float_tensor(const Flow& flow) {
 
 /// A value that was rounded with this stays as it is when it is rounded again.
 bool is_idempotent(const std::optional<QuantSpec>& rounding) {
-  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
-  return affine != nullptr && !affine->scale.empty();
+  return rounding && repeats_exactly(rounding->format);
 }
 
 /// nullopt where no layer takes up a norm.

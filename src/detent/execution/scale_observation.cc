@@ -9,6 +9,7 @@
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
 
@@ -90,9 +91,9 @@ std::optional<ObservedStep> observe_step(const at::Tensor& input, const QuantSpe
   ScaleObserver& observer = *quantizer.observer;
   const OwnedTensors& owned = quantizer.owned;
   const at::NoGradGuard no_gradients;
-  const auto* affine = std::get_if<Affine>(&spec.format);
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
   const double largest = largest_code_of(spec);
-  const CodeRange codes{.low = affine == nullptr ? -largest : affine->low_code(), .high = largest};
+  const CodeRange codes{.low = integers ? integers->low() : -largest, .high = largest};
   const at::Tensor own = input.detach().contiguous();
   const at::Tensor values = gather ? gather(own) : own;
   const auto groups = values_by_group(from_torch(values), spec);

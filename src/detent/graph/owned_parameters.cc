@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/code_rounding.h"
 
 namespace detent {
@@ -18,13 +19,6 @@ constexpr std::array kAllKinds = {ScaleParameter::kScale, ScaleParameter::kLog2,
 
 float first_value(const Parameter& parameter) { return parameter.tensor.values<float>()[0]; }
 
-/// The whole number nearest to a parameter that training moves, held to what there is.
-int whole_number(const char* name, float value, int low, int high) {
-  if (!std::isfinite(value)) fail("the {} is {}: try a smaller learning rate", name, value);
-  return static_cast<int>(
-      std::nearbyint(std::clamp(value, static_cast<float>(low), static_cast<float>(high))));
-}
-
 bool has_ranges(ScaleParameter kind) {
   return kind == ScaleParameter::kRange || kind == ScaleParameter::kClip;
 }
@@ -32,23 +26,20 @@ bool has_ranges(ScaleParameter kind) {
 /// Names that a quantizer with this spec may own besides the one that stands for its scale.
 std::vector<std::string> further_names(const QuantSpec& spec, ScaleParameter kind) {
   std::vector<std::string> names;
-  if (std::holds_alternative<Ternary>(spec.format)) names.emplace_back("threshold");
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr) return names;
-  if (!affine->is_signed && affine->zero_point.empty()) names.emplace_back("zero_point");
+  if (has_threshold(spec.format)) names.emplace_back("threshold");
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+  if (!integers) return names;
+  const bool has_zero_points = !given_scales(spec.format).zero_points.empty();
+  if (!integers->is_signed && !has_zero_points) names.emplace_back("zero_point");
   if (has_ranges(kind)) names.emplace_back("width");
   names.emplace_back(kRoundUp);
   return names;
 }
 
-bool has_exponent_bias(const Format& format) {
-  return std::holds_alternative<MinifloatIeee>(format) || std::holds_alternative<MinifloatDenorm>(format);
-}
-
 /// Names that a quantizer without a learned scale may own.
 std::vector<std::string> field_names_of(const Format& format) {
-  if (std::holds_alternative<Codebook>(format)) return {kCodebook};
-  if (has_exponent_bias(format)) return {kExponentBias};
+  if (!listed_values(format).empty()) return {kCodebook};
+  if (exponent_bias(format)) return {kExponentBias};
   return {};
 }
 
@@ -87,8 +78,7 @@ void verify_values(const Tensor& tensor, const std::string& name, bool is_observ
 }
 
 bool fits_format(ScaleParameter kind, const Format& format) {
-  if (std::holds_alternative<BinaryResidual>(format)) return kind == ScaleParameter::kGamma;
-  return kind != ScaleParameter::kGamma;
+  return is_sum_of_signs(format) == (kind == ScaleParameter::kGamma);
 }
 
 /// Ascending, each once.
@@ -115,11 +105,11 @@ std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<
 void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParameter>& kind,
                      const std::string& operand, const std::string& where) {
   const bool has_scale = kind && *kind != ScaleParameter::kGamma;
-  const bool is_affine = std::holds_alternative<Affine>(quantizer.spec.format);
+  const bool is_integer = integer_codes(quantizer.spec.format).has_value();
   const std::string text = quant_spec_text(quantizer.spec);
   const CodeRounding rounding = quantizer.code_rounding;
   const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
-  if (rounding != CodeRounding::kNearest && !(has_scale && is_affine)) {
+  if (rounding != CodeRounding::kNearest && !(has_scale && is_integer)) {
     fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
          operand, name, text);
   }
@@ -142,28 +132,6 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
 
 }  // namespace
 
-int exponent_bias_of(const QuantSpec& spec) {
-  if (const auto* denorm = std::get_if<MinifloatDenorm>(&spec.format)) return denorm->bias();
-  return std::get<MinifloatIeee>(spec.format).bias();
-}
-
-QuantSpec with_exponent_bias(const QuantSpec& spec, float bias) {
-  constexpr int kExponents = 128;  // of float32, upwards
-  constexpr int kLeastExponent = 149;
-  QuantSpec result = spec;
-  std::visit(
-      [&]<class F>(F& format) {
-        if constexpr (
-            requires { format.exponent_bias; } && requires { format.mantissa_bits(); }) {
-          const int low = std::max((1 << format.exponent_width) - kExponents, -kExponents);
-          const int high = kLeastExponent - format.mantissa_bits();
-          format.exponent_bias = whole_number("exponent bias", bias, low, high);
-        }
-      },
-      result.format);
-  return result;
-}
-
 const char* scale_parameter_name(ScaleParameter parameter) {
   return enum_names(parameter)[static_cast<size_t>(parameter)];
 }
@@ -175,38 +143,41 @@ std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer) {
   return std::nullopt;
 }
 
-int rounded_width(float width) { return whole_number("width", width, kLeastWidth, kMostWidth); }
+int rounded_width(float width) { return nearest_whole("width", width, kLeastWidth, kMostWidth); }
 
 QuantSpec with_owned_fields(const Quantizer& quantizer) {
   QuantSpec spec = quantizer.spec;
   if (const Parameter* threshold = quantizer.find_parameter("threshold"))
-    std::get<Ternary>(spec.format).threshold = first_value(*threshold);
+    spec.format = with_threshold(spec.format, first_value(*threshold));
   if (const Parameter* codebook = quantizer.find_parameter(kCodebook))
-    spec.format = Codebook{.entries = codebook_entries(codebook->tensor)};
+    spec.format = format_of_values(codebook_entries(codebook->tensor));
   if (const Parameter* bias = quantizer.find_parameter(kExponentBias))
-    spec = with_exponent_bias(spec, first_value(*bias));
-  auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr) return spec;
+    spec.format = with_exponent_bias(spec.format, first_value(*bias));
+  if (!integer_codes(spec.format)) return spec;
   const auto is_to_be_observed = [&](float value) {
     return std::isnan(value) && quantizer.observer.has_value();
   };
   const Parameter* width = quantizer.find_parameter("width");
   if (width != nullptr && !is_to_be_observed(first_value(*width)))
-    affine->width = rounded_width(first_value(*width));
+    spec.format = with_width(spec.format, rounded_width(first_value(*width)));
   if (const Parameter* zero_point = quantizer.find_parameter("zero_point")) {
-    affine->zero_point.clear();
+    const IntegerCodes codes = *integer_codes(spec.format);
+    GivenScales given = given_scales(spec.format);
+    given.zero_points.clear();
     for (const float zero : zero_point->tensor.values<float>()) {
       const bool is_known = !is_to_be_observed(zero);
-      affine->zero_point.push_back(
-          is_known ? whole_number("zero point", zero, affine->low_code(), affine->high_code()) : 0);
+      given.zero_points.push_back(is_known ? nearest_whole("zero point", zero, codes.low(), codes.high())
+                                           : 0);
     }
+    spec.format = with_scales(spec.format, std::move(given));
   }
   return spec;
 }
 
 double largest_code_of(const QuantSpec& spec) {
   QuantSpec without_zero_points = spec;
-  if (auto* affine = std::get_if<Affine>(&without_zero_points.format)) affine->zero_point.clear();
+  if (integer_codes(spec.format))
+    without_zero_points.format = with_scales(spec.format, {given_scales(spec.format).scales, {}});
   return largest_code(without_zero_points);
 }
 

@@ -47,10 +47,6 @@ constexpr const char* kExponentBias = "exponent_bias";
 
 /// `spec` as `width`, `zero_point`, `threshold`, `codebook` and `exponent_bias` say, without the scale.
 QuantSpec with_owned_fields(const Quantizer& quantizer);
-/// With another exponent bias, rounded, and held to what float32 can hold of the format's values.
-QuantSpec with_exponent_bias(const QuantSpec& spec, float bias);
-/// The format's own. Throws Error where it has none.
-int exponent_bias_of(const QuantSpec& spec);
 /// The largest code minus the smallest zero point of this spec.
 double largest_code_of(const QuantSpec& spec);
 

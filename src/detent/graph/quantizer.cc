@@ -6,6 +6,7 @@
 
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 
@@ -39,7 +40,7 @@ bool Quantizer::operator==(const Quantizer& other) const {
 
 std::vector<std::string> owned_parameters(const QuantSpec& spec) {
   if (spec.scale_rule != ScaleRule::kLearned) return {};
-  return {std::holds_alternative<BinaryResidual>(spec.format) ? "gamma" : "scale"};
+  return {is_sum_of_signs(spec.format) ? "gamma" : "scale"};
 }
 
 std::string owned_parameter_name(std::string_view operand, std::string_view parameter) {

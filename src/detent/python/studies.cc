@@ -39,6 +39,7 @@
 #include "detent/workflows/fitted_network.h"
 #include "detent/workflows/network_report.h"
 #include "detent/workflows/network_values.h"
+#include "detent/search/search.h"
 #include "detent/workflows/search_network.h"
 
 namespace nb = nanobind;

@@ -6,9 +6,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
+#include "detent/formats/verbs.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
@@ -256,10 +256,10 @@ void CandidateNetworks::set_group(Graph& graph, size_t index, const Assignment& 
   int most = 0;
   bool all_codes = true;
   const auto see = [&](const QuantizerRef& quantizer) {
-    const auto* affine = std::get_if<Affine>(&quantizer->spec.format);
-    all_codes = all_codes && affine != nullptr;
-    if (affine == nullptr || affine->width <= most) return;
-    most = affine->width;
+    const std::optional<IntegerCodes> integers = integer_codes(quantizer->spec.format);
+    all_codes = all_codes && integers;
+    if (!integers || integers->width <= most) return;
+    most = integers->width;
     widest = quantizer;
   };
   for (const CodeRead& read : group.reads) {

@@ -9,8 +9,8 @@
 #include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/block_sums.h"
@@ -107,9 +107,9 @@ QuantSpec activation_spec(const StaticQuantizeOptions& options, const OperandFor
                           const std::string& operand) {
   QuantSpec spec;
   if (format.is_integer()) {
-    spec.format = Affine{.width = format.integer.width,
-                         .is_signed = format.integer.is_signed,
-                         .symmetric = options.symmetric_activations};
+    spec.format = integer_format({.width = format.integer.width,
+                                  .is_signed = format.integer.is_signed,
+                                  .is_symmetric = options.symmetric_activations});
     return spec;
   }
   spec = *format.other;
@@ -186,7 +186,7 @@ class NetworkQuantizer {
       Node& node = graph_.nodes()[position];
       const OperandFormat format = named_weight_format(position);
       QuantSpec spec;
-      spec.format = Affine{.width = format.integer.width, .symmetric = true};
+      spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
       if (format.other) spec = *format.other;
       spec = with_weight_scales(spec, Granularity::kChannel, *find_operator(node.op).weight_channel_dim, {});
       node.quantization["weight"] = calibrated_weight(node, spec);
@@ -305,7 +305,7 @@ class NetworkQuantizer {
     const Tensor& weight = node.find_parameter("weight")->tensor;
     const int64_t channels = *find_operator(node.op).weight_channel_dim;
     QuantSpec spec;
-    spec.format = Affine{.width = format.integer.width, .symmetric = true};
+    spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
     if (format.other) spec = *format.other;
     // With a single channel, its scale is that of the tensor.
     const bool one_channel =
