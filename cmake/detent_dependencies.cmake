@@ -26,10 +26,13 @@ find_package(CLI11 REQUIRED)
 # RE2 comes without a CMake package in Debian 12 and 13.
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
-# Loaded only when something is downloaded (io/curl_library.h), so not linked.
+# Compiled in (core/xxh64.cc), so headers alone.
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+# Loaded only when something is downloaded or its digest is computed (io/loaded_library.h), so not linked.
 find_package(CURL REQUIRED)
-add_library(detent_curl_headers INTERFACE)
-target_include_directories(detent_curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIRS})
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+add_library(detent_loaded_headers INTERFACE)
+target_include_directories(detent_loaded_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIRS} ${OPENSSL_INCLUDE_DIR})
 if(DETENT_TORCH)
   find_package(Torch REQUIRED)
   # detent::torch: libtorch as the layers link it. Headers of single operators instead of all of them in one.

@@ -35,7 +35,9 @@ detent_package(engine_dev libdetent-engine-dev libdevel "runs quantized neural n
 detent_package(dev libdetent-dev libdevel "number formats, quantizers and graphs of Detent, for C++"
   "Static libraries, their headers, and the package that CMake finds.")
 
-# Without a BLAS of its own libtorch trains 4 to 22 times slower; libcurl is loaded when something is downloaded.
+# Without a BLAS of its own libtorch trains 4 to 22 times slower. libcurl and libcrypto are loaded when something is
+# downloaded or needs a digest, so that dpkg-shlibdeps does not see them.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libssl3t64 | libssl3")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4t64 | libcurl4")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "detent-training")
 set(CPACK_DEBIAN_TRAINING_PACKAGE_DEPENDS "detent (= ${PROJECT_VERSION})")

@@ -24,6 +24,10 @@ format_names=$(find src/detent/formats -name '*.h' -exec cat {} + 2> /dev/null |
   sed -n -e 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' -e 's/^ *{"\([a-z0-9_]*\)", *[0-9].*ReservedCodes.*/\1/p' |
   sort -u | paste -s -d '|')
 
+# The structs of formats, as A|B|C.
+format_types=$(find src/detent/formats -name '*.h' -exec cat {} + 2> /dev/null |
+  awk '/^struct [A-Za-z0-9]+/ { name = $2 } / kName *=/ && name != "" { print name; name = "" }' | sort -u | paste -s -d '|')
+
 # The names that evaluators are listed under, which is those of all operators but `placeholder`.
 operator_names=$(cat src/detent/execution/evaluators/*.cc 2> /dev/null |
   grep -oE '\{"[a-z0-9_]+", *[a-z[]' | sed 's/{"\([a-z0-9_]*\)".*/\1/' | sort -u | paste -s -d '|')
@@ -32,7 +36,7 @@ files=()
 while IFS= read -r file; do files+=("$file"); done < <(
   find "${folders[@]}" -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort)
 
-awk -v format_names="$format_names" -v operator_names="$operator_names" '
+awk -v format_names="$format_names" -v format_types="$format_types" -v operator_names="$operator_names" '
   function report(message) {
     print FILENAME ":" FNR ": " message
     failed = 1
@@ -41,6 +45,8 @@ awk -v format_names="$format_names" -v operator_names="$operator_names" '
     is_test = FILENAME ~ /_test\.(cc|h|sh)$/
     in_detent = FILENAME ~ /^src\/detent\//
     in_formats = FILENAME ~ /^src\/detent\/formats\//
+    # Importers build formats from what files say; the others are to follow.
+    names_formats = FILENAME ~ /^src\/detent\/(onnx\/converters\/|cli\/network\/quickstart_schemes|language\/cache_codec)/
     declares_operators = FILENAME ~ /^src\/detent\/(graph\/operators|execution\/evaluators|models|onnx)\//
     is_header = FILENAME ~ /\.h$/ && FILENAME !~ /-inl\.h$/
     uses_torch = FILENAME ~ /^src\/detent\/(execution|passes|training|cli\/torch)\//
@@ -63,6 +69,12 @@ awk -v format_names="$format_names" -v operator_names="$operator_names" '
   in_detent && !in_formats && !is_test && format_names != "" &&
   ($0 ~ ("[=!]=[ \t]*\"(" format_names ")\"") || $0 ~ ("\"(" format_names ")\"[ \t]*[=!]=")) {
     report("no comparison with the name of a format outside formats/")
+  }
+
+  # Nor for its type: formats/verbs.h answers.
+  in_detent && !in_formats && !is_test && !names_formats && FILENAME !~ /for_test/ && format_types != "" &&
+  $0 ~ ("<(" format_types ")>") {
+    report("no format by its type outside formats/: ask formats/verbs.h")
   }
 
   # What an operator does is declared with it; passes and executors ask for traits (graph/traits.h): no `op` is

@@ -18,7 +18,7 @@ fail() {
 build_packages=(
   g++ cmake ninja-build ccache git make
   libfmt-dev libspdlog-dev libhwy-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libre2-dev
-  libjpeg-dev libpng-dev libcurl4-openssl-dev libonnx-dev libprotobuf-dev
+  libjpeg-dev libpng-dev libcurl4-openssl-dev libssl-dev libxxhash-dev libonnx-dev libprotobuf-dev
 )
 torch_packages=(
   libtorch-dev

@@ -80,7 +80,7 @@ TEST_P(FoldedNorm, RoundsTheWeightsOfInference) {
   Quantizer quantizer(parse_quant_spec_text("int4:scale_rule=learned"));
   const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
   quantizer.parameters.emplace_back("scale", Parameter{number(0.11F)});
-  quantizer.parameters.emplace_back(kFoldsNorm, Parameter{number(is_corrected ? 2 : 1), false});
+  quantizer.norm_folding = is_corrected ? NormFolding::kCorrected : NormFolding::kBatch;
   fc.quantization["weight"] = quantizer;
   const auto parameter = [&](const char* node, const char* name) {
     return to_torch(bench.graph.node(node).find_parameter(name)->tensor).clone();
@@ -92,8 +92,8 @@ TEST_P(FoldedNorm, RoundsTheWeightsOfInference) {
   const at::Tensor sigma = variance.add(1e-5).sqrt();
   const at::Tensor gamma = parameter("norm", "weight");
   const at::Tensor divisor = is_corrected ? sigma_before : sigma;
-  const at::Tensor rounded = round_with_owned(weight.mul(gamma.div(divisor).view({3, 1})), quantizer.spec,
-                                              {{"scale", at::full({}, 0.11F)}}, 1, 0);
+  const at::Tensor rounded = round_with_owned(weight.mul(gamma.div(divisor).view({3, 1})),
+                                              {quantizer.spec, {{"scale", at::full({}, 0.11F)}}}, 1, 0);
   const at::Tensor expected = at::linear(input, rounded)
                                   .mul(divisor.div(sigma))
                                   .add(parameter("norm", "bias"))
@@ -137,16 +137,16 @@ TEST(FoldedNormErrors, NothingToFold) {
   EXPECT_THAT(learned.error_of("[passes.prepare_qat]\nfold_batch_norm = \"batch\"\nnum_samples = 20\n"
                                "quantizers = \"w4a8_learned_rounding\"\n"),
               HasSubstr("where the rounding of weights is \"learned\""));
-  PassBench digits(build_model("digits_cnn", {1, 8, 8}, 10));
-  digits.run_passes("[passes.prepare_qat]\nfold_batch_norm = \"batch\"\nnum_samples = 20\n");
-  for (Node& node : digits.graph.nodes()) {
-    if (!node.quantization.contains("weight") || norm_folding(node) == NormFolding::kNo) continue;
-    node.quantization.at("weight")->find_parameter(kFoldsNorm)->tensor.values<float>()[0] = 3;
-    EXPECT_THAT(error_of([&] { const Interpreter interpreter(digits.graph); }),
-                HasSubstr("is 3, expected 1 or 2"));
-    return;
-  }
-  FAIL() << "no norm was folded";
+  GraphBuilder builder("linear");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {4}), 4, 3));
+  Quantizer weight(parse_quant_spec_text("int4"));
+  weight.norm_folding = NormFolding::kBatch;
+  graph.node("fc").quantization["weight"] = weight;
+  EXPECT_THAT(error_of([&] { const Interpreter interpreter(graph); }),
+              HasSubstr("no batch norm alone reads it"));
+  graph.node("fc").quantization["data_in_0"] = weight;
+  EXPECT_THAT(error_of([&] { verify(graph); }),
+              HasSubstr("got a folded batch norm, expected that of weights alone"));
 }
 
 }  // namespace

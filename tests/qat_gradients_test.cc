@@ -32,8 +32,10 @@ class QatGradients : public testing::Test {
  protected:
   QatGradients() { seed_everything(5); }
 
-  at::Tensor loss(const std::string& spec, const OwnedTensors& owned) const {
-    return round_with_owned(x_, parse_quant_spec_text(spec), owned, 1, 0).mul(weights_).sum();
+  at::Tensor loss(const std::string& spec, const OwnedTensors& owned,
+                  CodeRounding rounding = CodeRounding::kNearest) const {
+    const TrainedQuantizer quantizer{parse_quant_spec_text(spec), owned, rounding};
+    return round_with_owned(x_, quantizer, 1, 0).mul(weights_).sum();
   }
 
   /// Gradient of `moved` among them times sqrt(N * largest code): what the formulas say.
@@ -179,7 +181,7 @@ TEST_F(QatGradients, LsqIsRightOnAverage) {
   const at::Tensor scale = leaf({0.5F});
   const QuantSpec spec = parse_quant_spec_text("int3:scale_rule=learned");
   const auto error = [&](const at::Tensor& s) {
-    return round_with_owned(ramp, spec, {{"scale", s}}, 1, 0).sub(ramp).pow(2).mean();
+    return round_with_owned(ramp, {spec, {{"scale", s}}}, 1, 0).sub(ramp).pow(2).mean();
   };
   error(scale).backward();
   const at::NoGradGuard no_gradients;
@@ -190,18 +192,13 @@ TEST_F(QatGradients, LsqIsRightOnAverage) {
               0.02 * std::fabs(difference));
 }
 
-at::Tensor rounding_number(CodeRounding rounding) {
-  return at::scalar_tensor(static_cast<float>(rounding), at::kFloat);
-}
-
 TEST_F(QatGradients, EveryRoundingHasThatOfLsq) {
   for (const CodeRounding rounding :
        {CodeRounding::kFloor, CodeRounding::kCeil, CodeRounding::kToZero, CodeRounding::kStochastic}) {
     const at::Tensor scale = leaf({0.3F});
     const at::Tensor x = x_.clone().set_requires_grad(true);
-    const OwnedTensors owned = {{"scale", scale}, {kRounding, rounding_number(rounding)}};
-    const at::Tensor values =
-        round_with_owned(x, parse_quant_spec_text("int3:scale_rule=learned"), owned, 1, 7);
+    const QuantSpec spec = parse_quant_spec_text("int3:scale_rule=learned");
+    const at::Tensor values = round_with_owned(x, {spec, {{"scale", scale}}, rounding}, 1, 7);
     values.mul(weights_).sum().backward();
     std::vector<float> scaled(64);
     for (int64_t i = 0; i < 64; ++i) scaled[static_cast<size_t>(i)] = x_[i].div(scale.detach()).item<float>();
@@ -222,13 +219,13 @@ TEST_F(QatGradients, EveryRoundingHasThatOfLsq) {
 
 TEST_F(QatGradients, StochasticRoundingIsRightOnAverage) {
   const at::Tensor x = at::tensor({0.3F, -0.8F, 1.25F});
-  const OwnedTensors owned = {{"scale", leaf({1})}, {kRounding, rounding_number(CodeRounding::kStochastic)}};
-  const QuantSpec spec = parse_quant_spec_text("int8:scale_rule=learned");
+  const TrainedQuantizer quantizer{
+      parse_quant_spec_text("int8:scale_rule=learned"), {{"scale", leaf({1})}}, CodeRounding::kStochastic};
   constexpr int kDraws = 4000;
   at::Tensor sum = at::zeros({3});
-  for (uint64_t seed = 0; seed < kDraws; ++seed) sum.add_(round_with_owned(x, spec, owned, 1, seed).detach());
+  for (uint64_t seed = 0; seed < kDraws; ++seed) sum.add_(round_with_owned(x, quantizer, 1, seed).detach());
   EXPECT_LT(sum.div(kDraws).sub(x).abs().max().item<double>(), 4 * 0.5 / std::sqrt(kDraws));
-  EXPECT_TRUE(round_with_owned(x, spec, owned, 1, 5).equal(round_with_owned(x, spec, owned, 1, 5)));
+  EXPECT_TRUE(round_with_owned(x, quantizer, 1, 5).equal(round_with_owned(x, quantizer, 1, 5)));
 }
 
 TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
@@ -237,14 +234,14 @@ TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
   const at::Tensor up = leaf(starts);
   const std::string spec = "int3:scale_rule=learned";
   const OwnedTensors owned = {{"scale", leaf({0.4F})}, {kRoundUp, up}};
-  loss(spec, owned).backward();
+  loss(spec, owned, CodeRounding::kLearned).backward();
   const at::NoGradGuard no_gradients;
   double largest = 0;
   for (int64_t i = 0; i < 64; ++i) {
     const float before = up[i].item<float>();
     const auto loss_at = [&](float value) {
       up[i].fill_(value);
-      return loss(spec, owned).item<double>();
+      return loss(spec, owned, CodeRounding::kLearned).item<double>();
     };
     const double difference = (loss_at(before + 0.02F) - loss_at(before - 0.02F)) / 0.04;
     up[i].fill_(before);
@@ -256,11 +253,11 @@ TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
 
 /// Weights of DoReFa pass tanh(x) / max |tanh(x)|, whose derivative the rounding leaves as it is.
 TEST_F(QatGradients, DorefaHasThatOfItsNormalization) {
-  const OwnedTensors owned = {{"scale", at::scalar_tensor(1.0F / 3, at::kFloat)},
-                              {kRounding, rounding_number(CodeRounding::kDorefa)}};
-  const QuantSpec spec = parse_quant_spec_text("int3:narrow_range=true,scale_rule=learned");
+  const TrainedQuantizer quantizer{parse_quant_spec_text("int3:narrow_range=true,scale_rule=learned"),
+                                   {{"scale", at::scalar_tensor(1.0F / 3, at::kFloat)}},
+                                   CodeRounding::kDorefa};
   const at::Tensor x = x_.clone().set_requires_grad(true);
-  const at::Tensor values = round_with_owned(x, spec, owned, 1, 0);
+  const at::Tensor values = round_with_owned(x, quantizer, 1, 0);
   values.mul(weights_).sum().backward();
   const auto normalized = [&](const at::Tensor& of) { return of.tanh().div(of.tanh().abs().max()); };
   const at::NoGradGuard no_gradients;
@@ -304,7 +301,7 @@ TEST_F(QatGradients, ExponentBiasesAreThoseOfTheirPowersOfTwo) {
   const at::Tensor rounded = to_torch(fake_quantize(fixed, values));
   const at::Tensor inside = to_torch(clipped_ste_mask(fixed, values));
   EXPECT_TRUE(
-      round_with_owned(x_, parse_quant_spec_text(spec), {{kExponentBias, bias}}, 1, 0).equal(rounded));
+      round_with_owned(x_, {parse_quant_spec_text(spec), {{kExponentBias, bias}}}, 1, 0).equal(rounded));
   const double expected = rounded.sub(x_.mul(inside)).mul(weights_).sum().item<double>() * -std::log(2.0);
   EXPECT_NEAR(gradient(spec, {{kExponentBias, bias}}, bias, 1), expected, 1e-4);
 }

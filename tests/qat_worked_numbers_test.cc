@@ -62,7 +62,7 @@ std::vector<float> rounded_by(CodeRounding rounding, const std::vector<float>& x
   Quantizer quantizer(parse_quant_spec_text("int8:scale_rule=learned"));
   const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
   quantizer.parameters.emplace_back("scale", number(1));
-  quantizer.parameters.emplace_back(kRounding, number(static_cast<float>(rounding)));
+  quantizer.code_rounding = rounding;
   const Tensor result = fake_quantize(quantizer, Tensor::from<float>({static_cast<int64_t>(x.size())}, x));
   return {result.values<float>().begin(), result.values<float>().end()};
 }
@@ -192,7 +192,7 @@ std::vector<int> pooled_codes(int width, float scale) {
       parse_quant_spec_text(fmt::format("affine:width={},signed=false,scale_rule=learned", width)));
   const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
   truncating.parameters.emplace_back("scale", number(scale));
-  truncating.parameters.emplace_back(kRounding, number(static_cast<float>(CodeRounding::kFloor)));
+  truncating.code_rounding = CodeRounding::kFloor;
   graph.node("avg_pool2d").quantization["data_out_0"] = std::move(truncating);
   const at::Tensor codes_in = at::arange(16, at::kFloat).mul(0.1).view({1, 1, 4, 4});
   const at::Tensor result = Interpreter(graph).run(codes_in).contiguous();
@@ -227,57 +227,57 @@ TEST(WorkedNumbers, BatchNormFolding) {
   EXPECT_THAT(values("bias"), Pointwise(FloatNear(1e-6F), {-0.3999994F, 3.1999397F}));
 }
 
-/// Section 7.4: a scale that the first steps collect.
-class Collection : public testing::Test {
+/// Section 7.4: a scale that the first steps observe.
+class Observation : public testing::Test {
  protected:
-  void collect(ScaleParameter kind, float momentum) {
+  void observe(ScaleParameter kind, const ScaleObserver& observer) {
     kind_ = kind;
-    const CollectionState state{.wanted = 3, .statistic = float(Threshold::kMax), .momentum = momentum};
-    owned_ = {
-        {scale_parameter_name(kind), at::scalar_tensor(kNotCalibrated, at::kFloat).set_requires_grad(true)},
-        {kCollected, to_torch(collection_tensor(state)).clone()}};
+    observer_ = observer;
+    quantizer_.owned = {
+        {scale_parameter_name(kind), at::scalar_tensor(kNotCalibrated, at::kFloat).set_requires_grad(true)}};
   }
 
   /// What the largest code stands for in a step whose values reach to `largest`.
   double step(float largest) {
     const at::Tensor x = at::tensor({largest, -largest / 2});
-    return round_with_owned(x, spec_, owned_, 1, 0)[0].item<double>();
+    return round_with_owned(x, quantizer_, 1, 0)[0].item<double>();
   }
   /// The same in evaluation.
   double range() const {
-    const float parameter = owned_[0].second.item<float>();
+    const float parameter = quantizer_.owned[0].second.item<float>();
     return double{scale_of_parameter(kind_, parameter, 127)} * 127;
   }
 
   ScaleParameter kind_ = ScaleParameter::kRange;
-  const QuantSpec spec_ = parse_quant_spec_text("int8:scale_rule=learned");
-  OwnedTensors owned_;
+  ScaleObserver observer_;
+  TrainedQuantizer quantizer_ = {.spec = parse_quant_spec_text("int8:scale_rule=learned"),
+                                 .observer = &observer_};
 };
 
-TEST_F(Collection, StepsUseTheirOwnStatisticAndTheAverageStays) {
-  collect(ScaleParameter::kRange, 0.1F);
+TEST_F(Observation, StepsUseTheirOwnStatisticAndTheAverageStays) {
+  observe(ScaleParameter::kRange, {.momentum = 0.1F, .steps = 3});
   EXPECT_NEAR(step(1), 1, 1e-6);
   EXPECT_NEAR(range(), 1, 1e-6);
   EXPECT_NEAR(step(2), 2, 1e-6);
   EXPECT_NEAR(range(), 1.1, 1e-6);
   EXPECT_NEAR(step(4), 4, 1e-6);
   EXPECT_NEAR(range(), 1.39, 1e-6);
-  EXPECT_NEAR(step(2), 1.39, 1e-6);  // the fourth clips to what was collected
+  EXPECT_NEAR(step(2), 1.39, 1e-6);  // the fourth clips to what was observed
   EXPECT_NEAR(range(), 1.39, 1e-6);
 }
 
-TEST_F(Collection, WithoutMomentumTheOrderOfStepsDoesNotMatter) {
+TEST_F(Observation, WithoutMomentumTheOrderOfStepsDoesNotMatter) {
   for (const auto& batches : {std::vector<float>{1, 2, 4}, std::vector<float>{4, 2, 1}}) {
-    collect(ScaleParameter::kScale, 0);
+    observe(ScaleParameter::kScale, {.steps = 3});
     for (const float batch : batches) step(batch);
     EXPECT_NEAR(range(), 7.0 / 3, 1e-5);
   }
 }
 
-TEST_F(Collection, PowersOfTwoAreSoWhileTheyAreCollected) {
-  collect(ScaleParameter::kExponent, 0.1F);
+TEST_F(Observation, PowersOfTwoAreSoWhileTheyAreObserved) {
+  observe(ScaleParameter::kExponent, {.momentum = 0.1F, .steps = 3});
   for (const float batch : {1.0F, 2.0F, 3.0F}) {
-    const at::Tensor rounded = round_with_owned(at::tensor({batch}), spec_, owned_, 1, 0);
+    const at::Tensor rounded = round_with_owned(at::tensor({batch}), quantizer_, 1, 0);
     const double scale = std::exp2(std::ceil(std::log2(static_cast<double>(batch) / 127)));
     EXPECT_EQ(rounded.item<double>(), std::nearbyint(static_cast<double>(batch) / scale) * scale) << batch;
   }
@@ -285,40 +285,34 @@ TEST_F(Collection, PowersOfTwoAreSoWhileTheyAreCollected) {
 }
 
 /// MAX_AVE of section 8.
-TEST_F(Collection, MaximaOfChannelsAreAveraged) {
-  const CollectionState state{.wanted = 3, .statistic = float(Threshold::kMeanOfMaxima)};
-  kind_ = ScaleParameter::kRange;
-  owned_ = {{"range", at::scalar_tensor(kNotCalibrated, at::kFloat)},
-            {kCollected, to_torch(collection_tensor(state)).clone()}};
+TEST_F(Observation, MaximaOfChannelsAreAveraged) {
+  observe(ScaleParameter::kRange, {.statistic = Threshold::kMeanOfMaxima, .steps = 3});
   const std::vector<float> t = {0.1F, -2, 0.5F, 1, 3, -0.25F, 0.75F, 0, -0.5F, 0.5F, -0.5F, 1.5F};
-  collect_owned(at::tensor(t).view({1, 3, 4}), spec_, owned_);
+  observe_scale(at::tensor(t).view({1, 3, 4}), quantizer_);
   EXPECT_NEAR(range(), 2.1666667, 1e-6);
 }
 
-TEST_F(Collection, WhatIsNotFiniteIsLeftOut) {
+TEST_F(Observation, WhatIsNotFiniteIsLeftOut) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Threshold statistic : {Threshold::kMax, Threshold::kMeanOfMaxima, Threshold::kPercentile}) {
-    const CollectionState state{.wanted = 3, .statistic = float(statistic), .argument = 100};
-    kind_ = ScaleParameter::kRange;
-    owned_ = {{"range", at::scalar_tensor(kNotCalibrated, at::kFloat)},
-              {kCollected, to_torch(collection_tensor(state)).clone()}};
-    collect_owned(at::tensor({1.0F, nan, -3.0F, infinity, -infinity, 2.0F}).view({1, 1, 6}), spec_, owned_);
+    observe(ScaleParameter::kRange, {.statistic = statistic, .argument = 100, .steps = 3});
+    observe_scale(at::tensor({1.0F, nan, -3.0F, infinity, -infinity, 2.0F}).view({1, 1, 6}), quantizer_);
     EXPECT_NEAR(range(), 3, 1e-5) << enum_names(statistic)[static_cast<size_t>(statistic)];
   }
 }
 
-TEST_F(Collection, OnlyThenTheScaleIsTrained) {
-  collect(ScaleParameter::kScale, 0);
-  const at::Tensor& scale = owned_[0].second;
+TEST_F(Observation, OnlyThenTheScaleIsTrained) {
+  observe(ScaleParameter::kScale, {.steps = 3});
+  const at::Tensor& scale = quantizer_.owned[0].second;
   const at::Tensor x = at::tensor({1.0F, 0.3F}).set_requires_grad(true);
-  for (int i = 0; i < 3; ++i) round_with_owned(x, spec_, owned_, 1, 0).sum().backward();
+  for (int i = 0; i < 3; ++i) round_with_owned(x, quantizer_, 1, 0).sum().backward();
   EXPECT_FALSE(scale.grad().defined());
-  round_with_owned(x, spec_, owned_, 1, 0).sum().backward();
+  round_with_owned(x, quantizer_, 1, 0).sum().backward();
   EXPECT_TRUE(scale.grad().defined());
 }
 
-TEST_F(Collection, AScaleThatWasNeverCalibratedIsAnErrorThatNamesTheTensor) {
+TEST_F(Observation, AScaleThatWasNeverCalibratedIsAnErrorThatNamesTheTensor) {
   GraphBuilder builder("network");
   Graph graph = builder.finish(builder.linear("fc", builder.input("x", {4}), 4, 2));
   initialize_parameters(graph);

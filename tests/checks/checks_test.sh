@@ -11,7 +11,7 @@ good_tree() {
   mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,execution/evaluators,cli/torch}
   cd "$work/tree/src/detent"
   echo '#pragma once' > core/core.h
-  printf '#include "detent/core/core.h"\nstatic constexpr const char* kName = "ternary";\n' > formats/ternary.h
+  printf '#include "detent/core/core.h"\nstruct Ternary {\n  static constexpr const char* kName = "ternary";\n' > formats/ternary.h
   printf '#include <hwy/highway.h>\n#include "hwy/foreach_target.h"\n' > formats/kernels-inl.h
   printf 'bool same(auto name) { return name == "ternary"; }\n' > formats/names.cc
   printf '// #include "detent/cli/main.h"\n#include "detent/formats/ternary.h"\n' > graph/graph.h
@@ -62,6 +62,7 @@ bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
 bad style core/core.h '/// Of the last one.' 'core.h:2: begin the comment with what is described'
 bad style graph/graph.cc 'if (name == "ternary") {}' 'graph.cc:1: no comparison with the name of a format'
 bad style graph/graph.cc 'if ("ternary" != name) {}' 'no comparison with the name of a format'
+bad style graph/graph.cc 'if (std::get_if<Ternary>(&format)) {}' 'no format by its type outside formats/'
 for line in 'if (node.op == "conv2d") {}' 'if ("conv2d" != graph.node(name).op) {}' 'return op == "anything";' \
   'bool pools = node->op.starts_with("max_");' 'if (node.op.find("pool") != npos) {}' \
   'std::ranges::find(kLayers, node.op) != kLayers.end()' 'if (kLayers.contains(layer->op)) {}' \

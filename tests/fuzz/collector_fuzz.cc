@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/xxh64.h"
 #include "detent/statistics/collector.h"
 #include "detent/statistics/state_bytes.h"
 
@@ -43,7 +44,7 @@ size_t header_size(std::span<const std::byte> state) {
 
 /// Overwrites the last 8 bytes.
 void put_checksum(std::vector<std::byte>& state) {
-  const uint64_t checksum = detent::state_checksum(std::span(state).first(state.size() - sizeof(uint64_t)));
+  const uint64_t checksum = detent::xxh64(std::span(state).first(state.size() - sizeof(uint64_t)));
   std::memcpy(state.data() + state.size() - sizeof(checksum), &checksum, sizeof(checksum));
 }
 

@@ -9,6 +9,7 @@
 
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
+#include "detent/core/splitmix64.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/io/svg.h"
@@ -20,13 +21,9 @@ namespace {
 constexpr int64_t kDrawn = 65536;
 constexpr size_t kLineWidth = 72;
 
-/// In (0, 1), by splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
+/// In (0, 1).
 double uniform(uint64_t index) {
-  uint64_t mixed = (index + 1) * 0x9E3779B97F4A7C15U;
-  mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9U;
-  mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBU;
-  mixed ^= mixed >> 31;
-  return (static_cast<double>(mixed >> 11) + 0.5) * 0x1p-53;
+  return (static_cast<double>(splitmix64((index + 1) * kSplitmixStep) >> 11) + 0.5) * 0x1p-53;
 }
 
 template <class Draw>

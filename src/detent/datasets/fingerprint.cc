@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "detent/io/crc32.h"
+#include "detent/core/xxh64.h"
 
 namespace detent {
 namespace {
@@ -12,17 +12,17 @@ namespace {
 constexpr int64_t kMostValues = int64_t{1} << 24;
 constexpr int64_t kBatch = 64;
 
-/// Checksum of parts in their order, whose lengths follow from what the first ones say.
+/// A hash of parts in their order, each with that of the parts before it for a seed.
 class Checksum {
  public:
   template <class T>
   void add(std::span<const T> values) {
-    parts_.push_back(crc32(std::as_bytes(values)));
+    hash_ = xxh64(std::as_bytes(values), hash_);
   }
-  uint32_t value() const { return crc32(std::as_bytes(std::span(parts_))); }
+  uint64_t value() const { return hash_; }
 
  private:
-  std::vector<uint32_t> parts_;
+  uint64_t hash_ = 0;
 };
 
 /// Ascending; all where they are few enough.
@@ -39,7 +39,7 @@ std::vector<int64_t> looked_at(const Dataset& dataset) {
 
 }  // namespace
 
-uint32_t data_fingerprint(const Dataset& dataset) {
+uint64_t data_fingerprint(const Dataset& dataset) {
   Checksum checksum;
   const std::array<int64_t, 2> sizes = {dataset.size(), dataset.class_count()};
   checksum.add(std::span<const int64_t>(sizes));

@@ -6,9 +6,9 @@
 
 namespace detent {
 
-/// A CRC-32 of the shape, the number, the labels and the values of samples, as a network sees them in
+/// XXH64 of the shape, the number, the labels and the values of samples, as a network sees them in
 /// evaluation: of all samples where they have at most 2^24 values together, else of evenly spaced ones with
 /// as many, the first and the last among them. Equal data give equal fingerprints on every machine.
-uint32_t data_fingerprint(const Dataset& dataset);
+uint64_t data_fingerprint(const Dataset& dataset);
 
 }  // namespace detent

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "detent/core/error.h"
+#include "detent/core/text_parts.h"
 #include "detent/core/log.h"
 #include "detent/io/file.h"
 #include "detent/io/image.h"
@@ -21,13 +22,11 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells;
-  for (size_t begin = 0; begin <= line.size();) {
-    const size_t end = std::min(line.find(separator, begin), line.size());
-    std::string_view cell = line.substr(begin, end - begin);
+  for (const std::string& part : text_parts(line, separator)) {
+    std::string_view cell = part;
     while (!cell.empty() && (cell.front() == ' ' || cell.front() == '"')) cell.remove_prefix(1);
     while (!cell.empty() && (cell.back() == ' ' || cell.back() == '"')) cell.remove_suffix(1);
     cells.emplace_back(cell);
-    begin = end + 1;
   }
   return cells;
 }

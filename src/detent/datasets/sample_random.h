@@ -2,10 +2,11 @@
 
 #include <cstdint>
 
+#include "detent/core/splitmix64.h"
+
 namespace detent {
 
-/// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"), seeded by what
-/// its numbers shall depend on.
+/// SplitMix64, seeded by what its numbers shall depend on.
 class SampleRandom {
  public:
   SampleRandom(uint64_t seed, int64_t epoch, int64_t index) {
@@ -23,10 +24,8 @@ class SampleRandom {
 
  private:
   uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15U;
-    uint64_t mixed = (state_ ^ state_ >> 30) * 0xBF58476D1CE4E5B9U;
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBU;
-    return mixed ^ mixed >> 31;
+    state_ += kSplitmixStep;
+    return splitmix64(state_);
   }
 
   uint64_t state_ = 0;

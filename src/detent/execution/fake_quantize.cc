@@ -37,7 +37,7 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
 
 at::Tensor fake_quantize(const at::Tensor& input, const QuantSpec& spec, const at::Tensor& scale,
                          int64_t samples, uint64_t seed) {
-  return round_with_owned(input, spec, {{"scale", scale}}, samples, seed);
+  return round_with_owned(input, {spec, {{"scale", scale}}}, samples, seed);
 }
 
 at::Tensor fake_quantize(const at::Tensor& input, const QuantSpec& spec, uint64_t seed) {

@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/owned_parameters.h"
@@ -41,8 +42,7 @@ const at::Tensor* float_tensor(const Flow& flow) {
 
 /// A value that was rounded with this stays as it is when it is rounded again.
 bool is_idempotent(const std::optional<QuantSpec>& rounding) {
-  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
-  return affine != nullptr && !affine->scale.empty();
+  return rounding && repeats_exactly(rounding->format);
 }
 
 /// nullopt where no layer takes up a norm.
@@ -154,16 +154,36 @@ at::Tensor Interpreter::leaf_of(const Parameter& parameter) {
 Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::string& operand) {
   const Quantizer& quantizer = *node.find_quantizer(operand);
   const bool is_of_samples = node.find_parameter(operand) == nullptr;
-  if (mode_ == Mode::kTraining || quantizer.parameters.empty()) {
+  if (mode_ == Mode::kTraining || quantizer.is_spec_alone()) {
     OwnedTensors owned;
-    for (const auto& [name, parameter] : quantizer.parameters)
-      if (name != kFoldsNorm) owned.emplace_back(name, leaf_of(*parameter));
-    return {quantizer.spec, std::move(owned), nullptr, is_of_samples};
+    for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
+    return {{quantizer.spec, std::move(owned), quantizer.code_rounding, observer_of(quantizer)},
+            nullptr,
+            is_of_samples};
   }
   if (std::optional<QuantSpec> rounding = node.rounding(operand))
-    return {std::move(*rounding), {}, nullptr, is_of_samples};
+    return {{std::move(*rounding)}, nullptr, is_of_samples};
   owned_scale(quantizer);  // refuses one that cannot be used
-  return {quantizer.spec, {}, &quantizer, is_of_samples};
+  return {{quantizer.spec}, &quantizer, is_of_samples};
+}
+
+/// nullptr where there is none, or in inference.
+ScaleObserver* Interpreter::observer_of(const Quantizer& quantizer) {
+  if (!quantizer.observer || mode_ == Mode::kInference) return nullptr;
+  const auto [own, is_new] = observers_.emplace(&quantizer, *quantizer.observer);
+  if (is_new) observers_in_order_.push_back(&own->second);
+  return &own->second;
+}
+
+void Interpreter::store_observers(Graph& graph) const {
+  for (Node& node : graph.nodes()) {
+    for (auto& [operand, quantizer] : node.quantization) {
+      const auto own = observers_.find(&*quantizer);
+      if (own == observers_.end()) continue;
+      quantizer->observer = own->second;
+      if (!own->second.is_observing()) quantizer->observer.reset();
+    }
+  }
 }
 
 void Interpreter::update_quantizers() {
@@ -177,19 +197,19 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   const Node& node = *step.node;
   const auto rounding = step.roundings.find(operand);
   if (rounding == step.roundings.end()) return value;
-  const auto& [spec, owned, by_values, is_of_samples] = rounding->second;
+  const auto& [quantizer, by_values, is_of_samples] = rounding->second;
   const GatherSamples& gather = is_of_samples ? gather_ : GatherSamples();
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
     if (!rounds_) {
-      if (!owned.empty()) collect_owned(value, spec, owned, gather);
+      observe_scale(value, quantizer, gather);
       return value;
     }
     if (by_values != nullptr)
       return to_torch(fake_quantize(*by_values, from_torch(value.contiguous()), seed));
-    if (owned.empty()) return fake_quantize(value, spec, seed + run_count_);
+    if (quantizer.owned.empty()) return fake_quantize(value, quantizer.spec, seed + run_count_);
     const int64_t samples = is_of_samples ? value.size(0) : 1;
-    return round_with_owned(value, spec, owned, samples, seed + run_count_, gather);
+    return round_with_owned(value, quantizer, samples, seed + run_count_, gather);
   } catch (const Error& error) {
     fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
   }
@@ -216,28 +236,24 @@ Flow Interpreter::evaluated_with_norm(const Step& step, Evaluation evaluation) c
                        [&](const at::Tensor& weight) { return quantized(step, "weight", weight); });
 }
 
-bool Interpreter::is_collecting() const {
-  return std::ranges::any_of(steps_, [](const Step& step) {
-    return std::ranges::any_of(
-        step.roundings, [](const auto& rounding) { return detent::is_collecting(rounding.second.owned); });
-  });
+bool Interpreter::is_observing() const {
+  return std::ranges::any_of(observers_, [](const auto& own) { return own.second.is_observing(); });
 }
 
-/// Collects in the order of a run.
-void Interpreter::collect_without_samples() {
+/// Observes in the order of a run.
+void Interpreter::observe_without_samples() {
   ++run_count_;
   if (!gather_) return;
   const at::Tensor nothing = at::empty({0}, at::kFloat);
-  const auto collect = [&](const Step& step, const std::string& operand) {
+  const auto observe = [&](const Step& step, const std::string& operand) {
     const auto rounding = step.roundings.find(operand);
-    if (rounding == step.roundings.end() || rounding->second.owned.empty()) return;
-    collect_owned(nothing, rounding->second.spec, rounding->second.owned, gather_);
+    if (rounding != step.roundings.end()) observe_scale(nothing, rounding->second.quantizer, gather_);
   };
   for (const Step& step : steps_) {
     for (const Source& source : step.inputs)
-      if (source.value && !source.is_rounded) collect(step, source.operand);
+      if (source.value && !source.is_rounded) observe(step, source.operand);
     if (step.keeps_rounding || role_of(*step.node) == OperatorRole::kOutput) continue;
-    for (const std::string& result : step.results) collect(step, result);
+    for (const std::string& result : step.results) observe(step, result);
   }
 }
 

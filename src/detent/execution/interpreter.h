@@ -62,13 +62,18 @@ class Interpreter {
   void freeze_running_statistics(bool frozen) { statistics_are_frozen_ = frozen; }
   /// In training: whether values are rounded; not, for a beginning in float.
   void set_rounding(bool rounds) { rounds_ = rounds; }
-  /// In training with several workers: how batch norm, and those quantizers that collect, see the samples of
+  /// In training with several workers: how batch norm, and those quantizers that observe, see the samples of
   /// all; {}: not any more. A worker that has no samples of a batch, which no graph with batch norm allows,
-  /// calls collect_without_samples() instead of running.
+  /// calls observe_without_samples() instead of running.
   void gather_over_workers(GatherSamples gather) { gather_ = std::move(gather); }
-  void collect_without_samples();
-  /// In training: whether any quantizer still collects.
-  bool is_collecting() const;
+  void observe_without_samples();
+  /// In training: whether any quantizer still observes.
+  bool is_observing() const;
+  /// In training: the observers of the graph's quantizers, in node order, which runs move on. The graph's own
+  /// stay as they were; see store_observers.
+  std::vector<ScaleObserver*> observers() { return observers_in_order_; }
+  /// Puts the observers as they are now into `graph`, the one that is trained. Those that are done go.
+  void store_observers(Graph& graph) const;
 
   /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
   uint64_t run_count() const { return run_count_; }
@@ -85,8 +90,7 @@ class Interpreter {
 
   /// How an operand is rounded.
   struct Rounding {
-    QuantSpec spec;
-    OwnedTensors owned;                    // in training
+    TrainedQuantizer quantizer;            // owns nothing in inference
     const Quantizer* by_values = nullptr;  // in inference, where no spec has its values
     bool is_of_samples = false;            // not of a parameter
   };
@@ -111,6 +115,7 @@ class Interpreter {
   Step make_step(const Node& node);
   at::Tensor leaf_of(const Parameter& parameter);
   Rounding make_rounding(const Node& node, const std::string& operand);
+  ScaleObserver* observer_of(const Quantizer& quantizer);
   Source make_source(const Node& node, size_t input) const;
   /// What the observer of one run is to see.
   struct Observation {
@@ -145,6 +150,8 @@ class Interpreter {
   bool statistics_are_frozen_ = false;
   bool rounds_ = true;
   GatherSamples gather_;
+  std::unordered_map<const Quantizer*, ScaleObserver> observers_;
+  std::vector<ScaleObserver*> observers_in_order_;
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 

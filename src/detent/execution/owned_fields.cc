@@ -7,6 +7,7 @@
 
 #include "detent/execution/affine_rounding.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -24,7 +25,8 @@ at::Tensor round_to_codebook(const at::Tensor& input, const at::Tensor& codebook
 
 at::Tensor round_with_exponent_bias(const at::Tensor& input, const QuantSpec& spec, const at::Tensor& bias,
                                     int64_t samples) {
-  QuantSpec rounding = with_exponent_bias(spec, bias.item<float>());
+  QuantSpec rounding = spec;
+  rounding.format = with_exponent_bias(spec.format, bias.item<float>());
   rounding.gradient = Gradient::kClipped;
   const Tensor values = from_torch(input.detach().contiguous());
   const at::Tensor rounded = to_torch(fake_quantize(rounding, values));

@@ -16,11 +16,12 @@
 #include "detent/core/error.h"
 #include "detent/execution/affine_rounding.h"
 #include "detent/execution/code_rounding_gradient.h"
-#include "detent/execution/owned_collection.h"
+#include "detent/execution/scale_observation.h"
 #include "detent/execution/owned_fields.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -37,8 +38,7 @@ struct RoundCodes : torch::autograd::Function<RoundCodes> {
     const at::Tensor codes = to_torch(fake_quantize(codes_of, values, seed));
     const at::Tensor mask = to_torch(clipped_ste_mask(codes_of, values));
     const bool has_signs = largest_code(codes_of) == 1 && codes_of.scale_rule == ScaleRule::kGiven &&
-                           !std::holds_alternative<Affine>(codes_of.format) &&
-                           !std::holds_alternative<Fixed>(codes_of.format);
+                           !integer_codes(codes_of.format) && !fixed_point(codes_of.format);
     // A sum of signs has no rounding error that the scale could move: its slope is the code.
     context->save_for_backward({mask, has_signs ? codes : codes.sub(scaled.mul(mask))});
     context->saved_data["scale_shape"] = scale.sizes().vec();
@@ -102,27 +102,27 @@ struct CodeEnds {
 
 at::Tensor number(double value) { return at::full({}, value, at::kFloat); }
 
-CodeEnds code_ends_of(const Affine& affine, const at::Tensor& width, double factor) {
+CodeEnds code_ends_of(const IntegerCodes& codes, const at::Tensor& width, double factor) {
   if (!width.defined()) {
-    return {number(affine.low_code()), number(affine.high_code())};
+    return {number(codes.low()), number(codes.high())};
   }
-  const at::Tensor bits = straight_through(with_gradient_factor(width, factor), number(affine.width));
+  const at::Tensor bits = straight_through(with_gradient_factor(width, factor), number(codes.width));
   // 2^bits has its exact value, whatever exp2 says.
-  const int bits_of_magnitude = affine.is_signed ? affine.width - 1 : affine.width;
-  const at::Tensor power = straight_through(at::exp2(bits.sub(affine.is_signed ? 1 : 0)),
+  const int bits_of_magnitude = codes.is_signed ? codes.width - 1 : codes.width;
+  const at::Tensor power = straight_through(at::exp2(bits.sub(codes.is_signed ? 1 : 0)),
                                             number(std::ldexp(1.0, bits_of_magnitude)));
-  const at::Tensor low = affine.is_signed ? power.neg() : power.mul(0);
-  return {low.add(affine.narrow_range ? 1 : 0), power.sub(1)};
+  const at::Tensor low = codes.is_signed ? power.neg() : power.mul(0);
+  return {low.add(codes.is_narrow ? 1 : 0), power.sub(1)};
 }
 
 /// nullopt where the format does not round to the nearest of a range of integers.
 std::optional<CodeEnds> code_ends(const Format& format, const at::Tensor& width, double factor) {
   constexpr int kMostWidth = 24;
-  if (const auto* affine = std::get_if<Affine>(&format)) return code_ends_of(*affine, width, factor);
-  const auto* fixed = std::get_if<Fixed>(&format);
-  if (fixed == nullptr || fixed->rounding != Rounding::kNearest || fixed->width > kMostWidth)
-    return std::nullopt;
-  return CodeEnds{number(fixed->low_code()), number(fixed->high_code())};
+  if (const std::optional<IntegerCodes> codes = integer_codes(format))
+    return code_ends_of(*codes, width, factor);
+  const std::optional<FixedPoint> fixed = fixed_point(format);
+  if (!fixed || fixed->floors || fixed->width > kMostWidth) return std::nullopt;
+  return CodeEnds{number(fixed->low), number(fixed->high)};
 }
 
 /// The scale that the parameter stands for, to the bit what inference computes.
@@ -183,19 +183,11 @@ void move_by(CodeEnds& ends, const std::vector<int>& zero_points) {
   ends.high = ends.high.sub(zero);
 }
 
-QuantSpec with_width(const QuantSpec& spec, const at::Tensor& width) {
+QuantSpec with_learned_width(const QuantSpec& spec, const at::Tensor& width) {
   QuantSpec result = spec;
-  const bool is_known = width.defined() && !std::isnan(width.item<float>());  // or still to be collected
-  if (is_known) std::get<Affine>(result.format).width = rounded_width(width.item<float>());
+  const bool is_known = width.defined() && !std::isnan(width.item<float>());  // or still to be observed
+  if (is_known) result.format = with_width(spec.format, rounded_width(width.item<float>()));
   return result;
-}
-
-CodeRoundingOf code_rounding_of(const OwnedTensors& owned, uint64_t seed) {
-  if (const at::Tensor up = find_owned(owned, kRoundUp); up.defined())
-    return {CodeRounding::kLearned, up, seed};
-  const at::Tensor rounding = find_owned(owned, kRounding);
-  if (!rounding.defined()) return {};
-  return {static_cast<CodeRounding>(std::lround(rounding.item<float>())), at::Tensor(), seed};
 }
 
 /// A value for all elements, or one a group.
@@ -203,21 +195,22 @@ at::Tensor broadcastable_ends(const at::Tensor& ends, const QuantSpec& spec, con
   return ends.numel() == 1 ? ends : broadcastable(ends, spec, input);
 }
 
-QuantSpec with_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
+QuantSpec with_learned_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
   QuantSpec result = spec;
-  if (threshold.defined()) std::get<Ternary>(result.format).threshold = threshold.item<float>();
+  if (threshold.defined()) result.format = with_threshold(spec.format, threshold.item<float>());
   return result;
 }
 
 }  // namespace
 
-at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, const OwnedTensors& owned,
-                            int64_t samples, uint64_t seed, const GatherSamples& gather) {
+at::Tensor round_with_owned(const at::Tensor& input, const TrainedQuantizer& quantizer, int64_t samples,
+                            uint64_t seed, const GatherSamples& gather) {
+  const OwnedTensors& owned = quantizer.owned;
   DETENT_CHECK(input.scalar_type() == at::kFloat, "{} tensor", at::toString(input.scalar_type()));
   if (const at::Tensor codebook = find_owned(owned, kCodebook); codebook.defined())
     return round_to_codebook(input, codebook);
   if (const at::Tensor bias = find_owned(owned, kExponentBias); bias.defined())
-    return round_with_exponent_bias(input, given, bias, samples);
+    return round_with_exponent_bias(input, quantizer.spec, bias, samples);
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const double elements =
@@ -228,37 +221,32 @@ at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, con
   const at::Tensor width = find_owned(owned, "width");
   const at::Tensor threshold = find_owned(owned, "threshold");
   const at::Tensor zero_point = find_owned(owned, "zero_point");
-  const QuantSpec spec = with_threshold(with_width(given, width), threshold);
+  const QuantSpec spec = with_learned_threshold(with_learned_width(quantizer.spec, width), threshold);
   const double largest = largest_code_of(spec);
   const double factor = 1 / std::sqrt(elements * largest_code(spec));
-  const std::optional<CollectedStep> step = collect_step(input, spec, owned, gather);
+  const std::optional<ObservedStep> step = observe_step(input, spec, quantizer, gather);
   std::optional<CodeEnds> ends = code_ends(spec.format, width, factor);
   const bool is_clipping = kind == ScaleParameter::kClip;
   const at::Tensor trained = is_clipping ? parameter : with_gradient_factor(parameter, factor);
   const at::Tensor scale =
       step ? step->scale : scale_from(kind, trained, ends ? ends->high : at::Tensor(), largest);
   check_scale(scale, scale_shape(spec, input.sizes().vec()));
-  const CodeRoundingOf rounding = code_rounding_of(owned, seed);
-  const bool is_nearest = rounding.kind == CodeRounding::kNearest;
+  const bool is_nearest = quantizer.rounding == CodeRounding::kNearest;
   if (!ends || (is_nearest && spec.granularity == Granularity::kGroup))
     return round_codes(input, spec, scale, threshold, factor, seed);
-  if (const auto* affine = std::get_if<Affine>(&spec.format)) move_by(*ends, affine->zero_point);
+  if (integer_codes(spec.format)) move_by(*ends, given_scales(spec.format).zero_points);
   if (zero_point.defined()) move_by(*ends, step ? step->zero_point : zero_point, factor);
   const auto gradient = is_clipping ? AffineGradient::kClipping : AffineGradient::kLearnedStep;
   if (is_nearest)
     return round_affine(input, scale, ends->low, ends->high, rows_of(spec, input, scale.numel()), gradient);
   return round_affine(input, broadcastable(scale, spec, input), broadcastable_ends(ends->low, spec, input),
-                      broadcastable_ends(ends->high, spec, input), rounding, gradient);
+                      broadcastable_ends(ends->high, spec, input),
+                      {quantizer.rounding, find_owned(owned, kRoundUp), seed}, gradient);
 }
 
-void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
-                   const GatherSamples& gather) {
-  collect_step(input, with_width(spec, find_owned(owned, "width")), owned, gather);
-}
-
-bool is_collecting(const OwnedTensors& owned) {
-  const at::Tensor collected = find_owned(owned, kCollected);
-  return collected.defined() && read_collection(from_torch(collected.detach())).is_collecting();
+void observe_scale(const at::Tensor& input, const TrainedQuantizer& quantizer, const GatherSamples& gather) {
+  observe_step(input, with_learned_width(quantizer.spec, find_owned(quantizer.owned, "width")), quantizer,
+               gather);
 }
 
 }  // namespace detent

@@ -9,15 +9,25 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/batch_moments.h"
-#include "detent/formats/quant_spec.h"
+#include "detent/graph/quantizer.h"
 
 namespace detent {
 
 /// What a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
 using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Rounds a float32 tensor of a training with what a quantizer owns, for `samples` samples in a batch (1 for
-/// parameters), differentiably; `seed` as in fake_quantize. With v = x / scale and N elements a scale and
+/// A quantizer in a training.
+struct TrainedQuantizer {
+  QuantSpec spec;
+  OwnedTensors owned = {};
+  CodeRounding rounding = CodeRounding::kNearest;
+  ScaleObserver* observer = nullptr;  // which steps move on; null: its scale is not observed
+
+  bool is_observing() const { return observer != nullptr && observer->is_observing(); }
+};
+
+/// Rounds a float32 tensor of a training with what its quantizer owns, for `samples` samples in a batch (1
+/// for parameters), differentiably; `seed` as in fake_quantize. With v = x / scale and N elements a scale and
 /// sample, the gradients are
 ///   x           1 where v does not saturate, else 0
 ///   scale       code - v where v does not saturate, else the outermost code (LSQ, Esser et al. 2019,
@@ -29,15 +39,13 @@ using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 ///   threshold   -scale sign(x) where ||v| - threshold| < 1/2
 ///   round_up    see code_rounding_gradient.h; codebook and exponent_bias: see owned_fields.h
 /// and logarithms have the derivative of 2^x; ceil and roundings pass gradients on. All but clip's are
-/// divided by sqrt(N * largest code). While the quantizer collects, its parameters are what it collects, of
+/// divided by sqrt(N * largest code). While the quantizer observes, its parameters are what it observes, of
 /// all workers' samples where `gather` is given: each makes the same calls then.
-at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
-                            int64_t samples, uint64_t seed, const GatherSamples& gather = {});
+at::Tensor round_with_owned(const at::Tensor& input, const TrainedQuantizer& quantizer, int64_t samples,
+                            uint64_t seed, const GatherSamples& gather = {});
 
-/// One step of collection where the quantizer still collects, without rounding.
-void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
+/// One step of observation where the quantizer still observes, without rounding.
+void observe_scale(const at::Tensor& input, const TrainedQuantizer& quantizer,
                    const GatherSamples& gather = {});
-/// Whether it still does.
-bool is_collecting(const OwnedTensors& owned);
 
 }  // namespace detent

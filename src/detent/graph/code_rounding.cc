@@ -9,6 +9,7 @@
 #include "detent/formats/float_environment.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -39,29 +40,12 @@ struct CodeEnds {
   float low;
   float high;
 };
-CodeEnds code_ends(const Affine& affine, int64_t group) {
-  const std::vector<int>& zeros = affine.zero_point;
+CodeEnds code_ends(int low, int high, const std::vector<int>& zeros, int64_t group) {
   const int zero = zeros.empty() ? 0 : zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(group)];
-  return {static_cast<float>(affine.low_code() - zero), static_cast<float>(affine.high_code() - zero)};
+  return {static_cast<float>(low - zero), static_cast<float>(high - zero)};
 }
 
 }  // namespace
-
-CodeRounding code_rounding(const Quantizer& quantizer) {
-  if (quantizer.find_parameter(kRoundUp) != nullptr) return CodeRounding::kLearned;
-  const Parameter* rounding = quantizer.find_parameter(kRounding);
-  if (rounding == nullptr) return CodeRounding::kNearest;
-  const float number = rounding->tensor.values<float>()[0];
-  const auto count = static_cast<float>(enum_names(CodeRounding()).size());
-  if (!(number >= 0 && number < count) || number != std::nearbyint(number))
-    fail("the parameter \"{}\" is {}, expected a whole number below {}", kRounding, number, count);
-  return static_cast<CodeRounding>(static_cast<int>(number));
-}
-
-bool rounds_to_nearest(const Quantizer& quantizer) {
-  const CodeRounding rounding = code_rounding(quantizer);
-  return rounding == CodeRounding::kNearest || rounding == CodeRounding::kStochastic;
-}
 
 void round_to_whole(CodeRounding rounding, std::span<const float> scaled, std::span<float> codes,
                     uint64_t seed) {
@@ -103,9 +87,13 @@ float round_up_of(float fraction) {
 
 Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input) {
   const DefaultFloatEnvironment environment;
-  const CodeRounding rounding = code_rounding(quantizer);
+  const CodeRounding rounding = quantizer.code_rounding;
   const QuantSpec spec = with_owned_fields(quantizer);
-  const Affine& affine = std::get<Affine>(spec.format);
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+  DETENT_CHECK(integers.has_value(), "{} has no integers", quant_spec_text(spec));
+  const int low = integers->low();
+  const int high = integers->high();
+  const std::vector<int> zeros = given_scales(spec.format).zero_points;
   const Tensor scale = owned_scale(quantizer);
   const auto scales = scale.values<float>();
   const Parameter* up = quantizer.find_parameter(kRoundUp);
@@ -125,14 +113,14 @@ Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input) {
   round_to_whole(rounding, values, values, 0);
   for (size_t i = 0; i < values.size(); ++i) {
     if (up != nullptr) values[i] += up->tensor.values<float>()[i] >= 0 ? 1.0F : 0.0F;
-    const CodeEnds ends = code_ends(affine, group_of(i));
+    const CodeEnds ends = code_ends(low, high, zeros, group_of(i));
     if (!std::isnan(values[i])) values[i] = std::clamp(values[i], ends.low, ends.high) * scale_of(i);
   }
   return result;
 }
 
 SettledOperand settle(const Quantizer& quantizer, const Tensor& values) {
-  if (quantizer.parameters.empty() || rounds_to_nearest(quantizer)) return {quantizer, values};
+  if (quantizer.rounds_to_nearest()) return {quantizer, values};
   const std::optional<QuantSpec> spec =
       with_learned_scale(with_owned_fields(quantizer), owned_scale(quantizer));
   DETENT_CHECK(spec.has_value(), "{} has no integers", quant_spec_text(quantizer.spec));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
@@ -8,28 +7,7 @@
 
 namespace detent {
 
-/// How x / scale becomes a whole number, where a quantizer with a learned scale says: by the parameter
-/// `rounding`, [], which is one of these, or by `round_up`, of the operand's shape.
-enum class CodeRounding {
-  kNearest,  // ties to even
-  kFloor,
-  kCeil,
-  kToZero,
-  kStochastic,  // down or up with the probability of its nearness; to the nearest behind training
-  kLearned,     // round_up: floor(x / scale) + h(round_up), and behind training floor + [h >= 1/2]
-  kDorefa,      // of tanh(x) / max |tanh(x)|, to the nearest odd number: 2^k of them have a largest code
-                // of 2^k - 1, and no 0 (Zhou et al. 2016, arXiv:1606.06160)
-};
-constexpr std::array<const char*, 7> enum_names(CodeRounding) {
-  return {"nearest", "floor", "ceil", "to_zero", "stochastic", "learned", "dorefa"};
-}
-
-constexpr const char* kRounding = "rounding";
 constexpr const char* kRoundUp = "round_up";
-
-CodeRounding code_rounding(const Quantizer& quantizer);
-/// Whether it rounds to the nearest code behind training, as formats do.
-bool rounds_to_nearest(const Quantizer& quantizer);
 
 /// The whole numbers that `scaled`, x / scale, becomes, before they are clamped: of kLearned the lower ones.
 /// `seed` decides kStochastic: equal seeds, equal draws.

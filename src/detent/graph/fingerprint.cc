@@ -16,6 +16,20 @@ class Fingerprint {
   uint64_t hash_ = 0;
 };
 
+/// What is as usual adds nothing.
+void add_settings(const Quantizer& quantizer, Fingerprint& fingerprint) {
+  const auto add = [&](const char* setting, const auto& value) {
+    fingerprint.add(fmt::format("{} {}", setting, enum_names(value)[static_cast<size_t>(value)]));
+  };
+  if (quantizer.code_rounding != CodeRounding::kNearest) add("rounding", quantizer.code_rounding);
+  if (quantizer.norm_folding != NormFolding::kNo) add("fold_batch_norm", quantizer.norm_folding);
+  if (const auto& observer = quantizer.observer) {
+    add("observer", observer->statistic);
+    fingerprint.add(
+        fmt::format("{} {} {} {}", observer->argument, observer->momentum, observer->steps, observer->done));
+  }
+}
+
 void add_node(const Node& node, Fingerprint& fingerprint) {
   fingerprint.add(node.name);
   fingerprint.add(node.op);
@@ -31,6 +45,7 @@ void add_node(const Node& node, Fingerprint& fingerprint) {
   for (const auto& [operand, quantizer] : node.quantization) {
     fingerprint.add(operand);
     fingerprint.add(quant_spec_text(quantizer->spec));
+    add_settings(*quantizer, fingerprint);
   }
 }
 

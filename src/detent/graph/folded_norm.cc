@@ -11,11 +11,6 @@
 namespace detent {
 namespace {
 
-const Parameter* folding_parameter(const Node& layer) {
-  const Quantizer* quantizer = layer.find_quantizer("weight");
-  return quantizer == nullptr ? nullptr : quantizer->find_parameter(kFoldsNorm);
-}
-
 /// The one node that reads the layer, once; nullptr where there are more or none.
 const Node* only_reader(const Graph& graph, const Node& layer) {
   const Node* reader = nullptr;
@@ -36,7 +31,7 @@ void take_up(Node& layer, Node& norm) {
   set_bias(layer, std::move(bias));
   QuantizerRef& weight = layer.quantization.at("weight");
   Quantizer without = *weight;
-  std::erase_if(without.parameters, [](const auto& entry) { return entry.first == kFoldsNorm; });
+  without.norm_folding = NormFolding::kNo;
   weight = std::move(without);
   norm.op = "identity";
   norm.mase_type = find_operator(norm.op).mase_type;
@@ -47,17 +42,13 @@ void take_up(Node& layer, Node& norm) {
 }  // namespace
 
 NormFolding norm_folding(const Node& layer) {
-  const Parameter* folding = folding_parameter(layer);
-  if (folding == nullptr) return NormFolding::kNo;
-  const float number = folding->tensor.values<float>()[0];
-  for (const NormFolding kind : {NormFolding::kBatch, NormFolding::kCorrected})
-    if (number == static_cast<float>(kind)) return kind;
-  fail("node \"{}\": the parameter \"weight_{}\" is {}, expected 1 or 2", layer.name, kFoldsNorm, number);
+  const Quantizer* weight = layer.find_quantizer("weight");
+  return weight == nullptr ? NormFolding::kNo : weight->norm_folding;
 }
 
 bool folds_norms(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(),
-                             [](const Node& node) { return folding_parameter(node) != nullptr; });
+                             [](const Node& node) { return norm_folding(node) != NormFolding::kNo; });
 }
 
 const Node* foldable_norm(const Graph& graph, const Node& layer) {
@@ -76,8 +67,9 @@ const Node* foldable_norm(const Graph& graph, const Node& layer) {
 const Node* folded_norm(const Graph& graph, const Node& layer) {
   if (norm_folding(layer) == NormFolding::kNo) return nullptr;
   if (const Node* norm = foldable_norm(graph, layer)) return norm;
-  fail("node \"{}\": the parameter \"weight_{}\": no batch norm, which alone reads it, stands behind it",
-       layer.name, kFoldsNorm);
+  fail(
+      "node \"{}\": its weights are quantized with the batch norm after it, but no batch norm alone reads it",
+      layer.name);
 }
 
 void fold_trained_norms(Graph& graph) {

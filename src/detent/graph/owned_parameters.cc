@@ -8,8 +8,8 @@
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/code_rounding.h"
-#include "detent/graph/folded_norm.h"
 
 namespace detent {
 namespace {
@@ -19,13 +19,6 @@ constexpr std::array kAllKinds = {ScaleParameter::kScale, ScaleParameter::kLog2,
 
 float first_value(const Parameter& parameter) { return parameter.tensor.values<float>()[0]; }
 
-/// The whole number nearest to a parameter that training moves, held to what there is.
-int whole_number(const char* name, float value, int low, int high) {
-  if (!std::isfinite(value)) fail("the {} is {}: try a smaller learning rate", name, value);
-  return static_cast<int>(
-      std::nearbyint(std::clamp(value, static_cast<float>(low), static_cast<float>(high))));
-}
-
 bool has_ranges(ScaleParameter kind) {
   return kind == ScaleParameter::kRange || kind == ScaleParameter::kClip;
 }
@@ -33,35 +26,28 @@ bool has_ranges(ScaleParameter kind) {
 /// Names that a quantizer with this spec may own besides the one that stands for its scale.
 std::vector<std::string> further_names(const QuantSpec& spec, ScaleParameter kind) {
   std::vector<std::string> names;
-  if (kind != ScaleParameter::kGamma) names.emplace_back(kCollected);
-  if (std::holds_alternative<Ternary>(spec.format)) names.emplace_back("threshold");
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr) return names;
-  if (!affine->is_signed && affine->zero_point.empty()) names.emplace_back("zero_point");
+  if (has_threshold(spec.format)) names.emplace_back("threshold");
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+  if (!integers) return names;
+  const bool has_zero_points = !given_scales(spec.format).zero_points.empty();
+  if (!integers->is_signed && !has_zero_points) names.emplace_back("zero_point");
   if (has_ranges(kind)) names.emplace_back("width");
-  names.emplace_back(kRounding);
   names.emplace_back(kRoundUp);
   return names;
 }
 
-bool has_exponent_bias(const Format& format) {
-  return std::holds_alternative<MinifloatIeee>(format) || std::holds_alternative<MinifloatDenorm>(format);
-}
-
 /// Names that a quantizer without a learned scale may own.
 std::vector<std::string> field_names_of(const Format& format) {
-  if (std::holds_alternative<Codebook>(format)) return {kCodebook};
-  if (has_exponent_bias(format)) return {kExponentBias};
+  if (!listed_values(format).empty()) return {kCodebook};
+  if (exponent_bias(format)) return {kExponentBias};
   return {};
 }
 
 bool is_number(const std::string& name) {
-  return name == "width" || name == "threshold" || name == kRounding || name == kExponentBias ||
-         name == kFoldsNorm;
+  return name == "width" || name == "threshold" || name == kExponentBias;
 }
 
 bool has_shape_of(const std::string& name, const Shape& shape) {
-  if (name == kCollected) return shape == Shape{5};
   if (is_number(name)) return shape.empty();
   if (name == kRoundUp) return true;  // what it is compared with is known where it is used
   if (name == kCodebook) return shape.size() == 1 && element_count(shape) > 0;
@@ -71,8 +57,7 @@ bool has_shape_of(const std::string& name, const Shape& shape) {
 void verify_tensor(const Tensor& tensor, const std::string& name, const std::string& where) {
   if (!has_shape_of(name, tensor.shape())) {
     fail_value(where, shape_text(tensor.shape()),
-               name == kCollected  ? "[5]"
-               : is_number(name)   ? "[]"
+               is_number(name)     ? "[]"
                : name == kCodebook ? "[values]"
                                    : "the learned scale of shape [], [channels] or [groups]");
   }
@@ -81,27 +66,19 @@ void verify_tensor(const Tensor& tensor, const std::string& name, const std::str
 }
 
 /// What is not finite is refused where it enters. NaN is a scale that is still to be calibrated, and all that
-/// training has yet to collect.
-void verify_values(const Tensor& tensor, const std::string& name, bool is_collecting,
+/// training has yet to observe.
+void verify_values(const Tensor& tensor, const std::string& name, bool is_observed,
                    const std::string& where) {
   const bool is_scale =
       std::ranges::any_of(kAllKinds, [&](ScaleParameter kind) { return name == scale_parameter_name(kind); });
-  const bool may_be_open = is_scale || (is_collecting && name != kCollected);
-  const bool is_choice = name == kRounding || name == kFoldsNorm;
-  const size_t choices =
-      name == kRounding ? enum_names(CodeRounding()).size() : enum_names(NormFolding()).size();
   for (const float value : tensor.values<float>()) {
-    if (!std::isfinite(value) && !(may_be_open && std::isnan(value)))
+    if (!std::isfinite(value) && !((is_scale || is_observed) && std::isnan(value)))
       fail_value(where, fmt::format("{}", value), "finite numbers");
-    const bool is_listed = value >= 0 && value < static_cast<float>(choices) && value == std::floor(value);
-    if (is_choice && !is_listed)
-      fail_value(where, fmt::format("{}", value), fmt::format("a whole number from 0 to {}", choices - 1));
   }
 }
 
 bool fits_format(ScaleParameter kind, const Format& format) {
-  if (std::holds_alternative<BinaryResidual>(format)) return kind == ScaleParameter::kGamma;
-  return kind != ScaleParameter::kGamma;
+  return is_sum_of_signs(format) == (kind == ScaleParameter::kGamma);
 }
 
 /// Ascending, each once.
@@ -115,43 +92,45 @@ std::vector<float> codebook_entries(const Tensor& codebook) {
   return entries;
 }
 
-/// Names that the quantizer of an operand may own.
-std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<ScaleParameter>& kind,
-                                     const std::string& operand) {
-  std::vector<std::string> names;
-  if (spec.scale_rule != ScaleRule::kLearned) {
-    names = field_names_of(spec.format);
-  } else if (fits_format(*kind, spec.format)) {
-    names = further_names(spec, *kind);
-    names.emplace_back(scale_parameter_name(*kind));
-  }
-  if (operand == "weight") names.emplace_back(kFoldsNorm);
+/// Names that a quantizer may own.
+std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<ScaleParameter>& kind) {
+  if (spec.scale_rule != ScaleRule::kLearned) return field_names_of(spec.format);
+  if (!fits_format(*kind, spec.format)) return {};
+  std::vector<std::string> names = further_names(spec, *kind);
+  names.emplace_back(scale_parameter_name(*kind));
   return names;
 }
 
+/// `kind`: what stands for its scale, where that is learned.
+void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParameter>& kind,
+                     const std::string& operand, const std::string& where) {
+  const bool has_scale = kind && *kind != ScaleParameter::kGamma;
+  const bool is_integer = integer_codes(quantizer.spec.format).has_value();
+  const std::string text = quant_spec_text(quantizer.spec);
+  const CodeRounding rounding = quantizer.code_rounding;
+  const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
+  if (rounding != CodeRounding::kNearest && !(has_scale && is_integer)) {
+    fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
+         operand, name, text);
+  }
+  if ((rounding == CodeRounding::kLearned) != (quantizer.find_parameter(kRoundUp) != nullptr)) {
+    fail("{}: operand \"{}\": got rounding \"{}\" {} a parameter \"{}\"", where, operand, name,
+         rounding == CodeRounding::kLearned ? "without" : "with", kRoundUp);
+  }
+  if (quantizer.norm_folding != NormFolding::kNo && operand != "weight")
+    fail("{}: operand \"{}\": got a folded batch norm, expected that of weights alone", where, operand);
+  if (!quantizer.observer) return;
+  if (!has_scale)
+    fail("{}: operand \"{}\": got an observer of {}, which learns no scale", where, operand, text);
+  const ScaleObserver& observer = *quantizer.observer;
+  const bool is_finite = std::isfinite(observer.argument) && std::isfinite(observer.momentum);
+  if (!is_finite || observer.steps < 0 || observer.done < 0) {
+    fail("{}: operand \"{}\": got an observer with argument {}, momentum {}, {} of {} steps", where, operand,
+         observer.argument, observer.momentum, observer.done, observer.steps);
+  }
+}
+
 }  // namespace
-
-int exponent_bias_of(const QuantSpec& spec) {
-  if (const auto* denorm = std::get_if<MinifloatDenorm>(&spec.format)) return denorm->bias();
-  return std::get<MinifloatIeee>(spec.format).bias();
-}
-
-QuantSpec with_exponent_bias(const QuantSpec& spec, float bias) {
-  constexpr int kExponents = 128;  // of float32, upwards
-  constexpr int kLeastExponent = 149;
-  QuantSpec result = spec;
-  std::visit(
-      [&]<class F>(F& format) {
-        if constexpr (
-            requires { format.exponent_bias; } && requires { format.mantissa_bits(); }) {
-          const int low = std::max((1 << format.exponent_width) - kExponents, -kExponents);
-          const int high = kLeastExponent - format.mantissa_bits();
-          format.exponent_bias = whole_number("exponent bias", bias, low, high);
-        }
-      },
-      result.format);
-  return result;
-}
 
 const char* scale_parameter_name(ScaleParameter parameter) {
   return enum_names(parameter)[static_cast<size_t>(parameter)];
@@ -164,38 +143,41 @@ std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer) {
   return std::nullopt;
 }
 
-int rounded_width(float width) { return whole_number("width", width, kLeastWidth, kMostWidth); }
+int rounded_width(float width) { return nearest_whole("width", width, kLeastWidth, kMostWidth); }
 
 QuantSpec with_owned_fields(const Quantizer& quantizer) {
   QuantSpec spec = quantizer.spec;
   if (const Parameter* threshold = quantizer.find_parameter("threshold"))
-    std::get<Ternary>(spec.format).threshold = first_value(*threshold);
+    spec.format = with_threshold(spec.format, first_value(*threshold));
   if (const Parameter* codebook = quantizer.find_parameter(kCodebook))
-    spec.format = Codebook{.entries = codebook_entries(codebook->tensor)};
+    spec.format = format_of_values(codebook_entries(codebook->tensor));
   if (const Parameter* bias = quantizer.find_parameter(kExponentBias))
-    spec = with_exponent_bias(spec, first_value(*bias));
-  auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr) return spec;
-  const auto is_to_be_collected = [&](float value) {
-    return std::isnan(value) && quantizer.find_parameter(kCollected) != nullptr;
+    spec.format = with_exponent_bias(spec.format, first_value(*bias));
+  if (!integer_codes(spec.format)) return spec;
+  const auto is_to_be_observed = [&](float value) {
+    return std::isnan(value) && quantizer.observer.has_value();
   };
   const Parameter* width = quantizer.find_parameter("width");
-  if (width != nullptr && !is_to_be_collected(first_value(*width)))
-    affine->width = rounded_width(first_value(*width));
+  if (width != nullptr && !is_to_be_observed(first_value(*width)))
+    spec.format = with_width(spec.format, rounded_width(first_value(*width)));
   if (const Parameter* zero_point = quantizer.find_parameter("zero_point")) {
-    affine->zero_point.clear();
+    const IntegerCodes codes = *integer_codes(spec.format);
+    GivenScales given = given_scales(spec.format);
+    given.zero_points.clear();
     for (const float zero : zero_point->tensor.values<float>()) {
-      const bool is_known = !is_to_be_collected(zero);
-      affine->zero_point.push_back(
-          is_known ? whole_number("zero point", zero, affine->low_code(), affine->high_code()) : 0);
+      const bool is_known = !is_to_be_observed(zero);
+      given.zero_points.push_back(is_known ? nearest_whole("zero point", zero, codes.low(), codes.high())
+                                           : 0);
     }
+    spec.format = with_scales(spec.format, std::move(given));
   }
   return spec;
 }
 
 double largest_code_of(const QuantSpec& spec) {
   QuantSpec without_zero_points = spec;
-  if (auto* affine = std::get_if<Affine>(&without_zero_points.format)) affine->zero_point.clear();
+  if (integer_codes(spec.format))
+    without_zero_points.format = with_scales(spec.format, {given_scales(spec.format).scales, {}});
   return largest_code(without_zero_points);
 }
 
@@ -257,7 +239,7 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
     fail("{}: got nothing, expected the learned scale of shape [], [channels] or [groups]",
          called(owned_parameters(quantizer.spec).front()));
   }
-  const std::vector<std::string> known = known_names(quantizer.spec, kind, operand);
+  const std::vector<std::string> known = known_names(quantizer.spec, kind);
   std::vector<std::string> seen;
   for (const auto& [name, parameter] : quantizer.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
@@ -268,20 +250,9 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
       fail("{}: operand \"{}\": a parameter of its quantizer occurs twice", where, operand);
     seen.push_back(name);
     verify_tensor(parameter->tensor, name, called(name));
-    verify_values(parameter->tensor, name, quantizer.find_parameter(kCollected) != nullptr, called(name));
+    verify_values(parameter->tensor, name, quantizer.observer.has_value(), called(name));
   }
-  if (quantizer.find_parameter(kRounding) != nullptr && quantizer.find_parameter(kRoundUp) != nullptr)
-    fail("{}: \"{}\" and \"{}\" exclude each other", called(kRounding), kRounding, kRoundUp);
-}
-
-CollectionState read_collection(const Tensor& collected) {
-  const auto values = collected.values<float>();
-  return {values[0], values[1], values[2], values[3], values[4]};
-}
-
-Tensor collection_tensor(const CollectionState& state) {
-  return Tensor::from<float>(
-      {5}, std::vector<float>{state.done, state.wanted, state.statistic, state.argument, state.momentum});
+  verify_settings(quantizer, is_learned ? kind : std::nullopt, operand, where);
 }
 
 }  // namespace detent

@@ -21,14 +21,10 @@ namespace detent {
 //   zero_point  real, rounded to the nearest code; of affine with signed = false
 //   width       [], bits, rounded to the nearest whole number of at least 2; beside range or clip, of affine
 //   threshold   [], ternary: x / scale is 0 up to here (1/2 where there is none)
-//   rounding    [], of affine: see CodeRounding in code_rounding.h; or
-//   round_up    of the operand's shape: how far each of its elements is rounded up
-//   collected   how the first steps of training collect the scale: see CollectionState
+//   round_up    of the operand's shape, of CodeRounding::kLearned: how far each of its elements is rounded up
 // Formats without a learned scale may own
 //   codebook       [values], the values of a codebook, in any order
 //   exponent_bias  [], of minifloat_ieee and minifloat_denorm, rounded to a whole number
-// The quantizer of a layer's weights, of any format, may own
-//   folds_norm     [], how the layer takes up the batch norm behind it: see folded_norm.h
 
 /// What the parameter is that stands for the scale.
 enum class ScaleParameter { kScale, kLog2, kExponent, kRange, kClip, kGamma };
@@ -51,10 +47,6 @@ constexpr const char* kExponentBias = "exponent_bias";
 
 /// `spec` as `width`, `zero_point`, `threshold`, `codebook` and `exponent_bias` say, without the scale.
 QuantSpec with_owned_fields(const Quantizer& quantizer);
-/// With another exponent bias, rounded, and held to what float32 can hold of the format's values.
-QuantSpec with_exponent_bias(const QuantSpec& spec, float bias);
-/// The format's own. Throws Error where it has none.
-int exponent_bias_of(const QuantSpec& spec);
 /// The largest code minus the smallest zero point of this spec.
 double largest_code_of(const QuantSpec& spec);
 
@@ -66,24 +58,9 @@ float parameter_of_scale(ScaleParameter kind, float scale, double largest_code);
 float scale_of_parameter(ScaleParameter kind, float parameter, double largest_code);
 
 /// Checks the quantizer of an operand of what `where` names. Throws Error, beginning with `where`, on
-/// parameters that the spec does not read, that are missing, that occur twice, or of another shape or dtype,
-/// and on values that are not finite or stand for nothing.
+/// settings and parameters that the spec does not read, that are missing, that occur twice, or of another
+/// shape or dtype, and on values that are not finite or stand for nothing.
 void verify_owned_parameters(const Quantizer& quantizer, const std::string& operand,
                              const std::string& where);
-
-/// The parameter `collected`, float32 [5]: in its first `wanted` steps training rounds with a statistic of
-/// the step's own values, and averages these statistics.
-struct CollectionState {
-  float done = 0;
-  float wanted = 0;
-  float statistic = 0;  // of statistics/threshold.h
-  float argument = 0;
-  float momentum = 0;  // share of a new step in the average; 0: all steps alike
-
-  bool is_collecting() const { return done < wanted; }
-};
-constexpr const char* kCollected = "collected";
-CollectionState read_collection(const Tensor& collected);
-Tensor collection_tensor(const CollectionState& state);
 
 }  // namespace detent

@@ -6,8 +6,8 @@
 
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/code_rounding.h"
-#include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -22,10 +22,10 @@ Parameter* Quantizer::find_parameter(std::string_view name) {
 }
 
 std::optional<QuantSpec> Quantizer::rounding() const {
-  if (parameters.empty()) return spec;
-  if (find_parameter(kFoldsNorm) != nullptr) return std::nullopt;
+  if (is_spec_alone()) return spec;
+  if (norm_folding != NormFolding::kNo) return std::nullopt;
   if (spec.scale_rule != ScaleRule::kLearned) return with_owned_fields(*this);
-  if (!rounds_to_nearest(*this)) return std::nullopt;
+  if (!rounds_to_nearest()) return std::nullopt;
   return with_learned_scale(with_owned_fields(*this), owned_scale(*this));
 }
 
@@ -34,12 +34,13 @@ bool Quantizer::operator==(const Quantizer& other) const {
     return a.first == b.first && a.second->trainable == b.second->trainable &&
            a.second->tensor.equals(b.second->tensor);
   };
-  return spec == other.spec && std::ranges::equal(parameters, other.parameters, equal);
+  return spec == other.spec && code_rounding == other.code_rounding && norm_folding == other.norm_folding &&
+         observer == other.observer && std::ranges::equal(parameters, other.parameters, equal);
 }
 
 std::vector<std::string> owned_parameters(const QuantSpec& spec) {
   if (spec.scale_rule != ScaleRule::kLearned) return {};
-  return {std::holds_alternative<BinaryResidual>(spec.format) ? "gamma" : "scale"};
+  return {is_sum_of_signs(spec.format) ? "gamma" : "scale"};
 }
 
 std::string owned_parameter_name(std::string_view operand, std::string_view parameter) {
@@ -49,7 +50,7 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
 Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
   if (const std::optional<QuantSpec> rounding = quantizer.rounding())
     return fake_quantize(*rounding, input, seed);
-  if (!rounds_to_nearest(quantizer)) return round_behind_training(quantizer, input);
+  if (!quantizer.rounds_to_nearest()) return round_behind_training(quantizer, input);
   return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,9 +10,58 @@
 
 #include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/threshold.h"
 #include "detent/graph/parameter.h"
 
 namespace detent {
+
+/// How x / scale becomes a whole number, where the scale of an affine format is learned.
+enum class CodeRounding {
+  kNearest,  // ties to even
+  kFloor,
+  kCeil,
+  kToZero,
+  kStochastic,  // down or up with the probability of its nearness; to the nearest after training
+  kLearned,     // round_up: floor(x / scale) + h(round_up), and after training floor + [h >= 1/2]
+  kDorefa,      // of tanh(x) / max |tanh(x)|, to the nearest odd number: 2^k of them have a largest code
+                // of 2^k - 1, and no 0 (Zhou et al. 2016, arXiv:1606.06160)
+};
+constexpr std::array<const char*, 7> enum_names(CodeRounding) {
+  return {"nearest", "floor", "ceil", "to_zero", "stochastic", "learned", "dorefa"};
+}
+
+/// How a layer in training folds the batch norm after it into its weights, so that it rounds the weights that
+/// inference will have: weight * gamma / sigma, per channel. The result always is that of batch norm with the
+/// statistics of the batch, but for rounding.
+enum class NormFolding {
+  kNo,
+  kBatch,      // sigma of the batch (Jacob et al. 2018, arXiv:1712.05877, section 3.2)
+  kCorrected,  // the running sigma, and sums are multiplied by running / batch sigma: weights do not change
+               // their codes with every batch (Krishnamoorthi 2018, arXiv:1806.08342, section 3.2.2)
+};
+constexpr std::array<const char*, 3> enum_names(NormFolding) { return {"no", "batch", "corrected"}; }
+
+/// In its first `steps` steps a training rounds with a statistic of each step's own values; the scale, and
+/// the zero point, become the averages of these.
+struct ScaleObserver {
+  Threshold statistic = Threshold::kMax;
+  float argument = 0;  // percentile or sigma, of some statistics
+  float momentum = 0;  // share of a new step in the average; 0: all steps alike
+  int64_t steps = 0;
+  int64_t done = 0;  // of these steps, in a network that was saved in between
+
+  bool is_observing() const { return done < steps; }
+  bool operator==(const ScaleObserver&) const = default;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("statistic", self.statistic, "of a step's values: what the largest code stands for");
+    visit("argument", self.argument, "percentile or sigma, of some statistics");
+    visit("momentum", self.momentum, "share of a step in the average; 0: all steps alike");
+    visit("steps", self.steps, "of training that observe");
+    visit("done", self.done, "of these");
+  }
+};
 
 /// What operands are rounded to: a format, what shares its parameters, the gradient, and the parameters. Each
 /// of these (scale, zero point, threshold, ...) is one of three things:
@@ -21,6 +71,9 @@ namespace detent {
 /// Copies refer to the same owned parameters; those of a Graph have their own.
 struct Quantizer {
   QuantSpec spec;
+  CodeRounding code_rounding = CodeRounding::kNearest;
+  NormFolding norm_folding = NormFolding::kNo;  // of the weights of a layer
+  std::optional<ScaleObserver> observer;        // of a learned scale
   /// Those that are owned, by the name of the field: "scale".
   std::vector<std::pair<std::string, ParameterRef>> parameters;
 
@@ -29,6 +82,15 @@ struct Quantizer {
 
   const Parameter* find_parameter(std::string_view name) const;
   Parameter* find_parameter(std::string_view name);
+
+  /// Whether `spec` says all.
+  bool is_spec_alone() const {
+    return parameters.empty() && code_rounding == CodeRounding::kNearest && norm_folding == NormFolding::kNo;
+  }
+  /// Whether it rounds to the nearest code after training, as formats do.
+  bool rounds_to_nearest() const {
+    return code_rounding == CodeRounding::kNearest || code_rounding == CodeRounding::kStochastic;
+  }
 
   /// With what it rounds: a spec that gives the values of the owned parameters, the rest as `spec` says.
   /// Whoever executes, packs, exports or checks a quantizer asks here. nullopt where no format has the values

@@ -185,7 +185,17 @@ TEST(Quantizer, IsVerified) {
   EXPECT_EQ(error_of(holding("width", 4.2F)), "");
   EXPECT_THAT(error_of(holding("width", NAN)),
               HasSubstr("parameter \"data_out_0_width\": got nan, expected finite numbers"));
-  EXPECT_THAT(error_of(holding("rounding", 7)), HasSubstr("got 7, expected a whole number from 0 to 6"));
+  EXPECT_THAT(error_of([](Quantizer& q) { q.code_rounding = CodeRounding::kLearned; }),
+              HasSubstr("got rounding \"learned\" without a parameter \"round_up\""));
+  EXPECT_THAT(error_of([](Quantizer& q) {
+                q.spec = parse_quant_spec_text("ternary:scale_rule=learned");
+                q.code_rounding = CodeRounding::kFloor;
+              }),
+              HasSubstr("got rounding \"floor\" of ternary:scale_rule=learned, expected integers"));
+  EXPECT_THAT(error_of([](Quantizer& q) { q.norm_folding = NormFolding::kBatch; }),
+              HasSubstr("got a folded batch norm, expected that of weights alone"));
+  EXPECT_THAT(error_of([](Quantizer& q) { q.observer = ScaleObserver{.steps = -1}; }),
+              HasSubstr("0 of -1 steps"));
   EXPECT_THAT(
       error_of([](Quantizer& q) { q.find_parameter("scale")->tensor.values<float>()[0] = HUGE_VALF; }),
       HasSubstr("parameter \"data_out_0_scale\": got inf, expected finite numbers"));

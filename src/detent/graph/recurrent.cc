@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/core/text_parts.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -12,13 +13,10 @@ namespace {
 
 using Function = RecurrentActivation::Function;
 
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+/// Nothing need follow the last separator.
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+  std::vector<std::string> parts = text_parts(text, separator);
+  if (parts.back().empty()) parts.pop_back();
   return parts;
 }
 
@@ -31,7 +29,7 @@ double number_of(std::string_view text) {
 }
 
 RecurrentActivation activation_of(std::string_view text) {
-  const std::vector<std::string_view> parts = parts_of(text, ':');
+  const std::vector<std::string> parts = parts_of(text, ':');
   constexpr auto kNames = enum_names(Function());
   const auto* name = std::ranges::find(kNames, parts.empty() ? "" : parts[0],
                                        [](const char* n) { return std::string_view(n); });
@@ -70,7 +68,7 @@ RecurrentActivationDefaults activation_defaults(RecurrentActivation::Function fu
 std::vector<RecurrentActivation> recurrent_activations(const Node& node, size_t count) {
   std::vector<RecurrentActivation> activations;
   const std::string& text = text_attribute(node, "activations");
-  for (const std::string_view part : parts_of(text, ' ')) activations.push_back(activation_of(part));
+  for (const std::string& part : parts_of(text, ' ')) activations.push_back(activation_of(part));
   if (activations.size() != count)
     fail("attribute \"activations\": got \"{}\", expected {} functions", text, count);
   return activations;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/hardware/code_range.h"
@@ -19,15 +19,13 @@ namespace {
 constexpr int kMostBits = 16;
 
 /// All multiples of a step from low to high: such a list is what an affine format of some width has.
-std::optional<Affine> affine_of(const CodeRange& codes, float scale) {
-  Affine affine{
-      .width = std::max(codes.width(), 2), .is_signed = codes.is_signed(), .symmetric = codes.is_signed()};
-  if (affine.width > kMostBits) return std::nullopt;
-  affine.narrow_range = codes.is_signed() && codes.low == -codes.high;
-  affine.scale = {scale};
-  affine.zero_point = {0};
-  if (affine.low_code() != codes.low || affine.high_code() != codes.high) return std::nullopt;
-  return affine;
+std::optional<Format> integer_format_of(const CodeRange& range, float scale) {
+  const IntegerCodes codes{.width = std::max(range.width(), 2),
+                           .is_signed = range.is_signed(),
+                           .is_symmetric = range.is_signed(),
+                           .is_narrow = range.is_signed() && range.low == -range.high};
+  if (codes.width > kMostBits || codes.low() != range.low || codes.high() != range.high) return std::nullopt;
+  return integer_format(codes, {{scale}, {0}});
 }
 
 bool round_alike(const QuantSpec& a, const QuantSpec& b, const std::vector<float>& values) {
@@ -62,25 +60,26 @@ int bits_of(std::span<const float> values, float step) {
 std::optional<SteppedWeight> stepped(const Node& node, const QuantSpec& rounding, int64_t channel_dim) {
   SteppedWeight weight{fake_quantize(rounding, node.find_parameter("weight")->tensor), {}};
   const auto values = std::as_const(weight.values).values<float>();
-  Affine affine{.width = 2, .symmetric = true, .narrow_range = true};
+  IntegerCodes codes{.width = 2, .is_symmetric = true, .is_narrow = true};
+  std::vector<float> scales;
   if (const std::optional<float> step = step_of(values)) {
-    affine.scale = {*step};
-    affine.width = bits_of(values, *step);
+    scales = {*step};
+    codes.width = bits_of(values, *step);
   } else if (channel_dim == 0) {
     const size_t row = values.size() / static_cast<size_t>(weight.values.dim(0));
     for (size_t first = 0; first < values.size(); first += row) {
       const std::optional<float> channel_step = step_of(values.subspan(first, row));
       if (!channel_step) return std::nullopt;
-      affine.scale.push_back(*channel_step);
-      affine.width = std::max(affine.width, bits_of(values.subspan(first, row), *channel_step));
+      scales.push_back(*channel_step);
+      codes.width = std::max(codes.width, bits_of(values.subspan(first, row), *channel_step));
     }
     weight.spec.granularity = Granularity::kChannel;
   } else {
     return std::nullopt;
   }
-  if (affine.width > kMostBits) return std::nullopt;
-  affine.zero_point.assign(affine.scale.size(), 0);
-  weight.spec.format = affine;
+  if (codes.width > kMostBits) return std::nullopt;
+  const std::vector<int> zero_points(scales.size(), 0);
+  weight.spec.format = integer_format(codes, {std::move(scales), zero_points});
   return weight;
 }
 
@@ -130,10 +129,10 @@ std::optional<QuantSpec> affine_equal(const QuantSpec& rounding) {
   const std::optional<int64_t> low = steps_of(values.front(), step);
   const std::optional<int64_t> high = steps_of(values.back(), step);
   if (!low || !high || *high - *low + 1 != static_cast<int64_t>(values.size())) return std::nullopt;
-  const std::optional<Affine> affine = affine_of({*low, *high}, step);
-  if (!affine) return std::nullopt;
+  const std::optional<Format> format = integer_format_of({*low, *high}, step);
+  if (!format) return std::nullopt;
   QuantSpec spec;
-  spec.format = *affine;
+  spec.format = *format;
   return round_alike(rounding, spec, values) ? std::optional(spec) : std::nullopt;
 }
 

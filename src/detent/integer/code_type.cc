@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
-#include "detent/formats/elements/binary.h"
+#include "detent/formats/verbs.h"
 #include "detent/integer/requantize.h"
 
 namespace detent {
@@ -22,14 +21,15 @@ std::optional<CodeType> one_type(const Node& node, std::string_view operand, Typ
 
 std::vector<CodeType> code_types(const QuantSpec& rounding) {
   constexpr int kMostBits = 16;
-  const auto* affine = std::get_if<Affine>(&rounding.format);
-  if (affine == nullptr || affine->width > kMostBits) return {};
+  const std::optional<IntegerCodes> integers = integer_codes(rounding.format);
+  if (!integers || integers->width > kMostBits) return {};
+  const auto [scales, zero_points] = given_scales(rounding.format);
+  const int low = integers->low();
+  const int high = integers->high();
   std::vector<CodeType> types;
-  for (size_t i = 0; i < affine->scale.size(); ++i) {
-    const CodeType type{.scale = affine->scale[i],
-                        .zero_point = affine->zero_point.empty() ? 0 : affine->zero_point[i],
-                        .low = affine->low_code(),
-                        .high = affine->high_code()};
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const CodeType type{
+        .scale = scales[i], .zero_point = zero_points.empty() ? 0 : zero_points[i], .low = low, .high = high};
     if (!std::isfinite(type.value(type.low)) || !std::isfinite(type.value(type.high))) return {};
     types.push_back(type);
   }
@@ -41,9 +41,9 @@ std::optional<CodeType> operand_code_type(const Node& node, std::string_view ope
 }
 
 std::vector<CodeType> executed_types(const QuantSpec& rounding) {
-  const auto* binary = std::get_if<Binary>(&rounding.format);
-  if (binary == nullptr) return code_types(rounding);
-  if (!binary->bipolar || binary->stochastic || binary->scaling != BinaryScaling::kNone) return {};
+  const std::optional<SignCodes> signs = sign_codes(rounding.format);
+  if (!signs) return code_types(rounding);
+  if (!signs->is_bipolar || signs->is_stochastic || signs->scaling != BinaryScaling::kNone) return {};
   return {{.scale = 1, .zero_point = 0, .low = -1, .high = 1, .is_sign = true}};
 }
 

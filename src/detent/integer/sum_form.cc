@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/node_message.h"
 
 namespace detent {
@@ -236,9 +236,9 @@ std::optional<RaisedScales> raised_to_fit(const Node& node) {
   std::optional<std::vector<CodeType>> types = weight_types(node, sum->output_axis());
   if (!input || !types || fits_any_weights(node, *input, TypedChannels(node, *types))) return std::nullopt;
   RaisedScales result{.rounding = *node.rounding("weight")};
-  auto* affine = std::get_if<Affine>(&result.rounding.format);
-  if (affine == nullptr) return std::nullopt;  // signs, without a scale
-  const std::vector<float> before = affine->scale;
+  if (!integer_codes(result.rounding.format)) return std::nullopt;  // signs, without a scale
+  GivenScales given = given_scales(result.rounding.format);
+  const std::vector<float> before = given.scales;
   for (int tries = 0; tries < kMostTries; ++tries) {
     const std::vector<double> factors =
         factors_to_fit(node, *input, TypedChannels(node, *types), types->size());
@@ -250,12 +250,13 @@ std::optional<RaisedScales> raised_to_fit(const Node& node) {
     }
   }
   for (size_t i = 0; i < before.size(); ++i) {
-    affine->scale[i] = (*types)[i].scale;
-    if (affine->scale[i] == before[i]) continue;
+    given.scales[i] = (*types)[i].scale;
+    if (given.scales[i] == before[i]) continue;
     ++result.raised;
     result.factor =
-        std::max(result.factor, static_cast<double>(affine->scale[i]) / static_cast<double>(before[i]));
+        std::max(result.factor, static_cast<double>(given.scales[i]) / static_cast<double>(before[i]));
   }
+  result.rounding.format = with_scales(result.rounding.format, std::move(given));
   return result.raised > 0 ? std::optional(std::move(result)) : std::nullopt;
 }
 

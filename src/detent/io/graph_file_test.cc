@@ -10,6 +10,7 @@
 #include <random>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_layout.h"
@@ -262,6 +263,35 @@ TEST_F(GraphFile, ReadsTheThirdVersion) {
   write_safetensors(path_, file.tensors, file.metadata);
   const Graph tied = read_graph(path_);
   EXPECT_TRUE(tied.node("l1").quantization.at("weight").is(tied.node("l1").quantization.at("data_in_0")));
+}
+
+/// A file of version 4 has settings of quantizers among their parameters.
+TEST_F(GraphFile, ReadsSettingsThatWereTensors) {
+  const std::string former = DETENT_SOURCE_DIR "/tests/data/graphs_of_version_4/jsc_toy_in_training.mz";
+  const Graph graph = read_graph(former);
+  const Quantizer& weight = *graph.node("seq_blocks_2").find_quantizer("weight");
+  EXPECT_EQ(weight.code_rounding, CodeRounding::kCeil);
+  EXPECT_EQ(weight.norm_folding, NormFolding::kCorrected);
+  EXPECT_EQ(weight.parameters.size(), 1U);
+  const Quantizer& input = *graph.node("seq_blocks_2").find_quantizer("data_in_0");
+  EXPECT_EQ(input.observer, (ScaleObserver{Threshold::kPercentile, 99.5F, 0.25F, 5, 0}));
+  EXPECT_EQ(input.parameters.size(), 1U);
+  write_graph(path_, graph);
+  expect_same(graph, read_graph(path_));
+
+  SafetensorsFile file = read_safetensors(former);
+  const auto error_with = [&](const std::string& name, const Tensor& value) {
+    SafetensorsFile changed = file;
+    for (auto& [tensor_name, tensor] : changed.tensors)
+      if (tensor_name.ends_with(name)) tensor = value;
+    write_safetensors(path_, changed.tensors, changed.metadata);
+    return error_of([&] { read_graph(path_); });
+  };
+  const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
+  EXPECT_THAT(error_with("_rounding", number(7)), HasSubstr("got 7, expected a whole number from 0 to 6"));
+  EXPECT_THAT(error_with("_folds_norm", number(0.5F)),
+              HasSubstr("got 0.5, expected a whole number from 0 to 2"));
+  EXPECT_THAT(error_with("_collected", number(1)), HasSubstr("got float32 [], expected 5 of float32"));
 }
 
 /// As `detent quantize toy_tiny toy-tiny --weights int4` wrote it before weights were packed.

@@ -9,6 +9,7 @@
 #include "detent/graph/operators.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/former_settings.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/gzip.h"
 #include "detent/io/json.h"
@@ -250,6 +251,14 @@ class GraphReader {
     for (auto& [key, value] : keys) put_lists_back(value, fmt::format("{}: \"{}\"", quantizer.where(), key));
     Quantizer result = parse_quant_spec(format, keys, quantizer.where());
     if (quantizer.find("parameters") != nullptr) result.parameters = read_parameters(quantizer);
+    take_former_settings(result, quantizer.where());
+    if (quantizer.find("rounding") != nullptr) result.code_rounding = quantizer.get<CodeRounding>("rounding");
+    if (quantizer.find("fold_batch_norm") != nullptr)
+      result.norm_folding = quantizer.get<NormFolding>("fold_batch_norm");
+    if (quantizer.find("observer") != nullptr) {
+      const Members observer = quantizer.members("observer");
+      read_fields(result.observer.emplace(), observer.table(), observer.where());
+    }
     quantizer.expect_no_others();
     return result;
   }

@@ -18,7 +18,9 @@ struct TarMember {
 /// Walks a tar archive (ustar and the older form), gzip-compressed or plain, front to back. Throws Error
 /// naming the archive and the member on a damaged or truncated archive, on links, devices and extensions, on
 /// absolute names and names with "..", and when members together have more than `limit` bytes, before those
-/// are unpacked. Folders are passed over.
+/// are unpacked. Folders are passed over. libarchive would not do: it takes an archive
+/// that is cut between two members, or with blocks of zeros among them, for complete, and members of unknown
+/// types for files.
 class TarReader {
  public:
   TarReader(const std::filesystem::path& path, uint64_t limit);

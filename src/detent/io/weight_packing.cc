@@ -107,7 +107,7 @@ void apply(const SharedParameter& parameter, const Packed& packed) {
   const QuantizerRef quantizer(packed.spec);
   for (const Use& use : parameter.uses) {
     use.node->find_parameter(use.name)->tensor = packed.values;
-    if (quantizer_of(use).parameters.empty()) use.node->quantization.find(use.name)->second = quantizer;
+    if (quantizer_of(use).is_spec_alone()) use.node->quantization.find(use.name)->second = quantizer;
   }
 }
 

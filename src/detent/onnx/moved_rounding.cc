@@ -4,10 +4,8 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
-#include "detent/formats/elements/binary.h"
-#include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/grouping.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -29,38 +27,13 @@ Grouping grouping_of(const QuantSpec& spec, const Shape& shape) {
   return grouping;
 }
 
-/// Those that a format gives a list of: scales, and zero points of which there may be none.
-struct ListedParameters {
-  std::vector<float> scale = {};
-  std::vector<int> zero_point = {};
-};
-
-ListedParameters listed_parameters(const Format& format) {
-  if (const auto* affine = std::get_if<Affine>(&format)) return {affine->scale, affine->zero_point};
-  if (const auto* scaled = std::get_if<Scaled>(&format)) return {scaled->scale};
-  return {};
-}
-
-/// The format with these, of which it is one that has them.
-Format with_listed(const Format& format, ListedParameters parameters) {
-  if (const auto* scaled = std::get_if<Scaled>(&format)) {
-    Scaled result = *scaled;
-    result.scale = std::move(parameters.scale);
-    return result;
-  }
-  Affine result = std::get<Affine>(format);
-  result.scale = std::move(parameters.scale);
-  result.zero_point = std::move(parameters.zero_point);
-  return result;
-}
-
 /// Places of equal parameters become one.
-std::vector<int32_t> first_places(const ListedParameters& given) {
+std::vector<int32_t> first_places(const GivenScales& given) {
   std::map<std::pair<float, int>, int32_t> first;
   std::vector<int32_t> result;
-  for (size_t i = 0; i < given.scale.size(); ++i) {
-    const int zero = given.zero_point.empty() ? 0 : given.zero_point[i];
-    result.push_back(first.try_emplace({given.scale[i], zero}, static_cast<int32_t>(i)).first->second);
+  for (size_t i = 0; i < given.scales.size(); ++i) {
+    const int zero = given.zero_points.empty() ? 0 : given.zero_points[i];
+    result.push_back(first.try_emplace({given.scales[i], zero}, static_cast<int32_t>(i)).first->second);
   }
   return result;
 }
@@ -79,12 +52,12 @@ std::optional<std::vector<int32_t>> places_of_groups(const Grouping& grouping,
   return result;
 }
 
-ListedParameters at_places(const ListedParameters& given, const std::vector<int32_t>& places) {
-  ListedParameters result;
+GivenScales at_places(const GivenScales& given, const std::vector<int32_t>& places) {
+  GivenScales result;
   for (const int32_t place : places) {
     const auto at = static_cast<size_t>(place);
-    result.scale.push_back(given.scale[at]);
-    if (!given.zero_point.empty()) result.zero_point.push_back(given.zero_point[at]);
+    result.scales.push_back(given.scales[at]);
+    if (!given.zero_points.empty()) result.zero_points.push_back(given.zero_points[at]);
   }
   return result;
 }
@@ -114,7 +87,7 @@ std::vector<QuantSpec> candidates(const QuantSpec& spec, const Shape& shape,
 
 }  // namespace
 
-size_t scale_count(const QuantSpec& spec) { return listed_parameters(spec.format).scale.size(); }
+size_t scale_count(const QuantSpec& spec) { return given_scales(spec.format).scales.size(); }
 
 Tensor scale_places(const QuantSpec& spec, const Shape& shape) {
   Tensor places(DType::kInt32, shape);
@@ -129,18 +102,18 @@ Tensor scale_places(const QuantSpec& spec, const Shape& shape) {
 std::optional<QuantSpec> rounding_at_places(const QuantSpec& spec, const Tensor& places,
                                             std::optional<int64_t> group_size) {
   if (scale_count(spec) == 0) {
-    const auto* binary = std::get_if<Binary>(&spec.format);
-    const bool is_of_channels = binary != nullptr && binary->scaling == BinaryScaling::kPerChannel;
+    const std::optional<SignCodes> signs = sign_codes(spec.format);
+    const bool is_of_channels = signs && signs->scaling == BinaryScaling::kPerChannel;
     return spec.granularity == Granularity::kTensor && !is_of_channels ? std::optional(spec) : std::nullopt;
   }
-  const ListedParameters given = listed_parameters(spec.format);
+  const GivenScales given = given_scales(spec.format);
   if (places.numel() == 0) return std::nullopt;
   const std::vector<int32_t> first = first_places(given);
   for (QuantSpec& candidate : candidates(spec, places.shape(), group_size)) {
     const Grouping grouping = grouping_of(candidate, places.shape());
     const auto of_groups = places_of_groups(grouping, places.values<int32_t>(), first);
     if (!of_groups) continue;
-    candidate.format = with_listed(spec.format, at_places(given, *of_groups));
+    candidate.format = with_scales(spec.format, at_places(given, *of_groups));
     return candidate;
   }
   return std::nullopt;
@@ -150,19 +123,19 @@ std::optional<QuantSpec> joined_rounding(std::span<const QuantSpec> specs) {
   QuantSpec joined = specs.front();
   if (specs.size() == 1) return joined;
   if (scale_count(joined) == 0) return std::nullopt;
-  ListedParameters all = listed_parameters(joined.format);
-  const bool has_zero_points = std::holds_alternative<Affine>(joined.format);
-  const auto fill = [&] { all.zero_point.resize(has_zero_points ? all.scale.size() : 0, 0); };
+  GivenScales all = given_scales(joined.format);
+  const bool has_zero_points = integer_codes(joined.format).has_value();
+  const auto fill = [&] { all.zero_points.resize(has_zero_points ? all.scales.size() : 0, 0); };
   fill();
-  const Format codes = with_listed(joined.format, {});
+  const Format codes = with_scales(joined.format, {});
   for (const QuantSpec& spec : specs.subspan(1)) {
-    if (scale_count(spec) == 0 || with_listed(spec.format, {}) != codes) return std::nullopt;
-    const ListedParameters given = listed_parameters(spec.format);
-    all.scale.insert(all.scale.end(), given.scale.begin(), given.scale.end());
-    all.zero_point.insert(all.zero_point.end(), given.zero_point.begin(), given.zero_point.end());
+    if (scale_count(spec) == 0 || with_scales(spec.format, {}) != codes) return std::nullopt;
+    const GivenScales given = given_scales(spec.format);
+    all.scales.insert(all.scales.end(), given.scales.begin(), given.scales.end());
+    all.zero_points.insert(all.zero_points.end(), given.zero_points.begin(), given.zero_points.end());
     fill();
   }
-  joined.format = with_listed(joined.format, std::move(all));
+  joined.format = with_scales(joined.format, std::move(all));
   return joined;
 }
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -32,8 +32,7 @@ Readers readers_of(const Graph& graph) {
 /// Rounded again, a value would have another range, hence another scale.
 bool has_scale_of_data(const Quantizer& quantizer) {
   const std::optional<QuantSpec> rounding = quantizer.rounding();
-  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
-  return affine != nullptr && affine->scale.empty();
+  return rounding && integer_codes(rounding->format) && !repeats_exactly(rounding->format);
 }
 
 std::string operand_name(size_t input) { return fmt::format("data_in_{}", input); }

@@ -7,13 +7,10 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
-#include "detent/formats/elements/binary.h"
-#include "detent/formats/elements/fixed.h"
-#include "detent/formats/elements/scaled.h"
 #include "detent/formats/format.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/packing/encode.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/narrow_elements.h"
 #include "detent/onnx/tensor_data.h"
 #include "detent/onnx/weight_blocks.h"
@@ -47,25 +44,26 @@ std::optional<IntegerForm> integer_form(const QuantSpec& spec) {
   IntegerForm form;
   if (spec.granularity == Granularity::kGroup) return std::nullopt;
   if (spec.granularity == Granularity::kChannel) form.axis = spec.axis;
-  if (const auto* affine = std::get_if<Affine>(&spec.format)) {
-    form.width = affine->width;
-    form.is_signed = affine->is_signed;
-    form.low = affine->low_code();
-    form.high = affine->high_code();
-    form.scale = affine->scale;
-    form.zero_point.assign(affine->zero_point.begin(), affine->zero_point.end());
+  if (const std::optional<IntegerCodes> integers = integer_codes(spec.format)) {
+    GivenScales given = given_scales(spec.format);
+    form.width = integers->width;
+    form.is_signed = integers->is_signed;
+    form.low = integers->low();
+    form.high = integers->high();
+    form.scale = std::move(given.scales);
+    form.zero_point.assign(given.zero_points.begin(), given.zero_points.end());
     form.zero_point.resize(form.scale.size(), 0);
     return form;
   }
-  const auto* fixed = std::get_if<Fixed>(&spec.format);
-  if (fixed == nullptr) return std::nullopt;
+  const std::optional<FixedPoint> fixed = fixed_point(spec.format);
+  if (!fixed) return std::nullopt;
   form.width = fixed->width;
   form.is_signed = fixed->is_signed;
-  form.low = static_cast<int64_t>(fixed->low_code());
-  form.high = static_cast<int64_t>(fixed->high_code());
-  form.scale = fixed->given_scale();
+  form.low = static_cast<int64_t>(fixed->low);
+  form.high = static_cast<int64_t>(fixed->high);
+  form.scale = {fixed->scale};
   form.zero_point = {0};
-  form.floor = fixed->rounding == Rounding::kFloor;
+  form.floor = fixed->floors;
   return form;
 }
 
@@ -151,9 +149,9 @@ std::vector<Code> transposed_codes(const std::vector<Code>& codes, int64_t rows,
 
 /// The element type that holds the codes of floats of 8 and 4 bits.
 const NarrowType* float_type(const QuantSpec& spec) {
-  const auto* scaled = std::get_if<Scaled>(&spec.format);
-  if (scaled == nullptr || spec.granularity == Granularity::kGroup) return nullptr;
-  return narrow_type_of_format(scaled->standard().name);
+  const std::string_view standard = scaled_standard(spec.format);
+  if (standard.empty() || spec.granularity == Granularity::kGroup) return nullptr;
+  return narrow_type_of_format(standard);
 }
 
 int64_t first_opset_of(const NarrowType& type) { return type.bits < 8 ? kFloat4Since : kFloat8Since; }
@@ -175,10 +173,9 @@ Tensor broadcastable(const std::vector<float>& numbers, std::optional<int64_t> a
 
 /// The factor of each channel or of the tensor, from values of a binary format.
 Tensor magnitudes(const QuantSpec& spec, const Tensor& rounded) {
-  const auto& binary = std::get<Binary>(spec.format);
-  const bool per_channel =
-      binary.scaling == BinaryScaling::kPerChannel ||
-      (binary.scaling != BinaryScaling::kNone && spec.granularity == Granularity::kChannel);
+  const BinaryScaling scaling = sign_codes(spec.format).value().scaling;
+  const bool per_channel = scaling == BinaryScaling::kPerChannel ||
+                           (scaling != BinaryScaling::kNone && spec.granularity == Granularity::kChannel);
   const auto axis =
       per_channel ? std::optional(spec.axis < 0 ? spec.axis + rounded.rank() : spec.axis) : std::nullopt;
   const AlongAxis place(rounded.shape(), axis);
@@ -252,9 +249,9 @@ std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset
   constexpr int kWidest = 16;
   const std::string text = short_text(spec);
   if (style == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
-  const auto* binary = std::get_if<Binary>(&spec.format);
-  if (style == OnnxStyle::kQonnx && binary != nullptr)
-    return binary->bipolar && !binary->stochastic
+  const std::optional<SignCodes> signs = sign_codes(spec.format);
+  if (style == OnnxStyle::kQonnx && signs)
+    return signs->is_bipolar && !signs->is_stochastic
                ? ""
                : fmt::format("{}: BipolarQuant has -1 and 1, and does not draw at random", text);
   if (const NarrowType* type = style == OnnxStyle::kQonnx ? nullptr : float_type(spec)) {
@@ -281,8 +278,8 @@ std::string QuantizerExport::rounded(const std::string& value, const QuantSpec& 
     if (known == spec) return result;
   }
   std::string result;
-  if (const auto* binary = std::get_if<Binary>(&spec.format)) {
-    if (binary->scaling != BinaryScaling::kNone)
+  if (const std::optional<SignCodes> signs = sign_codes(spec.format)) {
+    if (signs->scaling != BinaryScaling::kNone)
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
     result = bipolar(value, Tensor::from({}, std::vector<float>{1}));
   } else if (float_type(spec) != nullptr) {
@@ -353,7 +350,7 @@ std::string QuantizerExport::clipped(const std::string& value, const IntegerForm
 
 /// QuantizeLinear divides by the scale and rounds to the nearest float of 8 or 4 bits, saturating.
 std::string QuantizerExport::cast_to_floats(const std::string& value, const QuantSpec& spec, size_t rank) {
-  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  const std::vector<float> scales = given_scales(spec.format).scales;
   if (scales.empty()) fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
   const bool several = scales.size() > 1;
   const Shape shape = several ? Shape{std::ssize(scales)} : Shape{};
@@ -371,7 +368,7 @@ std::string QuantizerExport::cast_to_floats(const std::string& value, const Quan
 /// `spec` gives its scales.
 std::string QuantizerExport::float_weight(const std::string& name, const Tensor& tensor,
                                           const QuantSpec& spec, bool transposed) {
-  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  const std::vector<float> scales = given_scales(spec.format).scales;
   const NarrowType& type = *float_type(spec);
   std::vector<uint32_t> codes = unpacked_bits(encode(spec, tensor).codes(), type.bits, tensor.numel());
   Shape shape = tensor.shape();
@@ -426,7 +423,7 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
     if (transposed) turned.axis = 1 - (spec.axis < 0 ? spec.axis + 2 : spec.axis);
     const Tensor written = transposed ? transposed_matrix(values) : values;
     const std::string value = writer_.add_initializer(name, written);
-    if (std::holds_alternative<Binary>(spec.format)) return bipolar(value, magnitudes(turned, written));
+    if (sign_codes(spec.format)) return bipolar(value, magnitudes(turned, written));
     return quant(value, turned, static_cast<size_t>(tensor.rank()));
   }
   if (float_type(spec) != nullptr) return float_weight(name, tensor, spec, transposed);

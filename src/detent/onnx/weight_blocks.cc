@@ -7,11 +7,10 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
-#include "detent/formats/elements/scaled.h"
 #include "detent/formats/format.h"
 #include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/encode.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/narrow_elements.h"
 
 namespace detent {
@@ -43,21 +42,20 @@ std::optional<BlockElements> floats(std::string_view format) {
 std::optional<BlockElements> group_elements(const QuantSpec& spec) {
   constexpr int kWidest = 16;
   if (spec.granularity != Granularity::kGroup) return std::nullopt;
-  if (const auto* affine = std::get_if<Affine>(&spec.format))
-    return affine->width <= kWidest ? std::optional(integers(affine->width, affine->is_signed))
-                                    : std::nullopt;
-  const auto* scaled = std::get_if<Scaled>(&spec.format);
-  return scaled == nullptr ? std::nullopt : floats(scaled->standard().name);
+  if (const std::optional<IntegerCodes> codes = integer_codes(spec.format))
+    return codes->width <= kWidest ? std::optional(integers(codes->width, codes->is_signed)) : std::nullopt;
+  const std::string_view standard = scaled_standard(spec.format);
+  return standard.empty() ? std::nullopt : floats(standard);
 }
 
 bool has_single_blocks(const BlockSize& size) { return size.is_single() && size.sizes[0] != 0; }
 
 std::optional<BlockElements> block_elements(const QuantSpec& spec) {
-  if (std::holds_alternative<Nvfp4>(spec.format)) return floats(kFloat4);
-  const auto* mx = std::get_if<Mx>(&spec.format);
-  if (mx == nullptr || !has_single_blocks(mx->block_size)) return std::nullopt;
+  if (has_tensor_scale(spec.format)) return floats(kFloat4);
+  const std::optional<MxElement> element = mx_element(spec.format);
+  if (!element || !has_single_blocks(*block_size(spec.format))) return std::nullopt;
   std::optional<BlockElements> elements;
-  switch (mx->element) {
+  switch (*element) {
     case MxElement::kE4M3:
       return floats("fp8_e4m3fn");
     case MxElement::kE5M2:
@@ -106,15 +104,14 @@ void take_scales(const Encoded& encoded, const QuantSpec& spec, WeightBlocks& re
     }
     return;
   }
-  const bool has_tensor_scale = std::holds_alternative<Nvfp4>(spec.format);
+  const bool is_two_level = has_tensor_scale(spec.format);
   const NarrowType& type =
-      *find_narrow_type(has_tensor_scale ? std::string_view("FLOAT8E4M3FN") : std::string_view("FLOAT8E8M0"));
+      *find_narrow_type(is_two_level ? std::string_view("FLOAT8E4M3FN") : std::string_view("FLOAT8E8M0"));
   result.scale_type = type.onnx;
   result.scale_codes = unpacked_bits(scales, 8, element_count(result.scale_shape()));
-  result.has_tensor_scale = has_tensor_scale;
-  if (has_tensor_scale) result.tensor_scale = find_stream(encoded, "tensor_scale")->values<float>()[0];
-  const auto* mx = std::get_if<Mx>(&spec.format);
-  const bool is_int8 = mx != nullptr && mx->element == MxElement::kInt8;
+  result.has_tensor_scale = is_two_level;
+  if (is_two_level) result.tensor_scale = find_stream(encoded, "tensor_scale")->values<float>()[0];
+  const bool is_int8 = mx_element(spec.format) == MxElement::kInt8;
   constexpr uint32_t kPlacesOfInt8 = 6;  // elements are multiples of 1/64
   std::string bytes;
   for (uint32_t& code : result.scale_codes) {
@@ -225,8 +222,8 @@ WeightBlocks weight_blocks(const QuantSpec& spec, const Tensor& tensor) {
       .type = elements.type, .bits = elements.bits, .shape = tensor.shape(), .codes = {}, .scales = {}};
   const int width = code_width(spec);
   result.codes = unpacked_bits(encoded.codes(), width, tensor.numel());
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine != nullptr) widen(result.codes, width, result.bits, affine->is_signed);
+  if (const std::optional<IntegerCodes> integers = integer_codes(spec.format))
+    widen(result.codes, width, result.bits, integers->is_signed);
   if (is_group) {
     const int64_t channel = counted_axis(spec.axis, tensor.shape());
     result.codes = rows_by_channel(result.codes, tensor.shape(), channel);

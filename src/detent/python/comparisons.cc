@@ -20,6 +20,7 @@
 #include "detent/python/bindings.h"
 #include "detent/python/network.h"
 #include "detent/python/samples.h"
+#include "detent/python/study_call.h"
 #include "detent/python/temporary_work.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
@@ -37,31 +38,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kJournal = "comparison.jsonl";
-constexpr const char* kReport = "comparison.json";
-
-struct ComparisonCall {
+struct ComparisonCall : StudyCall {
   NetworkComparison comparison;
-  int64_t batch_size = 0;
-  int64_t num_workers = 0;
-  std::string folder;  // "": a temporary one
-  bool resume = false;
-  bool overwrite = false;
-  std::string report;  // a page; "": none
 };
-
-/// Locked while it lives; nothing where the comparison is to leave no files.
-std::optional<StudyFolder> claimed_folder(const ComparisonCall& call, const Graph& network,
-                                          const ComparedSamples& samples) {
-  if (call.folder.empty()) return std::nullopt;
-  TorchCommand command{.name = "compare", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
-  command.options.resume = call.resume;
-  command.options.overwrite = call.overwrite;
-  fs::create_directories(call.folder);
-  return std::make_optional<StudyFolder>(
-      command, call.folder, StudyFiles{"a comparison", kJournal, {kReport}},
-      comparison_settings(call.comparison, network, samples), single_process());
-}
 
 /// As `detent compare` divides what it is given.
 CalibrationSplits splits_of(Samples& calibration, const Samples* test, const ComparisonCall& call) {
@@ -95,10 +74,11 @@ ComparisonReport compare(const Network& network, Samples& calibration, Samples* 
       fitted_to_data(network.graph(), samples.calibration.has_labels() ? samples.calibration : samples.test,
                      network.source(), true);
   Graph graph = network_to_compare(fitted, samples.calibration, network.source());
-  const auto study = claimed_folder(call, graph, samples);
+  const auto study =
+      claimed_folder(call, "compare", comparison_files(), comparison_settings(comparison, graph, samples));
   const TemporaryFolder temporary;
   const fs::path folder = call.folder.empty() ? temporary.path() : fs::path(call.folder);
-  comparison.journal = folder / kJournal;
+  comparison.journal = folder / kComparisonJournal;
   comparison.resumes = study && study->resumes();
   const auto lock = lock_generator();
   default_generator() = MersenneTwister(static_cast<uint64_t>(comparison.seed));
@@ -108,7 +88,7 @@ ComparisonReport compare(const Network& network, Samples& calibration, Samples* 
   context.loader_threads = call.num_workers;
   ComparisonReport report = compare_network(std::move(graph), samples, comparison, RandomSource(), context);
   const Value value = comparison_value(report);
-  write_file(folder / kReport, json_text(value) + "\n");
+  write_file(folder / kComparisonReport, json_text(value) + "\n");
   if (!call.report.empty()) write_page(call, report, value);
   return report;
 }
@@ -132,17 +112,12 @@ nb::dict keywords_of(const ComparisonPlan& plan, const ComparedNetwork& network)
 nb::dict compared(const Network& network, Samples& calibration, Samples* test, const nb::dict& options,
                   const nb::dict& quantization, int64_t seed, int64_t batch_size, int64_t num_workers,
                   const std::string& folder, bool resume, bool overwrite, const std::string& report_path) {
-  ComparisonCall call{.comparison = {.options = {},
-                                     .quantization = table_of(quantization, "compare"),
-                                     .seed = seed,
-                                     .start = std::chrono::steady_clock::now(),
-                                     .where = "compare"},
-                      .batch_size = batch_size,
-                      .num_workers = num_workers,
-                      .folder = folder,
-                      .resume = resume,
-                      .overwrite = overwrite,
-                      .report = report_path};
+  ComparisonCall call{{seed, batch_size, num_workers, folder, resume, overwrite, report_path},
+                      {.options = {},
+                       .quantization = table_of(quantization, "compare"),
+                       .seed = seed,
+                       .start = std::chrono::steady_clock::now(),
+                       .where = "compare"}};
   read_fields(call.comparison.options, table_of(options, "compare"), "compare");
   if (resume && folder.empty()) fail("resume: got no folder, expected the folder of a comparison");
   if (!report_path.empty()) claim_report({.report = report_path, .overwrite = overwrite});

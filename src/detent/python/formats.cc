@@ -16,6 +16,7 @@
 #include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/verbs.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/values.h"
@@ -132,15 +133,14 @@ std::string drawing(const NumberFormatSpec& format) {
 nb::dict learned_scale(const NumberFormatSpec& format, const Shape& shape) {
   const QuantSpec& spec = format.spec;
   const bool has_scale = std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, spec.format);
-  if (!has_scale || std::holds_alternative<BinaryResidual>(spec.format))
+  if (!has_scale || is_sum_of_signs(spec.format))
     fail("{}: it has not one scale for each group, expected a format of codes times a scale, such as int4",
          format_name(spec.format));
   nb::dict dict;
   dict["codes"] = quant_spec_text(code_spec(spec));
   dict["shape"] = scale_shape(spec, shape);
   dict["largest_code"] = largest_code(spec);
-  dict["slope_is_code"] =
-      std::holds_alternative<Ternary>(spec.format) || std::holds_alternative<Binary>(spec.format);
+  dict["slope_is_code"] = has_threshold(spec.format) || sign_codes(spec.format).has_value();
   return dict;
 }
 

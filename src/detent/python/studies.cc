@@ -29,6 +29,7 @@
 #include "detent/python/network.h"
 #include "detent/python/quantizing.h"
 #include "detent/python/samples.h"
+#include "detent/python/study_call.h"
 #include "detent/python/temporary_work.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
@@ -38,6 +39,7 @@
 #include "detent/workflows/fitted_network.h"
 #include "detent/workflows/network_report.h"
 #include "detent/workflows/network_values.h"
+#include "detent/search/search.h"
 #include "detent/workflows/search_network.h"
 
 namespace nb = nanobind;
@@ -110,15 +112,8 @@ void report(const Network& network, Samples* samples, const std::string& path, b
   });
 }
 
-struct SearchCall {
+struct SearchCall : StudyCall {
   SearchOptions options;
-  int64_t seed = 0;
-  int64_t batch_size = 0;
-  int64_t num_workers = 0;
-  std::string folder;  // "": a temporary one
-  bool resume = false;
-  bool overwrite = false;
-  std::string report;  // a page; "": none
 };
 
 /// What a search found, and its networks by their files' names.
@@ -126,17 +121,6 @@ struct Found {
   SearchReport report;
   std::vector<std::pair<std::string, std::shared_ptr<const Network>>> networks;
 };
-
-std::optional<StudyFolder> study_folder(const SearchCall& call, const Graph& network, int64_t samples) {
-  if (call.folder.empty()) return std::nullopt;
-  TorchCommand command{.name = "search", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
-  command.options.resume = call.resume;
-  command.options.overwrite = call.overwrite;
-  fs::create_directories(call.folder);
-  return std::make_optional<StudyFolder>(
-      command, call.folder, StudyFiles{"a search", "evaluations.jsonl", {"search.json", "best.mz", "points"}},
-      search_settings(call.options, call.seed, network, samples), single_process());
-}
 
 void write_search_report(const SearchCall& call, const SearchReport& report, const Graph& best,
                          const Dataset& samples) {
@@ -162,7 +146,8 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
   const Graph fitted = fitted_to_data(network.graph(), training, network.source(), true);
   if (is_rounded(fitted))
     fail("{}: the network is quantized already: a search begins with one in float", network.source());
-  const auto study = study_folder(call, fitted, training.size());
+  const auto study = claimed_folder(call, "search", search_files(),
+                                    search_settings(call.options, call.seed, fitted, training.size()));
   const TemporaryFolder temporary;
   const fs::path folder = call.folder.empty() ? temporary.path() : fs::path(call.folder);
   const auto lock = lock_generator();
@@ -182,7 +167,8 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
   for (const SearchPoint& point : found.report.points)
     found.networks.emplace_back(
         point.file, std::make_shared<const Network>(read_network(folder / point.file), network.source()));
-  if (!call.report.empty()) write_search_report(call, found.report, read_network(folder / "best.mz"), *whole);
+  if (!call.report.empty())
+    write_search_report(call, found.report, read_network(folder / kBestNetwork), *whole);
   return found;
 }
 
@@ -190,7 +176,7 @@ nb::dict searched(const Network& network, Samples& calibration, Samples* validat
                   int64_t seed, int64_t batch_size, int64_t num_workers, const std::string& folder,
                   bool resume, bool overwrite, const std::string& report) {
   if (!report.empty()) claim_report({.report = report, .overwrite = overwrite || resume});
-  SearchCall call{{}, seed, batch_size, num_workers, folder, resume, overwrite, report};
+  SearchCall call{{seed, batch_size, num_workers, folder, resume, overwrite, report}, {}};
   read_fields(call.options, table_of(options, "search"), "search");
   call.options.check("search");
   const Found found = without_lock([&] { return search(network, calibration, validation, call); });

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
@@ -19,8 +20,7 @@ bool is_of_values(std::string_view operand) { return operand.starts_with("data_"
 
 /// Whether rounding twice gives the same as rounding once.
 bool is_idempotent(const FormatRounding& rounding) {
-  const auto* affine = rounding.spec ? std::get_if<Affine>(&rounding.spec->format) : nullptr;
-  return affine != nullptr && !affine->scale.empty();
+  return rounding.spec && repeats_exactly(rounding.spec->format);
 }
 
 bool has_codes(const Graph& graph, const Node& node, const std::string& operand) {

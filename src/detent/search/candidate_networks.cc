@@ -6,9 +6,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
+#include "detent/formats/verbs.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
@@ -256,10 +256,10 @@ void CandidateNetworks::set_group(Graph& graph, size_t index, const Assignment& 
   int most = 0;
   bool all_codes = true;
   const auto see = [&](const QuantizerRef& quantizer) {
-    const auto* affine = std::get_if<Affine>(&quantizer->spec.format);
-    all_codes = all_codes && affine != nullptr;
-    if (affine == nullptr || affine->width <= most) return;
-    most = affine->width;
+    const std::optional<IntegerCodes> integers = integer_codes(quantizer->spec.format);
+    all_codes = all_codes && integers;
+    if (!integers || integers->width <= most) return;
+    most = integers->width;
     widest = quantizer;
   };
   for (const CodeRead& read : group.reads) {
@@ -272,14 +272,8 @@ void CandidateNetworks::set_group(Graph& graph, size_t index, const Assignment& 
     see(quantizer);
   }
   if (group.reads.empty()) see(quantizer_of(kDefaultResult));
-  const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
   // Who reads values gets them unrounded; the others round for themselves.
-  if (in_float || !all_codes || !widest) return;
-  graph.node(group.root).quantization["data_out_0"] = *widest;
-  for (const size_t position : group.clamps) {
-    graph.nodes()[position].quantization["data_in_0"] = *widest;
-    graph.nodes()[position].quantization["data_out_0"] = *widest;
-  }
+  if (all_codes && widest) quantize_result(graph, plan_, group, *widest);
 }
 
 Graph CandidateNetworks::make(const Assignment& assignment, bool rounded) const {

@@ -4,6 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/core/text_parts.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
 #include "detent/search/comparison.h"
@@ -14,20 +15,10 @@ namespace {
 
 constexpr const char* kQuantize = "static_quantize";
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 ComparedFormat parse_format(const std::string& text, const std::string& activations,
                             const std::string& where) {
   const std::string place = fmt::format("{}: key \"formats\": \"{}\"", where, text);
-  std::vector<std::string> parts = split(text, '/');
+  std::vector<std::string> parts = text_parts(text, '/');
   if (parts.size() > 2) fail("{}: expected WEIGHTS or WEIGHTS/ACTIVATIONS", place);
   if (parts.size() == 1) parts.push_back(activations);
   for (const std::string& part : parts) OperandFormat::parse(part, place);
@@ -46,7 +37,7 @@ ComparedMethod parse_method(const std::string& text, const Table& quantization, 
   const std::string place = fmt::format("{}: key \"methods\": \"{}\"", where, text);
   ComparedMethod method{text, {}, {}};
   if (text == "none") return method;
-  for (const std::string& name : split(text, '+')) {
+  for (const std::string& name : text_parts(text, '+')) {
     const PassInfo* pass = nullptr;
     try {
       pass = &find_pass(name);

@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/core/text_parts.h"
 #include "detent/passes/pass.h"
 #include "detent/search/strategy.h"
 
@@ -32,11 +33,7 @@ void check_passes(const std::string& names, PassStage from, PassStage to, const 
 Table passes_of(const std::string& names) {
   Table passes;
   if (names == "none" || names == "NA") return passes;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    passes[names.substr(begin, end - begin)] = Table();
-    begin = end + 1;
-  }
+  for (const std::string& name : text_parts(names, ',')) passes[name] = Table();
   return passes;
 }
 

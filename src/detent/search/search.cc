@@ -52,7 +52,7 @@ class Search {
         objective_(options_, judge_.reference(), judge_.has_labels(), model_, space_, context.where),
         networks_(request.network, plan_, space_, options_, context),
         shared_(request.network, plan_, space_),
-        journal_(request.folder / "evaluations.jsonl", request.resumes, *context.group),
+        journal_(request.folder / kSearchJournal, request.resumes, *context.group),
         files_(request.folder, options_, judge_.reference()),
         is_first_(context.group->is_first()),
         study_({.networks = networks_,

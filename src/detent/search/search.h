@@ -13,6 +13,12 @@
 
 namespace detent {
 
+/// Files of a search, in its folder.
+constexpr const char* kSearchReport = "search.json";
+constexpr const char* kBestNetwork = "best.mz";
+constexpr const char* kFrontFolder = "points";
+constexpr const char* kSearchJournal = "evaluations.jsonl";
+
 /// Inputs of a search.
 struct SearchRequest {
   Graph network;  // in float, prepared

@@ -5,6 +5,7 @@
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
+#include "detent/search/search.h"
 
 namespace detent {
 namespace {
@@ -30,7 +31,7 @@ void SearchFiles::write_point(const Study& study, const Trial& trial, Winners& w
 }
 
 void SearchFiles::remove_others(const SearchReport& report) const {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / "points")) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_ / kFrontFolder)) {
     const std::string name = "points/" + entry.path().filename().string();
     const bool is_named = std::ranges::find(report.points, name, &SearchPoint::file) != report.points.end();
     if (!is_named && name.ends_with(".mz")) fs::remove(entry.path());
@@ -45,9 +46,9 @@ void SearchFiles::write(const Study& study, const Sensitivities& found, Winners&
   report.state = state;
   for (const Trial* trial : reported_trials(study, most_)) write_point(study, *trial, winners);
   const std::string best = point_file(*study.best());
-  if (best != best_) write_file(folder_ / "best.mz", read_file(folder_ / best));
+  if (best != best_) write_file(folder_ / kBestNetwork, read_file(folder_ / best));
   best_ = best;
-  write_json(folder_ / "search.json", report_value(report));
+  write_json(folder_ / kSearchReport, report_value(report));
   remove_others(report);
   next_ = std::chrono::steady_clock::now() + kInterval;
 }

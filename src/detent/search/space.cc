@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/transform/quantize_config.h"
@@ -107,9 +107,9 @@ class SpaceBuilder {
  private:
   QuantSpec weight_spec(const Node& node, const std::string& text, const std::string& place) const {
     QuantSpec spec = parse_format_text(text, place);
-    const auto* affine = std::get_if<Affine>(&spec.format);
-    if (affine != nullptr && !affine->symmetric)
-      fail("{}: weights are symmetric: int{} is meant for them", place, affine->width);
+    const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+    if (integers && !integers->is_symmetric)
+      fail("{}: weights are symmetric: int{} is meant for them", place, integers->width);
     if (spec.scale_rule == ScaleRule::kLearned)
       fail("{}: a learned scale needs training (`detent train --quantize`)", place);
     const bool may_have_channels = spec.granularity == Granularity::kTensor && !block_size(spec.format) &&

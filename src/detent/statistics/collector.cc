@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/core/xxh64.h"
 #include "detent/formats/float_environment.h"
 
 namespace detent {
 namespace {
 
 constexpr uint32_t kMagic = 0x54535444;  // "DTST"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 Table options_of(const Value& value, const std::string& where) {
   const Table* options = value.get_if<Table>();
@@ -149,7 +150,7 @@ std::vector<std::byte> Collector::serialize() const {
   writer.number(kVersion);
   writer.text(signature_);
   for (const Accumulators& group : accumulators_) group.write(writer);
-  writer.number(state_checksum(writer.bytes()));
+  writer.number(xxh64(writer.bytes()));
   return writer.bytes();
 }
 
@@ -162,7 +163,7 @@ void Collector::deserialize(std::span<const std::byte> state) {
   header.expect(kChecksumBytes, 1);
   StateReader reader(state.first(state.size() - kChecksumBytes).subspan(state.size() - header.left()));
   StateReader checksum(state.last(kChecksumBytes));
-  if (checksum.number<uint64_t>() != state_checksum(state.first(state.size() - kChecksumBytes)))
+  if (checksum.number<uint64_t>() != xxh64(state.first(state.size() - kChecksumBytes)))
     bad_state("it is damaged or incomplete");
   if (const std::string signature = reader.text(); signature != signature_)
     bad_state(fmt::format("got one of {}, expected {}", signature, signature_));

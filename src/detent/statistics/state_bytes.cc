@@ -63,10 +63,4 @@ std::vector<float> StateReader::reals() {
   return values;
 }
 
-uint64_t state_checksum(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xCBF29CE484222325U;
-  for (const std::byte byte : bytes) hash = (hash ^ std::to_integer<uint64_t>(byte)) * 0x100000001B3U;
-  return hash;
-}
-
 }  // namespace detent

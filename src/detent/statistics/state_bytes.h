@@ -70,9 +70,6 @@ class StateReader {
   std::span<const std::byte> bytes_;
 };
 
-/// 64 bits that differ for damaged bytes (FNV-1a).
-uint64_t state_checksum(std::span<const std::byte> bytes);
-
 /// Throws the Error "statistics state: {what}".
 [[noreturn]] void bad_state(std::string_view what);
 

@@ -11,6 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/sanitizers_for_test.h"
+#include "detent/core/xxh64.h"
 #include "detent/statistics/collector.h"
 
 namespace detent {
@@ -47,7 +48,7 @@ std::string merge_error(Collector& collector, std::span<const std::byte> state) 
 
 /// As if the damaged bytes had been written on purpose.
 void fix_checksum(Bytes& state) {
-  const uint64_t checksum = state_checksum(std::span(state).first(state.size() - 8));
+  const uint64_t checksum = xxh64(std::span(state).first(state.size() - 8));
   for (size_t i = 0; i < 8; ++i)
     state[state.size() - 8 + i] = static_cast<std::byte>(checksum >> (8 * i) & 0xFFU);
 }

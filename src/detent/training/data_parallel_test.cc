@@ -23,7 +23,6 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/folded_norm.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
@@ -144,7 +143,7 @@ Graph network_with_norm(NormFolding folding) {
   const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
   Quantizer weight(parse_quant_spec_text("int4:scale_rule=learned"));
   weight.parameters.emplace_back("scale", Parameter{number(0.1F)});
-  weight.parameters.emplace_back(kFoldsNorm, Parameter{number(static_cast<float>(folding)), false});
+  weight.norm_folding = folding;
   graph.node("conv").quantization["weight"] = std::move(weight);
   return graph;
 }

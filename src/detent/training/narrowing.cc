@@ -7,15 +7,17 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {
 
-int* width_of(Quantizer& quantizer) {
-  auto* affine = std::get_if<Affine>(&quantizer.spec.format);
+/// Nothing where it does not narrow.
+std::optional<int> width_of(const Quantizer& quantizer) {
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
   const bool is_learned = scale_parameter(quantizer) && quantizer.find_parameter("width") == nullptr;
-  return affine != nullptr && is_learned ? &affine->width : nullptr;
+  return integers && is_learned ? std::optional(integers->width) : std::nullopt;
 }
 
 /// Keeps what the largest code stands for.
@@ -47,8 +49,8 @@ Narrowing::Narrowing(Graph& graph, const TrainingOptions& options, int64_t total
   std::unordered_set<const Quantizer*> seen;
   for (Node& node : graph.nodes()) {
     for (auto& [operand, quantizer] : node.quantization) {
-      const int* width = width_of(*quantizer);
-      if (width != nullptr && seen.insert(&*quantizer).second) quantizers_.emplace_back(&*quantizer, *width);
+      const std::optional<int> width = width_of(*quantizer);
+      if (width && seen.insert(&*quantizer).second) quantizers_.emplace_back(&*quantizer, *width);
     }
   }
   if (quantizers_.empty())
@@ -65,11 +67,10 @@ int Narrowing::width_at(int own, int64_t step) const {
 bool Narrowing::set_widths(int64_t step, bool scales_follow) {
   bool changed = false;
   for (auto& [quantizer, own] : quantizers_) {
-    int& width = *width_of(*quantizer);
     const int now = width_at(own, step);
-    if (now == width) continue;
+    if (now == *width_of(*quantizer)) continue;
     const double before = largest_code_of(quantizer->spec);
-    width = now;
+    quantizer->spec.format = with_width(quantizer->spec.format, now);
     if (scales_follow) rescale(*quantizer, before, largest_code_of(quantizer->spec));
     changed = true;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -33,8 +34,8 @@ std::vector<std::pair<std::string, double>> describe_quantizers(const Graph& gra
       if (const double scale = mean_scale(*quantizer, *kind); scale > 0)
         figures.emplace_back("scale/" + name, scale);
       const QuantSpec spec = with_owned_fields(*quantizer);
-      if (const auto* affine = std::get_if<Affine>(&spec.format))
-        figures.emplace_back("width/" + name, static_cast<double>(affine->width));
+      if (const auto integers = integer_codes(spec.format))
+        figures.emplace_back("width/" + name, static_cast<double>(integers->width));
     }
   }
   return figures;

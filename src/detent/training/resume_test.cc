@@ -14,7 +14,6 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/code_rounding.h"
-#include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/io/safetensors.h"
 #include "detent/training/trainer.h"
@@ -50,7 +49,7 @@ Graph quantized_network() {
     Quantizer inputs(parse_quant_spec_text("int4:scale_rule=learned"));
     inputs.parameters.emplace_back(
         "scale", Parameter{Tensor::from<float>({}, std::vector{std::numeric_limits<float>::quiet_NaN()})});
-    inputs.parameters.emplace_back(kCollected, Parameter{collection_tensor({.wanted = 10}), false});
+    inputs.observer = ScaleObserver{.steps = 10};
     graph.node(layer).quantization["data_in_0"] = std::move(inputs);
   }
   Quantizer weights(parse_quant_spec_text("int2:scale_rule=learned"));
@@ -66,14 +65,13 @@ Graph network_of_roundings() {
   const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
   Quantizer drawn(parse_quant_spec_text("int3:scale_rule=learned"));
   drawn.parameters.emplace_back("scale", Parameter{number(0.1F)});
-  drawn.parameters.emplace_back(kRounding,
-                                Parameter{number(static_cast<float>(CodeRounding::kStochastic)), false});
-  drawn.parameters.emplace_back(kFoldsNorm,
-                                Parameter{number(static_cast<float>(NormFolding::kCorrected)), false});
+  drawn.code_rounding = CodeRounding::kStochastic;
+  drawn.norm_folding = NormFolding::kCorrected;
   graph.node("first").quantization["weight"] = std::move(drawn);
   Node& last = graph.node("last");
   Quantizer learned(parse_quant_spec_text("int3:scale_rule=learned"));
   learned.parameters.emplace_back("scale", Parameter{number(0.1F), false});
+  learned.code_rounding = CodeRounding::kLearned;
   learned.parameters.emplace_back(kRoundUp, Parameter{last.find_parameter("weight")->tensor.clone()});
   last.find_parameter("weight")->trainable = false;
   last.quantization["weight"] = std::move(learned);

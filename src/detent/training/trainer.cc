@@ -98,6 +98,13 @@ class Trainer {
   }
 
   TrainingOutcome run(const Dataset& validation_set) {
+    const TrainingOutcome outcome = run_epochs(validation_set);
+    interpreter_.store_observers(graph_);
+    return outcome;
+  }
+
+ private:
+  TrainingOutcome run_epochs(const Dataset& validation_set) {
     while (!has_ended(progress_, options_)) {
       EpochReport report{.epoch = progress_.epoch, .learning_rate = learning_rate()};
       if (const TrainingOutcome stopped = run_epoch(report); was_stopped(stopped)) return stopped;
@@ -111,6 +118,7 @@ class Trainer {
       ++progress_.epoch;
       progress_.batches = 0;
       metrics_ = {};
+      interpreter_.store_observers(graph_);
       if (hooks_.on_epoch) {
         const WeightAverage::InPlace averaged(average_);
         hooks_.on_epoch(report);
@@ -122,7 +130,6 @@ class Trainer {
     return {lost_patience ? TrainingEnd::kNoImprovement : TrainingEnd::kFinished, 0, progress_};
   }
 
- private:
   int64_t total_steps() const {
     const int64_t of_epoch =
         (batches_ + options_.accumulate_grad_batches - 1) / options_.accumulate_grad_batches;
@@ -209,11 +216,11 @@ class Trainer {
     return {};
   }
 
-  /// Statistics are those of the weights that are validated. Not while quantizers collect, which each run
+  /// Statistics are those of the weights that are validated. Not while quantizers observe, which each run
   /// would move on.
   void reestimate_statistics() {
     NormStatistics statistics(graph_);
-    if (!options_.reestimate_batch_norm || statistics.is_empty() || interpreter_.is_collecting()) return;
+    if (!options_.reestimate_batch_norm || statistics.is_empty() || interpreter_.is_observing()) return;
     const WeightAverage::InPlace averaged(average_);
     const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
     std::vector<BatchSamples> batches = cut_into_batches(order, options_.batch_size);
@@ -239,7 +246,7 @@ class Trainer {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
     set_phase();
-    if (count == 0) return interpreter_.collect_without_samples();
+    if (count == 0) return interpreter_.observe_without_samples();
     std::vector<at::Tensor> inputs = to_torch(batch.inputs);
     const Objective::Labels learned = mix_samples(inputs, labels, options_.mixup);
     Objective::NodeValues values;

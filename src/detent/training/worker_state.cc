@@ -26,6 +26,8 @@ void visit_parts(const WorkerState& state, uint64_t& run_count, at::Tensor& gene
   visit(std::as_writable_bytes(std::span(&run_count, 1)));
   visit(std::as_writable_bytes(
       std::span(generator.data_ptr<uint8_t>(), static_cast<size_t>(generator.numel()))));
+  for (ScaleObserver* observer : state.interpreter.observers())
+    visit(std::as_writable_bytes(std::span(&observer->done, 1)));
   for (Node& node : state.graph.nodes()) {
     for (auto& [name, parameter] : node.parameters) {
       if (!parameter->trainable) visit(parameter->tensor.bytes());

@@ -11,7 +11,8 @@
 namespace detent {
 
 /// A training worker's own state between two steps: libtorch's default generator, how often it
-/// ran the network, its measurements so far, and what the network tracks (running statistics).
+/// ran the network, its measurements so far, and what the network tracks (running statistics, observed
+/// steps).
 struct WorkerState {
   std::span<Metrics> metrics;
   Interpreter& interpreter;

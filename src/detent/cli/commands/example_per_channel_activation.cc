@@ -10,6 +10,7 @@
 #include "detent/core/text_table.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/encode.h"
+#include "detent/formats/verbs.h"
 #include "detent/io/output_path.h"
 #include "detent/io/svg.h"
 
@@ -57,7 +58,7 @@ QuantSpec spec_with(std::vector<float> scales) {
     spec.granularity = Granularity::kChannel;
     spec.axis = 1;
   }
-  spec.format = Affine{.width = 8, .is_signed = false, .scale = std::move(scales)};
+  spec.format = integer_format({.width = 8, .is_signed = false}, {std::move(scales)});
   return spec;
 }
 

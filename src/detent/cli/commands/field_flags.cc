@@ -10,6 +10,7 @@
 #include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/core/former_name.h"
+#include "detent/core/text_parts.h"
 
 namespace detent {
 namespace {
@@ -55,13 +56,7 @@ bool is_given(const CLI::App& app, const FieldDescription& field) {
 }  // namespace
 
 std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
+  return text.empty() ? std::vector<std::string>() : text_parts(text, ',');
 }
 
 FieldFlags::FieldFlags(std::vector<FieldDescription> fields)

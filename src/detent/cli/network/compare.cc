@@ -27,9 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kJournal = "comparison.jsonl";
-constexpr const char* kReport = "comparison.json";
-
 ComparisonOptions options_of(const TorchCommand& command) {
   ComparisonOptions options;
   Table own = command.search;
@@ -150,7 +147,7 @@ void run_compare(const TorchCommand& command, ProcessGroup& group) {
   NetworkComparison comparison{.options = options_of(command),
                                .quantization = quantization_of(command),
                                .seed = command.options.seed,
-                               .journal = folder / kJournal,
+                               .journal = folder / kComparisonJournal,
                                .start = start,
                                .where = "detent compare"};
   StaticQuantizeOptions others;
@@ -164,16 +161,16 @@ void run_compare(const TorchCommand& command, ProcessGroup& group) {
                                           command.options.training.batch_size, folder, executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;
-  const StudyFolder compared(command, folder, {"a comparison", kJournal, {kReport}},
+  const StudyFolder compared(command, folder, comparison_files(),
                              comparison_settings(comparison, network, samples), group);
   comparison.resumes = compared.resumes();
   results.say(samples_text(splits, others.num_samples, judged_count(comparison.options, samples.test)));
   const ComparisonReport report =
       compare_network(std::move(network), samples, comparison, command.random, context);
   const Value value = with_commands(report);
-  write_file(folder / kReport, json_text(value) + "\n");
+  write_file(folder / kComparisonReport, json_text(value) + "\n");
   say_comparison(report, results);
-  results.say(fmt::format("all of them, with their commands: {}\n", (folder / kReport).string()));
+  results.say(fmt::format("all of them, with their commands: {}\n", (folder / kComparisonReport).string()));
   if (results.are_kept()) {
     results.add("pareto", compared_front(report));
     results.add("comparison", value);

@@ -21,6 +21,7 @@
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/passes/pass.h"
+#include "detent/search/search.h"
 #include "detent/workflows/search_network.h"
 
 namespace detent {
@@ -78,7 +79,7 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
         "no network was found that is within all bounds: best is the nearest; give more time or\n"
         "evaluations (--resume), larger formats, or other bounds\n");
   }
-  results.say(fmt::format("best network: {}\n", (folder / "best.mz").string()));
+  results.say(fmt::format("best network: {}\n", (folder / kBestNetwork).string()));
 }
 
 /// The front as docs/results.md says, and the best network.
@@ -88,8 +89,8 @@ void add_report(CommandResults& results, const SearchReport& report, const Torch
   for (auto& [key, value] : search_results(report)) results.add(key, value);
   add_configuration(results, command);
   results.add("search_options", command.search);
-  if (fs::exists(folder / "best.mz"))
-    add_network(results, read_network(folder / "best.mz"), nullptr, dataset);
+  if (fs::exists(folder / kBestNetwork))
+    add_network(results, read_network(folder / kBestNetwork), nullptr, dataset);
 }
 
 }  // namespace
@@ -112,8 +113,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
 
   const fs::path folder = command.software_dir / "search";
-  const StudyFolder searched(command, folder,
-                             {"a search", "evaluations.jsonl", {"search.json", "best.mz", "points"}},
+  const StudyFolder searched(command, folder, search_files(),
                              search_settings(options, command.options.seed, network, training.size()), group);
 
   const StopSignals signals(

@@ -200,7 +200,7 @@ void check_workers_agree_on_inputs(const Graph& graph,
   Table inputs;
   for (const auto& [name, split] : splits) {
     inputs[fmt::format("the number of {}", name)] = split->size();
-    inputs[fmt::format("the fingerprint of the {}", name)] = fmt::format("{:08x}", data_fingerprint(*split));
+    inputs[fmt::format("the fingerprint of the {}", name)] = fmt::format("{:016x}", data_fingerprint(*split));
   }
   inputs["the fingerprint of the network"] = fmt::format("{:016x}", network_fingerprint(graph));
   check_workers_agree(inputs, group);

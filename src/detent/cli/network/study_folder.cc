@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/io/toml.h"
+#include "detent/search/search.h"
 
 namespace detent {
 namespace {
@@ -37,6 +38,11 @@ bool goes_on(const TorchCommand& command, const fs::path& folder, const StudyFil
 }
 
 }  // namespace
+
+StudyFiles search_files() {
+  return {"a search", kSearchJournal, {kSearchReport, kBestNetwork, kFrontFolder}};
+}
+StudyFiles comparison_files() { return {"a comparison", kComparisonJournal, {kComparisonReport}}; }
 
 StudyFolder::StudyFolder(const TorchCommand& command, const fs::path& folder, const StudyFiles& files,
                          const Table& settings, ProcessGroup& group) {

@@ -20,6 +20,13 @@ struct StudyFiles {
   std::vector<std::string> others;
 };
 
+/// Of `detent search`.
+StudyFiles search_files();
+/// Of `detent compare`.
+constexpr const char* kComparisonJournal = "comparison.jsonl";
+constexpr const char* kComparisonReport = "comparison.json";
+StudyFiles comparison_files();
+
 /// The folder of such a command, locked and claimed by the first worker while it lives. The settings that it
 /// was begun with stand in settings.toml.
 class StudyFolder {

@@ -12,7 +12,6 @@
 #include "detent/cli/network/session.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/owned_parameters.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/network.h"
 #include "detent/evaluation/evaluate.h"
@@ -20,12 +19,11 @@
 namespace detent {
 namespace {
 
-/// Whether scales have yet to be collected by the first steps of training: nothing can be rounded before.
+/// Whether scales have yet to be observed in the first steps of training: nothing can be rounded before.
 bool awaits_training(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization) {
-      const Parameter* collected = quantizer->find_parameter(kCollected);
-      if (collected != nullptr && read_collection(collected->tensor).done == 0) return true;
+      if (quantizer->observer && quantizer->observer->done == 0) return true;
     }
   }
   return false;

@@ -9,8 +9,8 @@
 #include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/core/xxh64.h"
 #include "detent/graph/fingerprint.h"
-#include "detent/io/crc32.h"
 #include "detent/io/file.h"
 #include "detent/io/output_folder.h"
 #include "detent/io/torch_checkpoint.h"
@@ -97,12 +97,10 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
 /// What workers that resume together must have read.
 Table resumed_position(const std::optional<SavedTraining>& saved) {
   if (!saved) return {};
-  std::vector<uint32_t> checksums;
-  for (const auto& [name, tensor] : saved->state.network)
-    checksums.push_back(crc32(std::as_const(tensor).bytes()));
+  uint64_t hash = 0;
+  for (const auto& [name, tensor] : saved->state.network) hash = xxh64(std::as_const(tensor).bytes(), hash);
   return {{"the training that is resumed", write_fields(saved->state.progress)},
-          {"the network that is resumed (its CRC-32)",
-           fmt::format("{:08x}", crc32(std::as_bytes(std::span(checksums))))}};
+          {"the network that is resumed (its XXH64)", fmt::format("{:016x}", hash)}};
 }
 
 void write_network(const fs::path& path, const StateDict& network, int64_t epoch, int64_t global_step) {

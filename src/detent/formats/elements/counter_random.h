@@ -2,11 +2,13 @@
 
 #include <cstdint>
 
+#include "detent/core/splitmix64.h"
+
 namespace detent {
 
 /// Stateless random numbers: the draw of element i depends on (seed, i) only, hence neither on threads nor on
 /// vector widths. The low half of i is mixed with a key of (seed, high half) by two rounds of MurmurHash3's
-/// 32-bit finalizer; the key is splitmix64 (Steele et al. 2014). For dithering, not for cryptography.
+/// 32-bit finalizer; the key is splitmix64. For dithering, not for cryptography.
 struct CounterKey {
   uint32_t first;
   uint32_t second;
@@ -14,11 +16,8 @@ struct CounterKey {
 
 /// Key for the 2^32 elements whose index has this high half.
 constexpr CounterKey counter_key(uint64_t seed, uint64_t index_high) {
-  uint64_t z = seed + 0x9E3779B97F4A7C15u * (index_high + 1);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  z ^= z >> 31;
-  return {static_cast<uint32_t>(z), static_cast<uint32_t>(z >> 32)};
+  const uint64_t key = splitmix64(seed + kSplitmixStep * (index_high + 1));
+  return {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
 }
 
 constexpr uint32_t mix32(uint32_t h) {

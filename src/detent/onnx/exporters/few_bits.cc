@@ -4,8 +4,8 @@
 #include <onnx/onnx_pb.h>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/weight_blocks.h"
 
@@ -44,19 +44,19 @@ int64_t block_of_channels(int64_t columns) {
 
 /// The same scales, one for each block of a row; nothing where blocks are others than these operators have.
 std::optional<QuantSpec> blocks_of_rows(QuantSpec spec, const Tensor& matrix) {
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr || matrix.rank() != 2 || matrix.numel() == 0) return std::nullopt;
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+  if (!integers || matrix.rank() != 2 || matrix.numel() == 0) return std::nullopt;
   const bool is_of_rows = spec.granularity == Granularity::kTensor || spec.axis == 0 || spec.axis == -2;
   if (!is_of_rows) return std::nullopt;
   if (spec.granularity == Granularity::kGroup) {
     const int64_t block = *spec.group_size;
-    const bool fits = affine->width <= kMostBits && block >= kLeastBlock &&
+    const bool fits = integers->width <= kMostBits && block >= kLeastBlock &&
                       std::has_single_bit(static_cast<uint64_t>(block));
     return fits ? std::optional(with_given_parameters(spec, matrix)) : std::nullopt;
   }
-  if (affine->width > kMostBitsOfChannels) return std::nullopt;
+  if (integers->width > kMostBitsOfChannels) return std::nullopt;
   spec = with_given_parameters(spec, matrix);
-  Affine repeated = std::get<Affine>(spec.format);
+  GivenScales given_by_channel = given_scales(spec.format);
   const int64_t block = block_of_channels(matrix.dim(1));
   const int64_t blocks = (matrix.dim(1) + block - 1) / block;
   const auto repeat = [&](auto& numbers) {
@@ -65,9 +65,9 @@ std::optional<QuantSpec> blocks_of_rows(QuantSpec spec, const Tensor& matrix) {
     for (int64_t i = 0; i < matrix.dim(0) * blocks && !given.empty(); ++i)
       numbers.push_back(given[given.size() == 1 ? 0 : static_cast<size_t>(i / blocks)]);
   };
-  repeat(repeated.scale);
-  repeat(repeated.zero_point);
-  spec.format = std::move(repeated);
+  repeat(given_by_channel.scales);
+  repeat(given_by_channel.zero_points);
+  spec.format = with_scales(spec.format, std::move(given_by_channel));
   spec.granularity = Granularity::kGroup;
   spec.axis = 0;
   spec.group_size = block;
@@ -90,7 +90,7 @@ std::optional<FewBits> few_bits(const NodeExport& node, const char* name) {
   const auto spec = rounding && matrix != nullptr ? blocks_of_rows(*rounding, *matrix) : std::nullopt;
   if (!spec) return std::nullopt;
   const WeightBlocks blocks = weight_blocks(*spec, *matrix);
-  const int width = std::get<Affine>(spec->format).width;
+  const int width = integer_codes(spec->format)->width;
   FewBits result{.bits = width <= 2 ? 2 : blocks.bits,
                  .rows = blocks.shape[0],
                  .columns = blocks.shape[1],

@@ -12,7 +12,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
@@ -61,8 +61,8 @@ Tensor clamped(const Tensor& value, const std::optional<Clamp>& clamp) {
 
 int width_of(const Node& node, const std::string& operand) {
   const QuantSpec* spec = node.find_quantization(operand);
-  const auto* affine = spec == nullptr ? nullptr : std::get_if<Affine>(&spec->format);
-  return affine == nullptr ? 0 : affine->width;
+  const auto integers = spec == nullptr ? std::nullopt : integer_codes(spec->format);
+  return integers ? integers->width : 0;
 }
 
 /// `conv1=8`, `conv1=8/8`, `add=/12`: 8 bits for what has fewer; the codes of a node without weights may have
@@ -133,7 +133,7 @@ class Saturation {
  public:
   void add(const QuantSpec& rounding, const Tensor& value) {
     const Tensor held = clipped_ste_mask(rounding, value);
-    if (std::holds_alternative<Affine>(rounding.format)) return add_integers(value, held);
+    if (integer_codes(rounding.format)) return add_integers(value, held);
     Distortion distortion{Distortion::Values::kIgnored};
     distortion.update(value, fake_quantize(rounding, value));
     distortion.update_saturated(value, held);

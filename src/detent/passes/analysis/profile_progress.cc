@@ -1,9 +1,7 @@
 #include "detent/passes/analysis/profile_progress.h"
 
-#include <array>
-
 #include "detent/core/error.h"
-#include "detent/io/crc32.h"
+#include "detent/core/xxh64.h"
 #include "detent/io/safetensors.h"
 
 // A safetensors file: the state of each collector as a tensor of bytes, in order; metadata "run",
@@ -20,13 +18,10 @@ ProfileProgress::ProfileProgress(std::filesystem::path path, std::string identit
     : path_(std::move(path)), identity_(std::move(identity)) {}
 
 void InputChecksum::add(std::span<const Tensor> inputs) {
-  for (const Tensor& input : inputs) {
-    const std::array<uint32_t, 2> both = {value_, crc32(input.bytes())};
-    value_ = crc32(std::as_bytes(std::span(both)));
-  }
+  for (const Tensor& input : inputs) value_ = xxh64(input.bytes(), value_);
 }
 
-std::string InputChecksum::text() const { return fmt::format("{:08x}", value_); }
+std::string InputChecksum::text() const { return fmt::format("{:016x}", value_); }
 
 int64_t ProfileProgress::restore(std::span<Probe> probes,
                                  const std::function<InputChecksum(int64_t)>& checksum_of,

@@ -11,14 +11,14 @@
 
 namespace detent {
 
-/// CRC-32 of inputs in their order, each over the checksum before it and the input.
+/// XXH64 of inputs in their order, each with the checksum before it for a seed.
 class InputChecksum {
  public:
   void add(std::span<const Tensor> inputs);
   std::string text() const;
 
  private:
-  uint32_t value_ = 0;
+  uint64_t value_ = 0;
 };
 
 /// How far a worker has come in profiling, in a file, so that a run that was killed can be resumed.

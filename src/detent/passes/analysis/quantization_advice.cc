@@ -11,7 +11,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/network_cost.h"
@@ -117,9 +117,9 @@ double bits_of_weight(const Node& node) {
   return quantizer == nullptr ? kFloat : bits_per_value(quantizer->spec.format);
 }
 
-int affine_width(const Quantizer& quantizer) {
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
-  return affine == nullptr ? 0 : affine->width;
+int integer_width(const Quantizer& quantizer) {
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
+  return integers ? integers->width : 0;
 }
 
 /// Values of the same width keep the ranges that more samples showed.
@@ -129,8 +129,8 @@ void take_ranges(const Graph& quantized, Graph& graph) {
     for (auto& [operand, quantizer] : node.quantization) {
       const Quantizer* before =
           operand == "weight" ? nullptr : quantized.node(node.name).find_quantizer(operand);
-      if (before == nullptr || affine_width(*before) == 0 ||
-          affine_width(*before) != affine_width(*quantizer))
+      if (before == nullptr || integer_width(*before) == 0 ||
+          integer_width(*before) != integer_width(*quantizer))
         continue;
       quantizer = taken.try_emplace(before, QuantizerRef(*before)).first->second;
     }

@@ -12,6 +12,7 @@
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/im2col.h"
+#include "detent/passes/reconstruction/input_moments.h"
 #include "detent/passes/transform/graph_edits.h"
 
 namespace detent {
@@ -50,33 +51,6 @@ struct Errors {
   double chosen = 0;
   bool was_exact = false;  // the spec held the weights before
 };
-
-/// What all rows of a layer see, by group.
-std::vector<InputMoments> input_moments(const Layer& layer, const Node& node, StagedRun& run,
-                                        StagedRun* in_float, const std::string& where) {
-  const Im2Col im2col(node, where);
-  GramMatrices grams(im2col);
-  std::optional<ShiftMatrices> shifts;
-  if (in_float != nullptr) {
-    shifts.emplace(im2col);
-    in_float->advance_to(layer.index);
-  }
-  run.advance_to(layer.index);
-  for (int64_t batch = 0; batch < run.batch_count(); ++batch) {
-    const Tensor input = quantized_operand(node, "data_in_0", run.input(batch), where);
-    grams.add(input);
-    if (shifts) shifts->add(input, in_float->input(batch));
-  }
-  std::vector<InputMoments> moments;
-  for (int64_t group = 0; group < im2col.groups(); ++group) {
-    InputMoments& of_group = moments.emplace_back();
-    of_group.gram = grams.mean(group, where);
-    if (!shifts) continue;
-    of_group.shift = shifts->mean(group, where);
-    of_group.shift_gram = shifts->gram(group, where);
-  }
-  return moments;
-}
 
 double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
 
@@ -137,7 +111,7 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
     Node& node = rounded.nodes()[layer.index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
     const std::vector<InputMoments> inputs =
-        input_moments(layer, node, run, in_float ? &*in_float : nullptr, where);
+        input_moments(node, layer.index, run, in_float ? &*in_float : nullptr, where);
     const Errors errors = round_layer(node, layer.rounding, inputs, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});

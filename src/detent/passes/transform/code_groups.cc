@@ -138,4 +138,15 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   return plan;
 }
 
+bool quantize_result(Graph& graph, const CodePlan& plan, const CodeGroup& group,
+                     const QuantizerRef& quantizer) {
+  if (std::ranges::find(plan.in_float, group.root) != plan.in_float.end()) return false;
+  graph.node(group.root).quantization["data_out_0"] = quantizer;
+  for (const size_t position : group.clamps) {
+    graph.nodes()[position].quantization["data_in_0"] = quantizer;
+    graph.nodes()[position].quantization["data_out_0"] = quantizer;
+  }
+  return true;
+}
+
 }  // namespace detent

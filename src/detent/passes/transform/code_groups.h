@@ -35,4 +35,9 @@ struct CodePlan {
 /// `kept_in_float`: names of nodes that are to stay in float though they have an integer form.
 CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float);
 
+/// Rounds what the group's root computes to `quantizer`, and what its clamps take and give; nothing where the
+/// root computes in float, and then false.
+bool quantize_result(Graph& graph, const CodePlan& plan, const CodeGroup& group,
+                     const QuantizerRef& quantizer);
+
 }  // namespace detent

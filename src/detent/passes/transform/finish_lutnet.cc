@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "detent/core/error.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
@@ -299,9 +300,8 @@ void Finishing::read_rounded(const Place& place, const Node& layer) {
   const auto values = residual_values(place.gamma);
   if (!values)
     fail("node \"{}\" ({}): two choices of signs add up to one value of its input", layer.name, layer.op);
-  BinaryResidual format{.levels = static_cast<int>(place.gamma.size()), .gamma = place.gamma};
   QuantSpec spec;
-  spec.format = format;
+  spec.format = sum_of_signs(place.gamma);
   if (place.gamma.size() == 1) {
     converted(place.layer).quantization["data_in_0"] = Quantizer(spec);
     return;

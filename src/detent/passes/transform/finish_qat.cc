@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
@@ -50,8 +51,7 @@ void give_scales(Node& layer) {
     if (!(settled.quantizer == *quantizer)) layer.quantization["weight"] = std::move(settled.quantizer);
   }
   const std::optional<QuantSpec> rounding = layer.rounding("weight");
-  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
-  if (affine != nullptr && affine->scale.empty())
+  if (rounding && integer_codes(rounding->format) && !repeats_exactly(rounding->format))
     layer.quantization["weight"] = with_given_parameters(*rounding, layer.find_parameter("weight")->tensor);
 }
 
@@ -119,8 +119,7 @@ void set_weights(Node& layer, const IntegerWeights& weights) {
   QuantSpec spec = *layer.rounding("weight");
   spec.granularity = Granularity::kChannel;
   spec.axis = weight_axis(layer);
-  std::get<Affine>(spec.format).scale = weights.scales;
-  std::get<Affine>(spec.format).zero_point.clear();
+  spec.format = with_scales(spec.format, {weights.scales});
   layer.quantization["weight"] = Quantizer(std::move(spec));
 }
 

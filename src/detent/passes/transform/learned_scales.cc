@@ -56,7 +56,7 @@ void place_scale(const Node& node, const std::string& operand, Quantizer& quanti
   const Shape shape = scale_shape(spec, operand_type(node, operand, results).shape);
   if (kind && quantizer.find_parameter(scale_parameter_name(*kind))->tensor.shape() == shape) return;
   Tensor scale = begin_scale(node, operand, spec, results, where);
-  quantizer.parameters.clear();
+  quantizer = Quantizer(QuantSpec(spec));
   quantizer.parameters.emplace_back(owned_parameters(spec).front(), Parameter{std::move(scale), true});
 }
 
@@ -69,7 +69,7 @@ void place_learned_scales(Graph& graph, const std::string& where) {
     for (auto& [operand, quantizer] : node.quantization) {
       if (!placed.insert(&*quantizer).second) continue;
       if (owned_parameters(quantizer->spec).empty()) {
-        if (scale_parameter(*quantizer)) quantizer->parameters.clear();
+        if (scale_parameter(*quantizer)) *quantizer = Quantizer(QuantSpec(quantizer->spec));
         continue;
       }
       place_scale(node, operand, *quantizer, results,

@@ -10,6 +10,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/trained_tables.h"
@@ -32,11 +33,8 @@ struct Connection {
 
 /// What the signs of each level count, of formats whose values are sums of them, for the whole tensor.
 std::optional<std::vector<float>> gammas_of(const QuantSpec& spec) {
-  if (const auto* residual = std::get_if<BinaryResidual>(&spec.format)) {
-    if (residual->gamma.empty()) return std::nullopt;
-    return residual->gamma;
-  }
-  return std::nullopt;
+  std::vector<float> levels = sign_levels(spec.format);
+  return levels.empty() ? std::nullopt : std::optional(std::move(levels));
 }
 
 /// The magnitude of each output's weights; nullopt where these have several, or are 0.
@@ -54,8 +52,8 @@ std::optional<std::vector<float>> magnitudes_of_outputs(const Tensor& rounded,
 
 /// Whether the values are a sign times a scale that does not follow from them.
 bool is_sign(const QuantSpec& spec) {
-  const auto* binary = std::get_if<Binary>(&spec.format);
-  return binary != nullptr && binary->bipolar && !binary->stochastic;
+  const std::optional<SignCodes> signs = sign_codes(spec.format);
+  return signs && signs->is_bipolar && !signs->is_stochastic;
 }
 
 std::optional<SignedWeights> signed_weights(const Node& layer) {
@@ -93,7 +91,7 @@ std::optional<std::vector<float>> input_gammas(const Node& layer) {
     const std::optional<QuantSpec> rounding = quantizer->rounding();
     return rounding ? gammas_of(*rounding) : std::nullopt;
   }
-  const bool is_derived = std::get<Binary>(quantizer->spec.format).scaling != BinaryScaling::kNone &&
+  const bool is_derived = sign_codes(quantizer->spec.format)->scaling != BinaryScaling::kNone &&
                           quantizer->spec.scale_rule != ScaleRule::kLearned;
   if (is_derived) return std::nullopt;
   const Tensor one = Tensor::from<float>({1}, std::vector<float>{1});

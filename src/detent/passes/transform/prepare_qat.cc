@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/batch_norm_map.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
@@ -173,16 +174,16 @@ float begin_zero_point(const Node& layer, const Quantizer& quantizer, const std:
 /// scale would training need the gradient of samples.
 bool has_known_range(const Graph& graph, const Node& layer, const Quantizer& quantizer) {
   constexpr int kEnough = 8;
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
   const NodeInput& input = layer.inputs[0];
-  return affine != nullptr && affine->width >= kEnough && !input.is_constant() &&
+  return integers && integers->width >= kEnough && !input.is_constant() &&
          role_of(graph.node(input.node)) == OperatorRole::kInput;
 }
 
 void complete_inputs(const Graph& graph, Node& layer, const QatPreset& preset,
                      const PrepareQatOptions& options, const std::string& where) {
   Quantizer& quantizer = *layer.quantization.at("data_in_0");
-  if (preset.learns_field && !std::holds_alternative<Affine>(quantizer.spec.format))
+  if (preset.learns_field && !integer_codes(quantizer.spec.format))
     return own_exponent_bias(quantizer, input_range(layer, where), where);
   Parameter* scale = quantizer.find_parameter("scale");
   if (scale == nullptr) return;
@@ -191,10 +192,10 @@ void complete_inputs(const Graph& graph, Node& layer, const QatPreset& preset,
     scale->trainable = false;
     return;
   }
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
-  const bool has_zero_point = preset.learns_zero_points && affine != nullptr && !affine->is_signed;
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
+  const bool has_zero_point = preset.learns_zero_points && integers && !integers->is_signed;
   if (has_zero_point) {
-    const auto most = static_cast<float>(affine->high_code());
+    const auto most = static_cast<float>(integers->high());
     add_number(quantizer, "zero_point", std::min(begin_zero_point(layer, quantizer, where), most));
   }
   const bool is_fixed = !has_zero_point && has_known_range(graph, layer, quantizer);
@@ -210,11 +211,10 @@ void complete_inputs(const Graph& graph, Node& layer, const QatPreset& preset,
   if (options.collect_steps == 0) return;
   for (auto& [name, parameter] : quantizer.parameters)
     std::ranges::fill(parameter->tensor.values<float>(), std::numeric_limits<float>::quiet_NaN());
-  const CollectionState state{.wanted = static_cast<float>(options.collect_steps),
-                              .statistic = static_cast<float>(options.statistic),
-                              .argument = static_cast<float>(options.statistic_argument),
-                              .momentum = static_cast<float>(options.statistic_momentum)};
-  quantizer.parameters.emplace_back(kCollected, Parameter{collection_tensor(state), false});
+  quantizer.observer = ScaleObserver{.statistic = options.statistic,
+                                     .argument = static_cast<float>(options.statistic_argument),
+                                     .momentum = static_cast<float>(options.statistic_momentum),
+                                     .steps = options.collect_steps};
 }
 
 /// Puts the weights that inference will have in the place of the layers', and gives these, by layer.
@@ -236,7 +236,7 @@ std::map<std::string, Tensor> fold_weights(
 }
 
 void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& where) {
-  const CodeRounding rounding = code_rounding(weight);
+  const CodeRounding rounding = weight.code_rounding;
   if (rounding == CodeRounding::kLearned || rounding == CodeRounding::kDorefa) {
     fail(
         "{}: key \"fold_batch_norm\": got \"{}\", expected \"no\" where the rounding of weights is \"{}\": "
@@ -246,7 +246,7 @@ void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& w
         rounding == CodeRounding::kLearned ? "such weights stay, and a norm would move them"
                                            : "it would take the norm's factors away");
   }
-  add_number(weight, kFoldsNorm, static_cast<float>(folding), false);
+  weight.norm_folding = folding;
 }
 
 void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext& context) {

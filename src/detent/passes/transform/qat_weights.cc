@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -19,16 +20,15 @@ Tensor& scale_of(Quantizer& quantizer) { return quantizer.find_parameter("scale"
 
 /// Scales from a statistic of each group's weights.
 void begin_scales(Quantizer& quantizer, const Tensor& weight, Threshold statistic, double argument) {
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
-  if (affine == nullptr) return;
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
+  if (!integers) return;
   const Grouping grouping = make_grouping(quantizer.spec, weight.shape());
   std::vector<std::vector<float>> groups(static_cast<size_t>(grouping.groups()));
   for (int64_t i = 0; i < weight.numel(); ++i) {
     groups[static_cast<size_t>(grouping.group_of(i))].push_back(
         weight.values<float>()[static_cast<size_t>(i)]);
   }
-  const CodeRange codes{.low = static_cast<double>(affine->low_code()),
-                        .high = largest_code_of(quantizer.spec)};
+  const CodeRange codes{.low = static_cast<double>(integers->low()), .high = largest_code_of(quantizer.spec)};
   const auto scales = scale_of(quantizer).values<float>();
   for (size_t g = 0; g < groups.size(); ++g) {
     const double threshold = find_threshold(statistic, argument, groups[g], codes);
@@ -49,42 +49,44 @@ void learn_rounding(Node& layer, Quantizer& quantizer) {
     const float scaled = weight.tensor.values<float>()[i] / scales[scales.size() == 1 ? 0 : group];
     up.values<float>()[i] = round_up_of(scaled - std::floor(scaled));
   }
+  quantizer.code_rounding = CodeRounding::kLearned;
   quantizer.parameters.emplace_back(kRoundUp, Parameter{std::move(up), true});
 }
 
 /// 2^k odd codes with the largest 1: the scale does not follow from the weights, and stays.
 void round_as_dorefa(Quantizer& quantizer) {
-  auto& affine = std::get<Affine>(quantizer.spec.format);
-  ++affine.width;
-  affine.narrow_range = true;
+  IntegerCodes codes = *integer_codes(quantizer.spec.format);
+  ++codes.width;
+  codes.is_narrow = true;
+  quantizer.spec.format = integer_format(codes, given_scales(quantizer.spec.format));
   Parameter& scale = *quantizer.find_parameter("scale");
-  std::ranges::fill(scale.tensor.values<float>(), 1 / static_cast<float>(affine.high_code()));
+  std::ranges::fill(scale.tensor.values<float>(), 1 / static_cast<float>(codes.high()));
   scale.trainable = false;
-  add_number(quantizer, kRounding, static_cast<float>(CodeRounding::kDorefa), false);
+  quantizer.code_rounding = CodeRounding::kDorefa;
 }
 
 void set_rounding(Node& layer, Quantizer& quantizer, CodeRounding rounding, const std::string& where) {
   if (rounding == CodeRounding::kNearest) return;
-  if (!std::holds_alternative<Affine>(quantizer.spec.format) ||
-      quantizer.find_parameter("scale") == nullptr) {
+  if (!integer_codes(quantizer.spec.format) || quantizer.find_parameter("scale") == nullptr) {
     fail("{}: node \"{}\": weights in {} cannot be rounded as \"{}\": expected integers with a learned scale",
          where, layer.name, quant_spec_text(quantizer.spec),
          enum_names(rounding)[static_cast<size_t>(rounding)]);
   }
   if (rounding == CodeRounding::kLearned) return learn_rounding(layer, quantizer);
   if (rounding == CodeRounding::kDorefa) return round_as_dorefa(quantizer);
-  add_number(quantizer, kRounding, static_cast<float>(rounding), false);
+  quantizer.code_rounding = rounding;
 }
 
 void own_codebook(Quantizer& quantizer, const Tensor& weight) {
-  auto& format = std::get<Codebook>(quantizer.spec.format);
-  format.entries = fit_codebook(weight.values<float>(), format.entries.size());
-  const auto count = static_cast<int64_t>(format.entries.size());
-  quantizer.parameters.emplace_back(kCodebook, Parameter{Tensor::from<float>({count}, format.entries), true});
+  const size_t most = listed_values(quantizer.spec.format).size();
+  const std::vector<float> entries = fit_codebook(weight.values<float>(), most);
+  quantizer.spec.format = format_of_values(entries);
+  quantizer.parameters.emplace_back(kCodebook,
+                                    Parameter{Tensor::from<float>({std::ssize(entries)}, entries), true});
 }
 
 void own_field(Quantizer& quantizer, const Tensor& weight, const std::string& where) {
-  if (std::holds_alternative<Codebook>(quantizer.spec.format)) return own_codebook(quantizer, weight);
+  if (!listed_values(quantizer.spec.format).empty()) return own_codebook(quantizer, weight);
   const auto [low, high] = std::ranges::minmax(weight.values<float>());
   own_exponent_bias(quantizer, {low, high}, where);
 }
@@ -99,13 +101,13 @@ void represent_scale(Quantizer& quantizer, ScaleParameter kind) {
   }
 }
 
-void add_number(Quantizer& quantizer, const char* name, float value, bool trainable) {
-  quantizer.parameters.emplace_back(name, Parameter{one_number(value), trainable});
+void add_number(Quantizer& quantizer, const char* name, float value) {
+  quantizer.parameters.emplace_back(name, Parameter{one_number(value), true});
 }
 
 void own_exponent_bias(Quantizer& quantizer, Interval range, const std::string& where) {
   quantizer.spec.format = qparams_from_range(quantizer.spec.format, {&range, 1}, ScaleForm::kFloat, where);
-  add_number(quantizer, kExponentBias, static_cast<float>(exponent_bias_of(quantizer.spec)));
+  add_number(quantizer, kExponentBias, static_cast<float>(exponent_bias(quantizer.spec.format).value()));
 }
 
 void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginning& beginning,
@@ -127,10 +129,9 @@ void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginnin
   set_rounding(layer, quantizer, rounding, where);
   if (!has_scale) return;
   represent_scale(quantizer, preset.weight_scale);
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
-  if (preset.learns_widths && affine != nullptr)
-    add_number(quantizer, "width", static_cast<float>(affine->width));
-  if (preset.learns_threshold && std::holds_alternative<Ternary>(quantizer.spec.format))
+  const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
+  if (preset.learns_widths && integers) add_number(quantizer, "width", static_cast<float>(integers->width));
+  if (preset.learns_threshold && has_threshold(quantizer.spec.format))
     add_number(quantizer, "threshold", kHalf);
 }
 

@@ -27,7 +27,7 @@ void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginnin
 /// Puts another parameter in the place of the scale, which stands for the same.
 void represent_scale(Quantizer& quantizer, ScaleParameter kind);
 /// Adds a parameter of one number.
-void add_number(Quantizer& quantizer, const char* name, float value, bool trainable = true);
+void add_number(Quantizer& quantizer, const char* name, float value);
 /// Lets the quantizer own its exponent bias: the largest with which `range` does not saturate.
 void own_exponent_bias(Quantizer& quantizer, Interval range, const std::string& where);
 

@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -7,7 +8,7 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/input_moments.h"
 #include "detent/passes/reconstruction/round_weights.h"
 #include "detent/passes/reconstruction/scale_search.h"
 #include "detent/passes/transform/weight_ranges.h"
@@ -58,19 +59,6 @@ SearchableLayers searchable_layers(const Graph& graph) {
   return layers;
 }
 
-/// One for each group of the layer's rows.
-std::vector<Matrix<double>> input_grams(const Node& node, size_t index, StagedRun& run,
-                                        const std::string& where) {
-  const Im2Col im2col(node, where);
-  GramMatrices sums(im2col);
-  run.advance_to(index);
-  for (int64_t batch = 0; batch < run.batch_count(); ++batch)
-    sums.add(quantized_operand(node, "data_in_0", run.input(batch), where));
-  std::vector<Matrix<double>> grams;
-  for (int64_t group = 0; group < im2col.groups(); ++group) grams.push_back(sums.mean(group, where));
-  return grams;
-}
-
 void run_scale_search(Graph& graph, const ScaleSearchPassOptions& options, PassContext& context) {
   check_weights_to_round(graph, context.where);
   const SearchableLayers layers = searchable_layers(graph);
@@ -86,7 +74,9 @@ void run_scale_search(Graph& graph, const ScaleSearchPassOptions& options, PassC
   for (const size_t index : layers.nodes) {
     Node& node = searched.nodes()[index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
-    const std::vector<Matrix<double>> grams = input_grams(node, index, run, where);
+    std::vector<Matrix<double>> grams;
+    for (InputMoments& inputs : input_moments(node, index, run, nullptr, where))
+      grams.push_back(std::move(inputs.gram));
     const Tensor& weight = node.find_parameter("weight")->tensor;
     const SearchedScales found =
         search_scales(*node.find_quantization("weight"), weight, grams, options.search, where);

@@ -9,8 +9,8 @@
 #include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/block_sums.h"
@@ -107,9 +107,9 @@ QuantSpec activation_spec(const StaticQuantizeOptions& options, const OperandFor
                           const std::string& operand) {
   QuantSpec spec;
   if (format.is_integer()) {
-    spec.format = Affine{.width = format.integer.width,
-                         .is_signed = format.integer.is_signed,
-                         .symmetric = options.symmetric_activations};
+    spec.format = integer_format({.width = format.integer.width,
+                                  .is_signed = format.integer.is_signed,
+                                  .is_symmetric = options.symmetric_activations});
     return spec;
   }
   spec = *format.other;
@@ -186,7 +186,7 @@ class NetworkQuantizer {
       Node& node = graph_.nodes()[position];
       const OperandFormat format = named_weight_format(position);
       QuantSpec spec;
-      spec.format = Affine{.width = format.integer.width, .symmetric = true};
+      spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
       if (format.other) spec = *format.other;
       spec = with_weight_scales(spec, Granularity::kChannel, *find_operator(node.op).weight_channel_dim, {});
       node.quantization["weight"] = calibrated_weight(node, spec);
@@ -296,26 +296,16 @@ class NetworkQuantizer {
       const OperandFormat format = wider(options_.activations, {options_.elementwise});
       see(format, quantizer_of(activation_spec(options_, format, graph_.node(group.root), "data_out_0")));
     }
-    if (all_integers && widest) quantize_result(group, *widest);
-  }
-
-  void quantize_result(const CodeGroup& group, const QuantizerRef& quantizer) {
-    const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
-    if (in_float) return;
+    if (!all_integers || !widest || !quantize_result(graph_, plan_, group, *widest)) return;
     Node& root = graph_.node(group.root);
-    root.quantization["data_out_0"] = quantizer;
-    if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = quantizer;  // and is stored so
-    for (const size_t position : group.clamps) {
-      graph_.nodes()[position].quantization["data_in_0"] = quantizer;
-      graph_.nodes()[position].quantization["data_out_0"] = quantizer;
-    }
+    if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = *widest;  // and is stored so
   }
 
   QuantSpec weight_spec(const Node& node, const OperandFormat& format) const {
     const Tensor& weight = node.find_parameter("weight")->tensor;
     const int64_t channels = *find_operator(node.op).weight_channel_dim;
     QuantSpec spec;
-    spec.format = Affine{.width = format.integer.width, .symmetric = true};
+    spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
     if (format.other) spec = *format.other;
     // With a single channel, its scale is that of the tensor.
     const bool one_channel =

@@ -7,17 +7,18 @@
 
 namespace detent {
 
-/// What a step of training rounds with while the quantizer collects.
-struct CollectedStep {
+/// What a step of training rounds with while the quantizer observes.
+struct ObservedStep {
   at::Tensor scale;
   at::Tensor zero_point;  // undefined where the quantizer owns none
 };
 
 /// Takes the statistic of `input` into the average that the owned parameters hold; nullopt, and nothing
-/// happens, where the quantizer does not collect, or no longer. The step itself rounds with its own
-/// statistic, in the form of the parameter. With `gather`, these are statistics of all workers' samples.
-std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSpec& spec,
-                                          const OwnedTensors& owned, const GatherSamples& gather = {});
+/// happens, where the quantizer does not observe, or no longer. The step itself rounds with its own
+/// statistic, in the form of the parameter; `spec` is the quantizer's with its learned fields. With `gather`,
+/// these are statistics of all workers' samples.
+std::optional<ObservedStep> observe_step(const at::Tensor& input, const QuantSpec& spec,
+                                         const TrainedQuantizer& quantizer, const GatherSamples& gather = {});
 
 /// What stands for the scale among them.
 ScaleParameter scale_kind(const OwnedTensors& owned);

@@ -1,4 +1,4 @@
-#include "detent/execution/owned_collection.h"
+#include "detent/execution/scale_observation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
 
@@ -38,14 +39,6 @@ double mean_of_channel_maxima(const at::Tensor& values) {
   return magnitudes.transpose(0, 1).flatten(1).amax(1).to(at::kDouble).mean().item<double>();
 }
 
-Threshold statistic_of(const CollectionState& state) {
-  constexpr size_t kKnown = enum_names(Threshold()).size();
-  const float number = state.statistic;
-  if (!(number >= 0 && number < static_cast<float>(kKnown)) || number != std::floor(number))
-    fail("parameter \"{}\": got the statistic {}, expected 0 to {}", kCollected, number, kKnown - 1);
-  return static_cast<Threshold>(static_cast<int>(number));
-}
-
 double finite_low(std::span<const float> values) {
   double low = 0;
   for (const float value : values) {
@@ -54,18 +47,20 @@ double finite_low(std::span<const float> values) {
   return low;
 }
 
-float zero_point_of(const std::vector<float>& values, const CollectionState& state, double scale) {
-  const bool of_percentiles = statistic_of(state) == Threshold::kPercentileRange;
+float zero_point_of(const std::vector<float>& values, const ScaleObserver& observer, double scale) {
+  const bool of_percentiles = observer.statistic == Threshold::kPercentileRange;
   const double low =
-      of_percentiles ? low_percentile(static_cast<double>(state.argument), values) : finite_low(values);
+      of_percentiles ? low_percentile(static_cast<double>(observer.argument), values) : finite_low(values);
   return static_cast<float>(std::nearbyint(-low / scale));
 }
 
-/// average <- the average of `count` steps and `step`.
-float averaged(float average, float step, const CollectionState& state) {
-  if (state.done == 0) return step;
-  if (state.momentum > 0) return (1 - state.momentum) * average + state.momentum * step;
-  return average * (state.done / (state.done + 1)) + step / (state.done + 1);
+/// The average of the steps so far and `step`.
+float averaged(float average, float step, const ScaleObserver& observer) {
+  const auto done = static_cast<float>(observer.done);
+  const float momentum = observer.momentum;
+  if (done == 0) return step;
+  if (momentum > 0) return (1 - momentum) * average + momentum * step;
+  return average * (done / (done + 1)) + step / (done + 1);
 }
 
 /// The average of powers of two is none.
@@ -90,43 +85,42 @@ at::Tensor find_owned(const OwnedTensors& owned, std::string_view name) {
   return found == owned.end() ? at::Tensor() : found->second;
 }
 
-std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSpec& spec,
-                                          const OwnedTensors& owned, const GatherSamples& gather) {
-  const at::Tensor collected = find_owned(owned, kCollected);
-  if (!collected.defined()) return std::nullopt;
-  CollectionState state = read_collection(from_torch(collected.detach()));
-  if (!state.is_collecting()) return std::nullopt;
+std::optional<ObservedStep> observe_step(const at::Tensor& input, const QuantSpec& spec,
+                                         const TrainedQuantizer& quantizer, const GatherSamples& gather) {
+  if (!quantizer.is_observing()) return std::nullopt;
+  ScaleObserver& observer = *quantizer.observer;
+  const OwnedTensors& owned = quantizer.owned;
   const at::NoGradGuard no_gradients;
-  const auto* affine = std::get_if<Affine>(&spec.format);
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
   const double largest = largest_code_of(spec);
-  const CodeRange codes{.low = affine == nullptr ? -largest : affine->low_code(), .high = largest};
+  const CodeRange codes{.low = integers ? integers->low() : -largest, .high = largest};
   const at::Tensor own = input.detach().contiguous();
   const at::Tensor values = gather ? gather(own) : own;
   const auto groups = values_by_group(from_torch(values), spec);
-  const Threshold statistic = statistic_of(state);
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const at::Tensor zero_point = find_owned(owned, "zero_point");
-  CollectedStep step{parameter.detach().clone(),
-                     zero_point.defined() ? zero_point.detach().clone() : at::Tensor()};
+  ObservedStep step{parameter.detach().clone(),
+                    zero_point.defined() ? zero_point.detach().clone() : at::Tensor()};
   for (size_t g = 0; g < groups.size(); ++g) {
-    const bool averages_channels = statistic == Threshold::kMeanOfMaxima && groups.size() == 1;
+    const bool averages_channels = observer.statistic == Threshold::kMeanOfMaxima && groups.size() == 1;
     const double threshold =
-        averages_channels ? mean_of_channel_maxima(values)
-                          : find_threshold(statistic, static_cast<double>(state.argument), groups[g], codes);
+        averages_channels
+            ? mean_of_channel_maxima(values)
+            : find_threshold(observer.statistic, static_cast<double>(observer.argument), groups[g], codes);
     const auto scale = static_cast<float>(std::max(threshold, kLeastThreshold) / codes.high);
     step.scale.data_ptr<float>()[g] =
         scale_of_parameter(kind, parameter_of_scale(kind, scale, codes.high), codes.high);
     float& kept = parameter.data_ptr<float>()[g];
-    kept =
-        parameter_of_scale(kind, averaged(unrounded_scale(kind, kept, codes.high), scale, state), codes.high);
+    kept = parameter_of_scale(kind, averaged(unrounded_scale(kind, kept, codes.high), scale, observer),
+                              codes.high);
     if (!zero_point.defined()) continue;
-    const float zero = zero_point_of(groups[g], state, static_cast<double>(scale));
+    const float zero = zero_point_of(groups[g], observer, static_cast<double>(scale));
     step.zero_point.data_ptr<float>()[g] = zero;
     float& kept_zero = zero_point.data_ptr<float>()[g];
-    kept_zero = averaged(kept_zero, zero, state);
+    kept_zero = averaged(kept_zero, zero, observer);
   }
-  collected.data_ptr<float>()[0] += 1;
+  ++observer.done;
   return step;
 }
 
