@@ -17,7 +17,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

@@ -24,7 +24,7 @@
 #include "detent/io/safetensors.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

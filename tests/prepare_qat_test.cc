@@ -6,7 +6,7 @@
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"
 #include "detent/passes/transform/qat_presets.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {
