@@ -38,7 +38,7 @@ class FinishQat : public testing::TestWithParam<const char*> {
   }
 
   void train() {
-    Interpreter interpreter(bench_.graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(bench_.graph);
     const Tensor inputs = RandomSamples(bench_.sample_shape()).samples(0, 8);
     for (int step = 0; step < 3; ++step) {
       interpreter.run(to_torch(inputs)).pow(2).mean().backward();

@@ -13,6 +13,7 @@
 #include "detent/execution/owned_rounding.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/state_dict.h"
@@ -45,7 +46,7 @@ TEST_P(FoldedNorm, IsBatchNormButForRounding) {
   const auto folded = prepared("int8_lsq", GetParam());
   const auto apart = prepared("int8_lsq", "no");
   const auto run = [](PassBench& bench) {
-    Interpreter interpreter(bench.graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(bench.graph);
     interpreter.set_rounding(false);
     const at::Tensor output = interpreter.run(samples(bench));
     output.pow(2).mean().backward();
@@ -98,17 +99,16 @@ TEST_P(FoldedNorm, RoundsTheWeightsOfInference) {
                                   .mul(divisor.div(sigma))
                                   .add(parameter("norm", "bias"))
                                   .sub(mean.mul(gamma).div(sigma));
-  Interpreter interpreter(bench.graph, Interpreter::Mode::kTraining);
+  Interpreter interpreter(bench.graph);
   EXPECT_LT(interpreter.run(input).sub(expected).abs().max().item<double>(), 1e-4);
 }
 
 TEST_P(FoldedNorm, FrozenStatisticsGiveWhatInferenceGives) {
   const auto bench = prepared("int4_lsq", GetParam());
-  Interpreter training(bench->graph, Interpreter::Mode::kTraining);
+  Interpreter training(bench->graph);
   training.freeze_running_statistics(true);
   const at::Tensor expected = training.run(samples(*bench)).detach();
-  Interpreter inference(bench->graph);
-  const at::Tensor actual = inference.run(samples(*bench));
+  const at::Tensor actual = torch_output(bench->graph, samples(*bench));
   // An input between two codes may take the other: sums are rounded elsewhere.
   const double most = expected.abs().max().item<double>();
   EXPECT_GE(actual.sub(expected).abs().lt(0.02 * most).sum().item<int64_t>(), expected.numel() * 8 / 10);

@@ -23,6 +23,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
@@ -98,7 +99,7 @@ TEST(Interpreter, MnistCnnIsThePublishedForwardPass) {
   y = at::max_pool2d(at::relu(at::conv2d(y, parameter("conv2", "weight"), parameter("conv2", "bias"))), 2, 2);
   y = at::relu(at::linear(y.view({-1, 800}), parameter("fc1", "weight"), parameter("fc1", "bias")));
   y = at::linear(y, parameter("fc2", "weight"), parameter("fc2", "bias")).log_softmax(1);
-  EXPECT_TRUE(Interpreter(graph).run(x).equal(y));
+  EXPECT_TRUE(torch_output(graph, x).equal(y));
 }
 
 /// Every operator that a network of two inputs can hold, with attributes that differ from their defaults.
@@ -146,13 +147,13 @@ TEST(Interpreter, EveryOperatorHasAnEvaluatorAndAgreesWithItsShapes) {
   }
 }
 
-TEST(Interpreter, TrainingModeUsesBatchStatisticsAndDropout) {
+TEST(Interpreter, UsesBatchStatisticsAndDropout) {
   Graph graph = all_functions();
   initialize_parameters(graph);
   const at::Tensor x = random_batch(graph, 8);
-  const at::Tensor inference = Interpreter(graph).run(x);
-  EXPECT_TRUE(inference.equal(Interpreter(graph).run(x)));
-  Interpreter training(graph, Interpreter::Mode::kTraining);
+  const at::Tensor inference = torch_output(graph, x);
+  EXPECT_TRUE(inference.equal(torch_output(graph, x)));
+  Interpreter training(graph);
   EXPECT_FALSE(training.run(x).equal(training.run(x)));
   EXPECT_NE(graph.node("bn").find_parameter("running_mean")->tensor.values<float>()[0], 0);
 }
@@ -169,7 +170,7 @@ TEST(Interpreter, GradientsAreThoseOfFiniteDifferences) {
   initialize_parameters(graph);
   const at::Tensor input = at::randn({3, 1, 5, 5});
   const auto loss = [&](Interpreter& interpreter) { return interpreter.run(input).pow(2).sum(); };
-  Interpreter training(graph, Interpreter::Mode::kTraining);
+  Interpreter training(graph);
   loss(training).backward();
 
   for (const at::Tensor& parameter : training.trainable_parameters()) {
@@ -179,9 +180,9 @@ TEST(Interpreter, GradientsAreThoseOfFiniteDifferences) {
       constexpr float kStep = 1e-2F;
       const float original = values[i].item<float>();
       values[i] = original + kStep;
-      const auto above = Interpreter(graph).run(input).pow(2).sum().item<double>();
+      const auto above = torch_output(graph, input).pow(2).sum().item<double>();
       values[i] = original - kStep;
-      const auto below = Interpreter(graph).run(input).pow(2).sum().item<double>();
+      const auto below = torch_output(graph, input).pow(2).sum().item<double>();
       values[i] = original;
       EXPECT_NEAR((above - below) / double{2 * kStep}, gradient[i].item<double>(), 2e-2);
     }
@@ -195,16 +196,16 @@ TEST(Interpreter, QuantizesEveryOperandOfANode) {
   const at::Tensor x = at::randn({6, 1, 2, 2});
   const QuantSpec spec = parse_quant_spec_text("fixed:width=4,frac_width=2");
   Node& node = graph.node("seq_blocks_2");
-  const at::Tensor plain = Interpreter(graph).run(x);
+  const at::Tensor plain = torch_output(graph, x);
   for (const char* operand : {"data_in_0", "weight", "bias", "data_out_0"}) {
     node.quantization = {{operand, QuantizerRef(spec)}};
-    EXPECT_FALSE(Interpreter(graph).run(x).equal(plain)) << operand;
+    EXPECT_FALSE(torch_output(graph, x).equal(plain)) << operand;
   }
 
   node.quantization = {{"data_in_0", {spec}}, {"weight", {spec}}, {"bias", {spec}}, {"data_out_0", {spec}}};
   at::Tensor input;
   at::Tensor next_input;
-  Interpreter(graph).run({x}, [&](const Node& seen, std::string_view operand, const at::Tensor& value) {
+  torch_outputs(graph, {x}, [&](const Node& seen, std::string_view operand, const at::Tensor& value) {
     if (seen.name == "seq_blocks_2" && operand == "data_in_0") input = value.clone();
     if (seen.name == "seq_blocks_3" && operand == "data_in_0") next_input = value.clone();
   });
@@ -217,7 +218,7 @@ TEST(Interpreter, QuantizesEveryOperandOfANode) {
 
 TEST(Interpreter, NamesTheNodeThatFails) {
   const auto error_of = [](Graph& graph, const at::Tensor& input) -> std::string {
-    return detent::error_of([&] { Interpreter(graph).run(input); });
+    return detent::error_of([&] { torch_output(graph, input); });
   };
   Graph graph = build_model("toy", {1, 2, 2}, 2);
   EXPECT_THAT(error_of(graph, at::randn({6, 1, 3, 2})),

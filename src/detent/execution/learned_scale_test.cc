@@ -18,6 +18,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
@@ -224,7 +225,7 @@ class LearnedScaleGraph : public testing::Test {
 
   /// The loss after gradient descent on all parameters, or on all but the scales (those of rank 0).
   double trained_loss(Graph& graph, bool train_scales) {
-    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(graph);
     const std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
     const auto loss = [&] { return interpreter.run(inputs_).sub(targets_).pow(2).mean(); };
     for (int step = 0; step < 400; ++step) {
@@ -279,7 +280,7 @@ TEST_F(LearnedScaleGraph, PassPlacesParametersAndRemovesThem) {
       "weight_scale_rule = \"learned\"\nweight_granularity = \"channel\"\n");
   EXPECT_EQ(scale_of(graph_.node("hidden"), "weight").shape(), Shape{16});
   EXPECT_EQ(scale_of(graph_.node("hidden"), "bias").shape(), Shape{16});
-  Interpreter(graph_).run(inputs_);
+  torch_output(graph_, inputs_);
   quantize(
       "requantize = true\n[passes.quantize.linear.config]\nname = \"fixed\"\ndata_in_name = \"NA\"\n"
       "weight_name = \"NA\"\nbias_name = \"NA\"\n");
@@ -348,7 +349,7 @@ TEST_F(LearnedScaleGraph, GroupsAreForParameters) {
       "bias_name = \"NA\"\n");
   EXPECT_EQ(scale_of(graph_.node("hidden"), "weight").shape(), Shape{16 * 2});
   verify(graph_);
-  Interpreter interpreter(graph_, Interpreter::Mode::kTraining);
+  Interpreter interpreter(graph_);
   interpreter.run(inputs_).sum().backward();
   try {
     quantize("[passes.quantize.linear.config]\nname = \"int4_g4\"\ndata_in_scale_rule = \"learned\"\n");
@@ -361,15 +362,15 @@ TEST_F(LearnedScaleGraph, GroupsAreForParameters) {
 TEST_F(LearnedScaleGraph, IsSavedAndInTheStateDict) {
   quantize(kLearned);
   scale_of(graph_.node("out"), "weight").values<float>()[0] = 0.25F;
-  const at::Tensor output = Interpreter(graph_).run(inputs_);
+  const at::Tensor output = torch_output(graph_, inputs_);
   std::filesystem::create_directories(directory_);
   write_graph(directory_ / "g.mz", graph_);
-  EXPECT_TRUE(Interpreter(read_graph(directory_ / "g.mz")).run(inputs_).equal(output));
+  EXPECT_TRUE(torch_output(read_graph(directory_ / "g.mz"), inputs_).equal(output));
   Graph other = graph_.deep_copy();
   scale_of(other.node("out"), "weight").values<float>()[0] = 1;
-  EXPECT_FALSE(Interpreter(other).run(inputs_).equal(output));
+  EXPECT_FALSE(torch_output(other, inputs_).equal(output));
   load_state_dict(other, state_dict(graph_), "test");
-  EXPECT_TRUE(Interpreter(other).run(inputs_).equal(output));
+  EXPECT_TRUE(torch_output(other, inputs_).equal(output));
 }
 
 TEST_F(LearnedScaleGraph, TrainingItReducesTheLoss) {

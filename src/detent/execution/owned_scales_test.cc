@@ -73,7 +73,7 @@ Graph with_given_scales(const Graph& graph) {
 
 /// Some steps of gradient descent.
 void train(Graph& graph, const Tensor& inputs) {
-  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  Interpreter interpreter(graph);
   const std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
   for (int step = 0; step < 5; ++step) {
     interpreter.run(to_torch(inputs)).sub(1).pow(2).mean().backward();
@@ -145,7 +145,7 @@ TEST_F(OwnedScales, HaveOneEntryWhereAnEdgeSharesThem) {
   EXPECT_THAT(keys, Contains("conv1.weight_scale"));
   EXPECT_THAT(keys, Not(Contains("conv2.data_in_0_scale"))) << "it is that of conv1's result";
 
-  const Interpreter interpreter(bench_.graph, Interpreter::Mode::kTraining);
+  const Interpreter interpreter(bench_.graph);
   std::vector<std::string> trained;
   for (const auto& [key, leaf] : interpreter.named_trainable_parameters()) {
     if (key.ends_with("_scale")) trained.push_back(key);
@@ -172,7 +172,7 @@ TEST_F(OwnedScales, HaveOneEntryWhereAnEdgeSharesThem) {
 
 TEST_F(OwnedScales, OfAnEdgeGetTheGradientOfOneRounding) {
   const auto gradient = [&](const Graph& graph) {
-    const Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    const Interpreter interpreter(graph);
     interpreter.outputs({to_torch(inputs_)}).front().pow(2).sum().backward();
     for (const auto& [key, leaf] : interpreter.named_trainable_parameters()) {
       if (key == "conv1.data_out_0_scale") return leaf.grad().item<float>();

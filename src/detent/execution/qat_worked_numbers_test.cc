@@ -15,7 +15,9 @@
 #include "detent/execution/code_rounding_gradient.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -195,7 +197,7 @@ std::vector<int> pooled_codes(int width, float scale) {
   truncating.parameters.emplace_back(kRounding, number(static_cast<float>(CodeRounding::kFloor)));
   graph.node("avg_pool2d").quantization["data_out_0"] = std::move(truncating);
   const at::Tensor codes_in = at::arange(16, at::kFloat).mul(0.1).view({1, 1, 4, 4});
-  const at::Tensor result = Interpreter(graph).run(codes_in).contiguous();
+  const at::Tensor result = torch_output(graph, codes_in).contiguous();
   return codes({result.data_ptr<float>(), result.data_ptr<float>() + result.numel()}, {scale});
 }
 
@@ -324,7 +326,7 @@ TEST_F(Collection, AScaleThatWasNeverCalibratedIsAnErrorThatNamesTheTensor) {
   initialize_parameters(graph);
   graph.node("fc").quantization["data_in_0"] = owning("int8:scale_rule=learned", {{"scale", kNotCalibrated}});
   try {
-    const Interpreter interpreter(graph);
+    FastExecutor().compile(graph);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("\"fc\""));
