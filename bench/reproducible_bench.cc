@@ -52,7 +52,9 @@ void compare(const Case& of, int rounds) {
   std::vector<int64_t> shape = {of.batch};
   shape.insert(shape.end(), of.sample.begin(), of.sample.end());
   const at::Tensor input = at::randn(shape);
+  const at::NoGradGuard no_gradients;
   Interpreter interpreter(graph);
+  interpreter.freeze_running_statistics(true);
   const FastProgram program(graph);
   const Tensor same_input = from_torch(input);
   const auto fast = [&] { interpreter.run(input); };

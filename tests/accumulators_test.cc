@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compared_executions_for_test.h"
+#include "detent/engine/compared_executions_for_test.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/builder.h"
 #include "detent/hardware/circuit_builder.h"
@@ -13,7 +13,7 @@
 #include "detent/io/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

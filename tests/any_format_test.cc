@@ -6,14 +6,14 @@
 
 #include <cmath>
 
-#include "compared_executions_for_test.h"
+#include "detent/engine/compared_executions_for_test.h"
 #include "detent/formats/format.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/temporary_file_test.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

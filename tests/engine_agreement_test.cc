@@ -17,7 +17,7 @@
 #include "detent/graph/operators.h"
 #include "detent/runtime/integer_executor.h"
 #include "operator_cases_test.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

@@ -17,7 +17,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {
@@ -38,7 +38,7 @@ class FinishQat : public testing::TestWithParam<const char*> {
   }
 
   void train() {
-    Interpreter interpreter(bench_.graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(bench_.graph);
     const Tensor inputs = RandomSamples(bench_.sample_shape()).samples(0, 8);
     for (int step = 0; step < 3; ++step) {
       interpreter.run(to_torch(inputs)).pow(2).mean().backward();

@@ -14,6 +14,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
@@ -24,7 +25,7 @@
 #include "detent/io/safetensors.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {
@@ -62,13 +63,13 @@ Graph split_network() {
 TEST(GraphValues, NodesMayHaveSeveralResultsAndNetworksSeveralOutputs) {
   const Graph graph = split_network();
   const at::Tensor x = at::randn({3, 6});
-  const std::vector<at::Tensor> outputs = Interpreter(graph).outputs({x});
+  const std::vector<at::Tensor> outputs = torch_outputs(graph, {x});
   ASSERT_EQ(outputs.size(), 3U);
   EXPECT_EQ(outputs[0].sizes(), at::IntArrayRef({3, 2}));
   EXPECT_EQ(outputs[1].sizes(), at::IntArrayRef({3, 4}));
   EXPECT_TRUE(outputs[2].slice(1, 4).equal(outputs[0]));
   EXPECT_TRUE(outputs[2].slice(1, 0, 4).equal(outputs[1]));
-  const std::vector<at::Tensor> again = Interpreter(saved_and_read(graph)).outputs({x});
+  const std::vector<at::Tensor> again = torch_outputs(saved_and_read(graph), {x});
   for (size_t i = 0; i < outputs.size(); ++i) EXPECT_TRUE(outputs[i].equal(again[i])) << i;
 }
 
@@ -76,7 +77,7 @@ TEST(GraphValues, EachResultHasItsOwnFormat) {
   Graph graph = split_network();
   graph.node("split").quantization["data_out_1"] = parse_quant_spec_text("affine:width=2,scale=0.5");
   const at::Tensor x = at::randn({5, 6});
-  const std::vector<at::Tensor> outputs = Interpreter(graph).outputs({x});
+  const std::vector<at::Tensor> outputs = torch_outputs(graph, {x});
   EXPECT_TRUE(outputs[1].div(0.5).round().mul(0.5).equal(outputs[1]));
   EXPECT_FALSE(outputs[0].div(0.5).round().mul(0.5).equal(outputs[0]));
   EXPECT_TRUE(outputs[2].slice(1, 0, 4).equal(outputs[1]));
@@ -129,7 +130,7 @@ TEST(GraphValues, InputsMayBeIntegersOfNamedSizes) {
 TEST(GraphValues, TiedWeightsAreOneParameter) {
   Graph graph = tied_network();
   EXPECT_EQ(graph.parameter_count(), 11 * 4 + 4 * 4 + 4);
-  const Interpreter training(graph, Interpreter::Mode::kTraining);
+  const Interpreter training(graph);
   EXPECT_EQ(training.trainable_parameters().size(), 3U);
   const at::Tensor tokens = at::arange(6).view({2, 3});
   training.outputs({tokens}).front().sum().backward();
@@ -168,7 +169,7 @@ TEST(GraphValues, OperandsMayBeAbsent) {
   const Graph graph = saved_and_read(
       builder.finish({above, below, builder.call("clamp", {x, NodeInput::absent(), NodeInput::absent()})}));
   const at::Tensor values = at::randn({8, 4}).mul(3);
-  const std::vector<at::Tensor> outputs = Interpreter(graph).outputs({values});
+  const std::vector<at::Tensor> outputs = torch_outputs(graph, {values});
   EXPECT_TRUE(outputs[0].equal(values.clamp_min(0)));
   EXPECT_TRUE(outputs[1].equal(values.clamp_max(1)));
   EXPECT_TRUE(outputs[2].equal(values));
@@ -183,7 +184,7 @@ TEST(GraphValues, ElementTypesArePropagatedAndChecked) {
   Graph graph = builder.finish({sum, back});
   EXPECT_EQ(infer_shapes(graph).at("add").dtype, DType::kInt32);
   const at::Tensor values = at::randn({2, 4}).mul(5);
-  const std::vector<at::Tensor> outputs = Interpreter(graph).outputs({values});
+  const std::vector<at::Tensor> outputs = torch_outputs(graph, {values});
   EXPECT_EQ(outputs[0].scalar_type(), at::kInt);
   EXPECT_TRUE(outputs[1].equal(values.trunc().add(2)));
 

@@ -20,7 +20,7 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/tokenizers/gguf/gguf_tokenizer.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

@@ -16,7 +16,7 @@
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/trainer.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 // LogicNets: networks with few inputs an output, trained, and as truth tables.
 

@@ -21,7 +21,7 @@
 #include "detent/io/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 // Layers of signs that become layers of tables.
 

@@ -14,7 +14,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/runtime/integer_executor.h"
 #include "operator_cases_test.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {

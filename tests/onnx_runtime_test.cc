@@ -10,7 +10,7 @@
 #include "detent/io/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 // What other programs make of the models that are written: ONNX Runtime, where node and the package
 // onnxruntime-node are at hand, in the folder that the environment's ORT_DIR names

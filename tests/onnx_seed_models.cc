@@ -1,6 +1,6 @@
 #include "onnx_seed_models.h"
 
-#include "onnx_model_for_test.h"
+#include "detent/onnx/model_for_test.h"
 
 namespace detent {
 namespace {

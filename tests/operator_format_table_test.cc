@@ -12,6 +12,7 @@
 
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/passes/pass.h"
@@ -73,7 +74,7 @@ class OperatorFormatTable : public testing::TestWithParam<std::string> {
 };
 
 void expect_finite_gradients(const OperatorCase& c, const Graph& graph, std::vector<at::Tensor> inputs) {
-  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  Interpreter interpreter(graph);
   std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (c.has_gradient(i)) leaves.push_back(inputs[i].set_requires_grad(true));
@@ -92,7 +93,7 @@ void give_threshold_of_zeros(Graph& graph, const std::vector<at::Tensor>& inputs
   Graph unrounded = graph;
   std::erase_if(unrounded.node("layer").quantization,
                 [](const auto& entry) { return entry.first.starts_with("data_out_"); });
-  const at::Tensor result = Interpreter(unrounded).run(inputs);
+  const at::Tensor result = torch_output(unrounded, inputs);
   if (result.isfinite().logical_and(result.ne(0)).any().item<bool>()) return;
   for (auto& [operand, quantizer] : graph.node("layer").quantization) {
     if (operand.starts_with("data_out_"))
@@ -121,12 +122,12 @@ TEST_P(OperatorFormatTable, EveryOperatorRunsTrainsAndIsSaved) {
     seed_everything(4);
     Graph graph = one_operator_graph(c);
     const std::vector<at::Tensor> inputs = random_inputs(c, 2);
-    const at::Tensor plain = Interpreter(graph).run(inputs);
+    const at::Tensor plain = torch_output(graph, inputs);
     quantize(graph);
     if (GetParam() == "ternary") give_threshold_of_zeros(graph, inputs);
     EXPECT_EQ(graph.node("layer").quantization.size(), quantized_operand_count(graph));
 
-    const at::Tensor output = Interpreter(graph).run(inputs);
+    const at::Tensor output = torch_output(graph, inputs);
     EXPECT_TRUE(!c.is_total || at::isfinite(output).all().item<bool>());
     EXPECT_EQ(output.sizes(), plain.sizes());
     EXPECT_FALSE(is_narrow && c.gradient == CaseGradient::kSmooth && output.equal(plain));
@@ -134,7 +135,7 @@ TEST_P(OperatorFormatTable, EveryOperatorRunsTrainsAndIsSaved) {
     write_graph(directory_ / "layer.mz", graph);
     const Graph loaded = read_graph(directory_ / "layer.mz");
     EXPECT_EQ(loaded.node("layer").quantization, graph.node("layer").quantization);
-    EXPECT_TRUE(at::allclose(Interpreter(loaded).run(inputs), output, 0, 0, /*equal_nan=*/true));
+    EXPECT_TRUE(at::allclose(torch_output(loaded, inputs), output, 0, 0, /*equal_nan=*/true));
     if (c.gradient != CaseGradient::kNone) expect_finite_gradients(c, graph, inputs);
   }
 }

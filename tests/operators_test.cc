@@ -16,6 +16,7 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/element_movement.h"
@@ -59,7 +60,7 @@ TEST(Operators, ResultsAndGradientsAreThoseOfDirectCalls) {
     seed_everything(1);
     Graph graph = one_operator_graph(c);
     const Graph copy = graph.deep_copy();
-    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(graph);
     std::vector<at::Tensor> inputs = random_inputs(c, 2);
     std::vector<at::Tensor> copies;
     std::vector<std::pair<std::string, at::Tensor>> parameters;
@@ -108,7 +109,7 @@ TEST(Operators, GradientsAreThoseOfFiniteDifferences) {
     if (c.gradient != CaseGradient::kSmooth) continue;
     seed_everything(2);
     Graph graph = one_operator_graph(c);
-    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(graph);
     std::vector<at::Tensor> inputs = random_inputs(c, 2);
     std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -144,7 +145,7 @@ TEST(Operators, DefinitionsOfFunctionsAreWhatIsEvaluated) {
     ++functions;
     const Unary::Function function = unary->function(graph.node("layer"));
     const at::Tensor x = random_inputs(c, 50)[0].mul(c.input(0).is_bounded ? 1 : 4);
-    const Tensor result = from_torch(Interpreter(graph).run(x));
+    const Tensor result = from_torch(torch_output(graph, x));
     const Tensor inputs = from_torch(x);
     for (int64_t i = 0; i < inputs.numel(); ++i) {
       const auto at = static_cast<size_t>(i);
@@ -176,7 +177,7 @@ TEST(Operators, WeightsConnectTheChannelsThatTheTraitSays) {
     for (int64_t i = 0; i < weight.numel(); ++i) {
       weight.zero_();
       weight.view(-1)[i] = 1;
-      const at::Tensor result = Interpreter(graph).run(x);
+      const at::Tensor result = torch_output(graph, x);
       EXPECT_EQ(result.size(axis), channels.outputs());
       const at::Tensor others = result.clone();
       others.select(axis, channels.output(i)).zero_();
@@ -184,7 +185,7 @@ TEST(Operators, WeightsConnectTheChannelsThatTheTraitSays) {
       EXPECT_EQ(others.abs().sum().item<float>(), 0) << i;
       at::Tensor without = x.clone();
       without.select(axis, channels.input(i)).zero_();
-      EXPECT_EQ(Interpreter(graph).run(without).abs().sum().item<float>(), 0) << i;
+      EXPECT_EQ(torch_output(graph, without).abs().sum().item<float>(), 0) << i;
     }
   }
   EXPECT_GE(layers, 5U);
@@ -199,7 +200,7 @@ TEST(Operators, ElementsMoveAsTheyAreEvaluated) {
     SCOPED_TRACE(c.op);
     ++movements;
     const std::vector<at::Tensor> inputs = random_inputs(c, 3);
-    const Tensor expected = from_torch(Interpreter(graph).run(inputs).contiguous());
+    const Tensor expected = from_torch(torch_output(graph, inputs).contiguous());
     std::vector<Tensor> tensors;
     for (const at::Tensor& input : inputs) tensors.push_back(from_torch(input));
     EXPECT_TRUE(moved_elements(node, tensors, expected.shape(), 0, c.result).equals(expected));
@@ -219,7 +220,7 @@ TEST(Operators, InstanceNormUsesRunningStatisticsInInference) {
   const at::Tensor expected =
       (x - parameter("running_mean")) / (parameter("running_var") + 0.25).sqrt() * parameter("weight") +
       parameter("bias");
-  EXPECT_TRUE(at::allclose(Interpreter(graph).run(x), expected, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(torch_output(graph, x), expected, 1e-5, 1e-5));
 }
 
 Graph embedding_graph(Table attributes) {
@@ -241,7 +242,7 @@ TEST(Operators, EmbeddingTakesIntegersAsFloatOrInt64AndNothingElse) {
   Graph whole = builder.finish(builder.layer("embedding", "table", {words}, {{"weight", {4, 2}}}));
   const Tensor& table = graph.node("words").find_parameter("weight")->tensor;
   whole.node("table").find_parameter("weight")->tensor = table;
-  EXPECT_TRUE(rows.equal(Interpreter(whole).run(indices.to(at::kLong))));
+  EXPECT_TRUE(rows.equal(torch_output(whole, indices.to(at::kLong))));
   const auto operator_error = [&](const at::Tensor& wrong) -> std::string {
     return detent::error_of([&] { interpreter.run(wrong); });
   };
@@ -256,7 +257,7 @@ TEST(Operators, EmbeddingsPaddingRowIsZeroAndStaysSo) {
   Graph graph = embedding_graph({{"padding_idx", -1}});
   initialize_parameters(graph);
   EXPECT_EQ(to_torch(graph.node("words").find_parameter("weight")->tensor)[3].abs().sum().item<float>(), 0);
-  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  Interpreter interpreter(graph);
   interpreter.run(to_torch(Tensor::from<float>({1, 3}, std::vector<float>{3, 0, 1}))).sum().backward();
   const at::Tensor gradient = interpreter.trainable_parameters()[0].grad();
   EXPECT_EQ(gradient[3].sum().item<float>(), 0);
@@ -277,7 +278,7 @@ TEST(Operators, ExpandRepeatsATensorOfTheNetworkForEachSample) {
   EXPECT_EQ(infer_shapes(graph, 5).at("expand").shape, (Shape{5, 2, 4}));
   seed_everything(6);
   initialize_parameters(graph);
-  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  Interpreter interpreter(graph);
   const at::Tensor result = interpreter.run(at::randn({5, 3}));
   const at::Tensor token = to_torch(graph.node("token").find_parameter("value")->tensor);
   EXPECT_GT(token.abs().max().item<float>(), 0);

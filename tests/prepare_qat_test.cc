@@ -6,7 +6,7 @@
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"
 #include "detent/passes/transform/qat_presets.h"
-#include "pass_bench_test.h"
+#include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {
 namespace {
@@ -70,7 +70,7 @@ TEST(PrepareQat, EveryPresetRunsAndTrains) {
     PassBench bench = digits_bench();
     bench.run_passes(
         fmt::format("[passes.prepare_qat]\nquantizers = \"{}\"\nnum_samples = 20\n", preset.name));
-    Interpreter interpreter(bench.graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(bench.graph);
     interpreter.run(to_torch(RandomSamples(bench.sample_shape()).samples(0, 4))).pow(2).sum().backward();
     for (const auto& [name, parameter] : interpreter.named_trainable_parameters())
       EXPECT_TRUE(parameter.grad().defined()) << preset.name << ": " << name;

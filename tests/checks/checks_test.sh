@@ -8,7 +8,7 @@ failures=0
 
 good_tree() {
   rm -rf -- "$work/tree"
-  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,execution/evaluators,cli/torch}
+  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,execution/evaluators,passes,cli/torch}
   cd "$work/tree/src/detent"
   echo '#pragma once' > core/core.h
   printf '#include "detent/core/core.h"\nstruct Ternary {\n  static constexpr const char* kName = "ternary";\n' > formats/ternary.h
@@ -21,6 +21,7 @@ good_tree() {
   printf '  return {{"relu", evaluate_relu},\n          {"conv2d", evaluate<at::conv2d, 2>}};\n' \
     > execution/evaluators/layers.cc
   printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > execution/interpreter.h
+  echo '#include "detent/engine/fast_executor.h"' > passes/gptq_test.cc
   printf '#include <torch/torch.h>\n#include "detent/execution/interpreter.h"\n' > cli/torch/train.cc
 }
 
@@ -48,6 +49,8 @@ expect style 0 ""
 
 bad layers core/core.h '#include "detent/graph/graph.h"' 'core.h:2: layer core may not include graph'
 bad layers graph/graph_test.cc '  #  include "detent/execution/interpreter.h"' 'layer graph may not include execution'
+bad layers passes/gptq.cc '#include "detent/engine/fast_executor.h"' 'layer passes may not include engine'
+bad layers passes/gptq_test.cc '#include "detent/training/trainer.h"' 'layer passes may not include training'
 bad layers graph/graph.h '#include "../execution/interpreter.h"' 'by its path from src'
 bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
 bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'

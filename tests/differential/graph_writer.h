@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../onnx_model_for_test.h"
+#include "detent/onnx/model_for_test.h"
 #include "detent/core/tensor.h"
 #include "numbers.h"
 #include "random.h"

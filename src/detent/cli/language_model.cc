@@ -1,10 +1,9 @@
 #include "detent/cli/language_model.h"
 
-#include <malloc.h>
-
 #include <utility>
 
 #include "detent/cli/file_kind.h"
+#include "detent/cli/large_vectors.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/io/gguf/gguf_file.h"
@@ -26,15 +25,8 @@ bool is_gguf_file(const fs::path& path) {
   return fs::is_regular_file(path) && file_kind(path).info == gguf_info;
 }
 
-/// Vectors from this size on go back to the system at once. glibc would keep more of them the larger those
-/// are that packing gives back, and what stays of a run would lie between them: half as much again as is
-/// announced.
-void keep_large_vectors_out_of_heap() {
-#ifdef __GLIBC__
-  constexpr int kBytes = 1 << 16;
-  mallopt(M_MMAP_THRESHOLD, kBytes);
-#endif
-}
+/// Else a run takes half as much again as is announced.
+constexpr int kLargeVector = 1 << 16;
 
 LanguageModel read_model_for_decoder(const fs::path& path) {
   const fs::path file = graph_file(path);
@@ -47,7 +39,7 @@ LanguageModel read_model_for_decoder(const fs::path& path) {
 }  // namespace
 
 Decoder read_decoder(const fs::path& path, const std::optional<Format>& cache_format) {
-  keep_large_vectors_out_of_heap();
+  keep_vectors_out_of_heap(kLargeVector);
   LanguageModel model = read_model_for_decoder(path);
   if (cache_format) {
     try {

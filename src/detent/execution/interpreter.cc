@@ -1,7 +1,5 @@
 #include "detent/execution/interpreter.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
@@ -45,20 +43,9 @@ bool is_idempotent(const std::optional<QuantSpec>& rounding) {
   return rounding && repeats_exactly(rounding->format);
 }
 
-/// nullopt where no layer takes up a norm.
-std::optional<Graph> with_folded_norms(const Graph& graph) {
-  if (!folds_norms(graph)) return std::nullopt;
-  Graph folded = graph;
-  fold_trained_norms(folded);
-  return folded;
-}
-
 }  // namespace
 
-Interpreter::Interpreter(const Graph& graph, Mode mode)
-    : folded_(mode == Mode::kInference ? with_folded_norms(graph) : std::nullopt),
-      graph_(folded_ ? *folded_ : graph),
-      mode_(mode) {
+Interpreter::Interpreter(const Graph& graph) : graph_(graph) {
   verify(graph_);
   for (const Node& node : graph_.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));
@@ -67,7 +54,7 @@ Interpreter::Interpreter(const Graph& graph, Mode mode)
       places_.emplace(value_name(node.name, i), value_count_++);
   }
   find_last_reads();
-  if (mode == Mode::kTraining) take_up_norms();
+  take_up_norms();
 }
 
 void Interpreter::take_up_norms() {
@@ -135,9 +122,6 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
       step.owned_by_quantizers.emplace_back(owned_parameter_name(operand, name), leaf_of(*parameter));
     step.roundings.emplace(operand, make_rounding(node, operand));
   }
-  if (mode_ == Mode::kInference) {
-    for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
-  }
   return step;
 }
 
@@ -145,31 +129,23 @@ at::Tensor Interpreter::leaf_of(const Parameter& parameter) {
   const auto [leaf, is_new] = leaves_.try_emplace(&parameter);
   if (is_new) {
     leaf->second = to_torch(parameter.tensor);
-    if (mode_ == Mode::kTraining && parameter.trainable) leaf->second.set_requires_grad(true);
+    if (parameter.trainable) leaf->second.set_requires_grad(true);
   }
   return leaf->second;
 }
 
-/// In training the optimizer moves what a quantizer owns, and the gradient reaches it.
+/// The optimizer moves what a quantizer owns, and the gradient reaches it.
 Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::string& operand) {
   const Quantizer& quantizer = *node.find_quantizer(operand);
-  const bool is_of_samples = node.find_parameter(operand) == nullptr;
-  if (mode_ == Mode::kTraining || quantizer.is_spec_alone()) {
-    OwnedTensors owned;
-    for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
-    return {{quantizer.spec, std::move(owned), quantizer.code_rounding, observer_of(quantizer)},
-            nullptr,
-            is_of_samples};
-  }
-  if (std::optional<QuantSpec> rounding = node.rounding(operand))
-    return {{std::move(*rounding)}, nullptr, is_of_samples};
-  owned_scale(quantizer);  // refuses one that cannot be used
-  return {{quantizer.spec}, &quantizer, is_of_samples};
+  OwnedTensors owned;
+  for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
+  return {{quantizer.spec, std::move(owned), quantizer.code_rounding, observer_of(quantizer)},
+          node.find_parameter(operand) == nullptr};
 }
 
-/// nullptr where there is none, or in inference.
+/// nullptr where there is none.
 ScaleObserver* Interpreter::observer_of(const Quantizer& quantizer) {
-  if (!quantizer.observer || mode_ == Mode::kInference) return nullptr;
+  if (!quantizer.observer) return nullptr;
   const auto [own, is_new] = observers_.emplace(&quantizer, *quantizer.observer);
   if (is_new) observers_in_order_.push_back(&own->second);
   return &own->second;
@@ -187,7 +163,6 @@ void Interpreter::store_observers(Graph& graph) const {
 }
 
 void Interpreter::update_quantizers() {
-  DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
   for (Step& step : steps_) {
     for (auto& [operand, rounding] : step.roundings) rounding = make_rounding(*step.node, operand);
   }
@@ -197,7 +172,7 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   const Node& node = *step.node;
   const auto rounding = step.roundings.find(operand);
   if (rounding == step.roundings.end()) return value;
-  const auto& [quantizer, by_values, is_of_samples] = rounding->second;
+  const auto& [quantizer, is_of_samples] = rounding->second;
   const GatherSamples& gather = is_of_samples ? gather_ : GatherSamples();
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
@@ -205,8 +180,6 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
       observe_scale(value, quantizer, gather);
       return value;
     }
-    if (by_values != nullptr)
-      return to_torch(fake_quantize(*by_values, from_torch(value.contiguous()), seed));
     if (quantizer.owned.empty()) return fake_quantize(value, quantizer.spec, seed + run_count_);
     const int64_t samples = is_of_samples ? value.size(0) : 1;
     return round_with_owned(value, quantizer, samples, seed + run_count_, gather);
@@ -262,7 +235,7 @@ Evaluation Interpreter::evaluation_of(const Step& step) const {
   return {.node = *step.node,
           .inputs = {},
           .parameters = step.parameters,
-          .training = mode_ == Mode::kTraining && !uses_statistics,
+          .training = !uses_statistics,
           .gather = gather_ ? &gather_ : nullptr};
 }
 
@@ -275,9 +248,7 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
     evaluation.inputs.push_back(input_of(step, source, values, observation));
   if (step.passes_on) return evaluation.inputs;
   if (step.norm.node != nullptr) return {evaluated_with_norm(step, std::move(evaluation))};
-  if (mode_ == Mode::kTraining) {
-    for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
-  }
+  for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   if (role_of(node) == OperatorRole::kOutput) return evaluation.inputs;
   std::vector<Flow> results = std::move(step.evaluate(evaluation).flows());
   DETENT_CHECK(results.size() == step.results.size(), "node {}: {} results of {}", node.name, results.size(),
@@ -303,9 +274,6 @@ Flow Interpreter::placeholder_value(const Node& node, const at::Tensor& input, N
 std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inputs,
                                              const TorchObserver& observe, ObservedValues observed) const {
   const Observation observation{observe, observed};
-  const at::AutoGradMode gradients(mode_ == Mode::kTraining);
-  std::optional<at::AutoDispatchBelowADInplaceOrView> without_autograd;  // a detour for each operator
-  if (mode_ == Mode::kInference) without_autograd.emplace();
   if (inputs.size() != graph_.input_types().size())
     fail("got {} inputs, expected {}", inputs.size(), graph_.input_types().size());
   std::vector<Flow> values(value_count_);
@@ -348,12 +316,11 @@ std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inpu
 
 at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
                             ObservedValues values) {
-  if (mode_ == Mode::kTraining) ++run_count_;
+  ++run_count_;
   return outputs(inputs, observe, values).front();
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_parameters() const {
-  DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
   std::vector<std::pair<std::string, at::Tensor>> result;
   std::unordered_set<const void*> seen;
   for (const Step& step : steps_) {

@@ -23,32 +23,27 @@ namespace detent {
 using TorchObserver =
     std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
 
-/// Runs a graph on libtorch, node by node, with the quantization its operands ask for, to train it. Its
-/// parameters are the graph's own memory: an optimizer that steps them changes the graph. It computes in
-/// float; what a graph with requantization computes in integers, engine and reference do.
+/// Runs a graph on libtorch, node by node, to train it: with gradients, batch statistics, dropout, and the
+/// quantization its operands ask for, of parameters in each run. Its parameters are the graph's own memory:
+/// an optimizer that steps them changes the graph. It computes in float; what a graph with requantization
+/// computes in integers, and any network that is not trained, engine and reference do.
 class Interpreter {
  public:
-  enum class Mode {
-    kInference,  // of a teacher: no gradients; parameters are quantized once, so they must not change
-    kTraining,   // gradients; batch statistics and dropout as in training; parameters quantized at each run
-  };
-
   /// Verifies the graph, which must outlive the interpreter and keep its nodes.
-  explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference);
+  explicit Interpreter(const Graph& graph);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
   /// Inputs in the order of the placeholders, of their types. Returns the outputs. Throws Error naming the
-  /// node where the inputs or a format do not fit. In inference mode several threads may run at once.
+  /// node where the inputs or a format do not fit.
   std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
                                   ObservedValues values = ObservedValues::kAfterQuantization) const;
-  /// The first of them; in training mode with the next seed for stochastic formats.
+  /// The first of them, with the next seed for stochastic formats.
   at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
                  ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in
-  /// training mode.
+  /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once.
   std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
   /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
@@ -56,26 +51,26 @@ class Interpreter {
   /// Which of named_trainable_parameters belong to quantizers ("fc.weight_scale").
   std::vector<std::string> quantizer_parameter_names() const;
 
-  /// In training, after the graph's quantizers got other specs: uses these. What they own stays.
+  /// After the graph's quantizers got other specs: uses these. What they own stays.
   void update_quantizers();
-  /// In training: whether running statistics are used as they are, as in inference, instead of the batch's.
+  /// Whether running statistics are used as they are, as in inference, instead of the batch's.
   void freeze_running_statistics(bool frozen) { statistics_are_frozen_ = frozen; }
-  /// In training: whether values are rounded; not, for a beginning in float.
+  /// Whether values are rounded; not, for a beginning in float.
   void set_rounding(bool rounds) { rounds_ = rounds; }
-  /// In training with several workers: how batch norm, and those quantizers that observe, see the samples of
+  /// With several workers: how batch norm, and those quantizers that observe, see the samples of
   /// all; {}: not any more. A worker that has no samples of a batch, which no graph with batch norm allows,
   /// calls observe_without_samples() instead of running.
   void gather_over_workers(GatherSamples gather) { gather_ = std::move(gather); }
   void observe_without_samples();
-  /// In training: whether any quantizer still observes.
+  /// Whether any quantizer still observes.
   bool is_observing() const;
-  /// In training: the observers of the graph's quantizers, in node order, which runs move on. The graph's own
-  /// stay as they were; see store_observers.
+  /// The observers of the graph's quantizers, in node order, which runs move on. The graph's own stay as they
+  /// were; see store_observers.
   std::vector<ScaleObserver*> observers() { return observers_in_order_; }
   /// Puts the observers as they are now into `graph`, the one that is trained. Those that are done go.
   void store_observers(Graph& graph) const;
 
-  /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
+  /// Runs so far, which seed stochastic formats: a training that is resumed sets it.
   uint64_t run_count() const { return run_count_; }
   void set_run_count(uint64_t count) { run_count_ = count; }
 
@@ -90,9 +85,8 @@ class Interpreter {
 
   /// How an operand is rounded.
   struct Rounding {
-    TrainedQuantizer quantizer;            // owns nothing in inference
-    const Quantizer* by_values = nullptr;  // in inference, where no spec has its values
-    bool is_of_samples = false;            // not of a parameter
+    TrainedQuantizer quantizer;
+    bool is_of_samples = false;  // not of a parameter
   };
 
   struct Step {
@@ -106,7 +100,7 @@ class Interpreter {
     std::vector<std::string> results;                                     // their operand names
     bool keeps_rounding = false;    // results are values of their quantizer already
     std::vector<size_t> last_read;  // places of values that nobody reads after this step
-    FoldedNorm norm;                // in training, of a layer that takes one up
+    FoldedNorm norm;                // of a layer that takes one up
     bool passes_on = false;         // a norm that the layer before has taken up
   };
 
@@ -140,9 +134,7 @@ class Interpreter {
   Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 
-  std::optional<Graph> folded_;  // in inference, of a graph whose layers take up norms in training
   const Graph& graph_;
-  Mode mode_;
   std::vector<Step> steps_;
   size_t value_count_ = 0;
   std::unordered_map<std::string, size_t> places_;  // by value_name
@@ -152,7 +144,7 @@ class Interpreter {
   GatherSamples gather_;
   std::unordered_map<const Quantizer*, ScaleObserver> observers_;
   std::vector<ScaleObserver*> observers_in_order_;
-  uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
+  uint64_t run_count_ = 0;  // seeds stochastic formats
 };
 
 }  // namespace detent

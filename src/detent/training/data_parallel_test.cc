@@ -170,7 +170,7 @@ TEST_P(BatchNormOfWorkers, IsThatOfTheWholeBatch) {
   const at::Tensor input = at::randn({7, 2, 5, 5}).mul(3).add(1);
   const at::Tensor wanted = at::randn({7, 3});
   Graph whole = network_with_norm(GetParam());
-  Interpreter alone(whole, Interpreter::Mode::kTraining);
+  Interpreter alone(whole);
   const auto expected = step_of(whole, alone, input, wanted, single_process());
   std::vector<Graph> graphs;
   for (int i = 0; i < 3; ++i) graphs.push_back(network_with_norm(GetParam()));
@@ -178,7 +178,7 @@ TEST_P(BatchNormOfWorkers, IsThatOfTheWholeBatch) {
     const int64_t from = 2 * group.rank();
     const int64_t count = group.rank() == 2 ? 3 : 2;
     Graph& graph = graphs[static_cast<size_t>(group.rank())];
-    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    Interpreter interpreter(graph);
     interpreter.gather_over_workers([&](const at::Tensor& own) { return gather_samples(own, group); });
     const auto found =
         step_of(graph, interpreter, input.narrow(0, from, count), wanted.narrow(0, from, count), group);

@@ -7,6 +7,8 @@
 #include <ATen/ops/nll_loss.h>
 
 #include "detent/core/error.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/training/classification.h"
 
 namespace detent {
@@ -18,7 +20,7 @@ Objective::Objective(const Graph& graph, const TrainingOptions& options, const G
       temperature_(options.distill_temperature),
       nodes_(options.distill_nodes),
       nodes_weight_(options.distill_nodes_weight) {
-  if (teacher != nullptr) teacher_.emplace(*teacher);
+  if (teacher != nullptr) teacher_ = FastExecutor().compile(*teacher);
   if (nodes_.empty()) return;
   if (!teacher_)
     fail("distill_nodes: got {} nodes, but no teacher to learn their values from", nodes_.size());
@@ -58,11 +60,21 @@ at::Tensor Objective::of_labels(const at::Tensor& output, const at::Tensor& labe
   return cross_entropy.mul(1 - label_smoothing_).add(uniform, label_smoothing_);
 }
 
+at::Tensor Objective::run_teacher(const std::vector<at::Tensor>& inputs, NodeValues& values) const {
+  std::vector<Tensor> given;
+  for (const at::Tensor& input : inputs) given.push_back(from_torch(input.contiguous()));
+  Observation shown = Observation::of_none();
+  for (const std::string& node : nodes_) shown.operands->emplace(node, "data_out_0");
+  shown.see = [&](const Node& node, std::string_view, const Tensor& value) {
+    values[node.name] = to_torch(value.clone());
+  };
+  return to_torch(teacher_->run(given, shown).front());
+}
+
 at::Tensor Objective::of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
                                  const NodeValues& values) const {
   NodeValues wanted_values;
-  // Copies, since autograd takes no tensors of inference mode.
-  const at::Tensor wanted = teacher_->outputs(inputs, observer(wanted_values)).front().clone();
+  const at::Tensor wanted = run_teacher(inputs, wanted_values);
   if (wanted.sizes() != output.sizes()) {
     fail("teacher: it gives outputs of shape {}, the network of {}", shape_text(wanted.sizes().vec()),
          shape_text(output.sizes().vec()));
@@ -71,8 +83,7 @@ at::Tensor Objective::of_teacher(const at::Tensor& output, const std::vector<at:
   const at::Tensor log_given = at::log_softmax(output.div(temperature_), 1);
   const at::Tensor divergence = log_wanted.exp().mul(log_wanted.sub(log_given)).sum(1).mean();
   at::Tensor loss = divergence.mul(temperature_ * temperature_);
-  for (const auto& [name, value] : wanted_values) {
-    const at::Tensor teacher = value.clone();
+  for (const auto& [name, teacher] : wanted_values) {
     const auto given = values.find(name);
     DETENT_CHECK(given != values.end(), "no value of node {}", name);
     const at::Tensor distance = given->second.sub(teacher).pow(2).mean();

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/interpreter.h"
+#include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 #include "detent/training/options.h"
 
@@ -42,7 +43,8 @@ class Objective {
 
   /// The network's values at distill_nodes, by node.
   using NodeValues = std::map<std::string, at::Tensor, std::less<>>;
-  /// Writes them to `values`, which must outlive it; empty where there are none to learn from.
+  /// Writes those of the trained network to `values`, which must outlive it; empty where there are none to
+  /// learn from.
   TorchObserver observer(NodeValues& values) const;
 
   /// Loss of the network's outputs, [n, classes].
@@ -54,6 +56,8 @@ class Objective {
   at::Tensor of_labels(const at::Tensor& output, const at::Tensor& labels) const;
   at::Tensor of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
                         const NodeValues& values) const;
+  /// What the teacher shows of distill_nodes goes to `values`.
+  at::Tensor run_teacher(const std::vector<at::Tensor>& inputs, NodeValues& values) const;
 
   const Graph& graph_;
   double label_smoothing_;
@@ -61,7 +65,7 @@ class Objective {
   double temperature_;
   std::vector<std::string> nodes_;
   double nodes_weight_;
-  std::optional<Interpreter> teacher_;
+  std::unique_ptr<const Program> teacher_;
 };
 
 }  // namespace detent

@@ -11,6 +11,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/initialize.h"
+#include "detent/execution/torch_outputs_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/training/classification.h"
 #include "detent/training/optimizer.h"
@@ -67,7 +68,7 @@ TEST_F(ObjectiveTest, LabelSmoothingMixesUniformLabelsIn) {
 TEST_F(ObjectiveTest, DistillationIsTheDivergenceOfSoftenedOutputs) {
   constexpr double kTemperature = 2.5;
   const Graph teacher = classifier(3);
-  const at::Tensor wanted = Interpreter(teacher).outputs({inputs_}).front().to(at::kDouble).div(kTemperature);
+  const at::Tensor wanted = torch_output(teacher, inputs_).to(at::kDouble).div(kTemperature);
   double divergence = 0;
   for (int64_t i = 0; i < 5; ++i) {
     const at::Tensor p = at::log_softmax(wanted[i], 0);
@@ -85,7 +86,7 @@ TEST_F(ObjectiveTest, DistillationIsTheDivergenceOfSoftenedOutputs) {
 
 TEST_F(ObjectiveTest, DistillationLeadsTheOutputToTheTeachers) {
   const Graph teacher = classifier(3);
-  const at::Tensor wanted = Interpreter(teacher).outputs({inputs_}).front().clone();
+  const at::Tensor wanted = torch_output(teacher, inputs_);
   TrainingOptions options;
   options.distill_weight = 1;
   const Objective objective(teacher, options, &teacher);

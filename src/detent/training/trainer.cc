@@ -74,7 +74,7 @@ class Trainer {
         options_(options),
         hooks_(hooks),
         group_(group),
-        interpreter_(graph, Interpreter::Mode::kTraining),
+        interpreter_(graph),
         objective_(graph, options, hooks.teacher),
         parameters_(interpreter_.named_trainable_parameters()),
         optimizer_(options, parameters_, interpreter_.quantizer_parameter_names()),

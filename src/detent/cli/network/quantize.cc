@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/large_vectors.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/network/accumulators.h"
@@ -132,10 +133,14 @@ void use_options(const RunOptions& options, ProcessGroup& group, const ResultFol
   context.checkpoint_every = options.checkpoint_every;
 }
 
+/// Else codes and floats of weights that come and go leave up to 50 MB of resnet18 between what stays.
+constexpr int kLargeVector = 1 << 23;
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): the steps of the command, one after the other
 void run_quantize(const TorchCommand& given, ProcessGroup& group) {
+  keep_vectors_out_of_heap(kLargeVector);
   TorchCommand command = given;
   CommandResults results(command.name, result_options(command, group));
   const int64_t most = most_calibration_samples(command.passes);

@@ -63,7 +63,7 @@ void quantize_for_training(Graph& graph, const Dataset& training_set, const Torc
 }
 
 std::string describe_widths(const Graph& graph, const TrainingOptions& options) {
-  const Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  const Interpreter interpreter(graph);
   return fmt::format("learned widths: {:.2f} {}\n", WidthBudget(graph, interpreter, options).cost(),
                      enum_names(options.width_unit)[static_cast<size_t>(options.width_unit)]);
 }

@@ -1,4 +1,3 @@
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
@@ -11,12 +10,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/TensorOperators.h>
 
-#include <optional>
-
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/torch_tensor.h"
-#include "detent/float32/sparse_sums.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -29,24 +24,7 @@ struct Window {
   int64_t groups;
 };
 
-/// What a sparse layer gives in inference; an undefined tensor of others.
-at::Tensor few_connections(const Evaluation& e) {
-  const at::Tensor weight = e.parameter("weight");
-  const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
-  if (e.training || at::GradMode::is_enabled() || !is_float) return {};
-  const Parameter* whole = e.node.find_parameter("weight");
-  const bool is_part =
-      whole != nullptr && weight.numel() != whole->tensor.numel();  // of the channels of a sum
-  if (is_part) return {};
-  const auto connections = ordered_connections(e.node, from_torch(weight.contiguous()));
-  if (!connections) return {};
-  const at::Tensor bias = e.parameter("bias");
-  return to_torch(sparse_sums(e.node, *connections, from_torch(e.tensor(0)),
-                              bias.defined() ? std::optional(from_torch(bias)) : std::nullopt));
-}
-
 Results evaluate_linear(const Evaluation& e) {
-  if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
 }
 
@@ -54,7 +32,6 @@ template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10
                                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t),
           size_t kDims>
 Results evaluate_convolution(const Evaluation& e) {
-  if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
   const Window w = {integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
                     integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups")};
   return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding, w.dilation,

@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "detent/engine/fast_executor.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/runtime/integer_executor.h"
+#include "detent/onnx/model_for_test.h"
+
+// What random graphs (make differential) found in operators that get NaN, infinities and the ends of float32,
+// in each engine.
+
+namespace detent {
+namespace {
+
+using testing::Pointwise;
+using Floats = std::vector<float>;
+using Limits = std::numeric_limits<float>;
+
+constexpr float kNaN = Limits::quiet_NaN();
+constexpr float kInfinity = Limits::infinity();
+
+MATCHER(IsSame, "") {
+  return std::get<0>(arg) == std::get<1>(arg) ||
+         (std::isnan(std::get<0>(arg)) && std::isnan(std::get<1>(arg)));
+}
+
+/// Runs one node in each engine.
+void expect_results(const char* op, int64_t opset, const Floats& x, const Floats& expected,
+                    const std::vector<OnnxAttribute>& attributes = {}) {
+  SCOPED_TRACE(op);
+  OnnxModelForTest model(opset);
+  model.input("x", {std::ssize(x)});
+  model.output("y");
+  model.node(op, {"x"}, {"y"}, attributes);
+  const Graph graph = import_onnx(model.write());
+  const Tensor input = Tensor::from({std::ssize(x)}, x);
+  const IntegerExecutor reference;
+  const FastExecutor fast;
+  for (const Executor* executor : std::initializer_list<const Executor*>{&reference, &fast}) {
+    const Tensor result = executor->run(graph, {&input, 1});
+    EXPECT_THAT(result.values<float>(), Pointwise(IsSame(), expected));
+  }
+}
+
+TEST(OnnxSpecialValues, SignKeepsNaN) {
+  expect_results("Sign", 13, {kNaN, -kInfinity, 0, 2}, {kNaN, -1, 0, 1});
+}
+
+TEST(OnnxSpecialValues, WhatIsNotAboveAThresholdIsZero) {
+  expect_results("ThresholdedRelu", 13, {kNaN, 1, 1.5, kInfinity}, {0, 0, 1.5, kInfinity});
+}
+
+TEST(OnnxSpecialValues, HardSwishDoesNotOverflow) {
+  expect_results("HardSwish", 14, {Limits::max(), 3, kNaN, -3}, {Limits::max(), 3, kNaN, 0});
+}
+
+TEST(OnnxSpecialValues, ClipCutsInfinitiesToTheEndsOfTheType) {
+  const Floats x = {-kInfinity, -2, kNaN, kInfinity};
+  expect_results("Clip", 10, x, {-1, -1, kNaN, Limits::max()}, {{"min", -1.0F}});
+  expect_results("Clip", 13, x, {Limits::lowest(), -2, kNaN, Limits::max()});
+}
+
+/// The number that fills was written as an integer where what follows it is a list of integers.
+TEST(OnnxSpecialValues, PadFillsWithTheTypeOfItsElements) {
+  OnnxModelForTest model(18);
+  model.input("x", {2});
+  model.input("pads", {2}, onnx::TensorProto::INT64);
+  model.constant<float>("value", {}, {2});
+  model.output("y");
+  model.node("Pad", {"x", "pads", "value"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  const std::filesystem::path path = model.folder / "exported.onnx";
+  export_onnx(graph, path);
+  onnx::ModelProto exported;
+  std::ifstream file(path, std::ios::binary);
+  ASSERT_TRUE(exported.ParseFromIstream(&file));
+  for (const onnx::TensorProto& tensor : exported.graph().initializer()) {
+    EXPECT_EQ(tensor.data_type(), onnx::TensorProto::FLOAT) << tensor.name();
+  }
+}
+
+}  // namespace
+}  // namespace detent

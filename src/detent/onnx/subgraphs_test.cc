@@ -1,0 +1,223 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error_of_for_test.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/runtime/integer_executor.h"
+
+#include "detent/onnx/model_for_test.h"
+#include "detent/onnx/results_for_test.h"
+
+// Branches, loops and sequences of ONNX models.
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+
+Tensor floats(const Shape& shape, const Floats& values) { return Tensor::from(shape, values); }
+
+/// By the reference and by the engine.
+void expect_results(const OnnxModelForTest& model, const std::vector<Tensor>& inputs,
+                    const std::vector<Tensor>& expected) {
+  const Graph graph = import_onnx(model.write());
+  const std::vector<Tensor> got = IntegerExecutor().compile(graph)->run(inputs);
+  const std::vector<Tensor> engine = FastProgram(graph).run(inputs);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(got[i].equals(expected[i])) << i << ": " << shape_text(got[i].shape());
+    EXPECT_TRUE(engine[i].equals(expected[i])) << i;
+  }
+}
+
+std::string refusal_of_subgraph(const OnnxModelForTest& model) {
+  return error_of([&] { import_onnx(model.write()); });
+}
+
+onnx::GraphProto body(const std::vector<std::string>& inputs, const std::vector<onnx::NodeProto>& nodes,
+                      const std::vector<std::string>& outputs) {
+  onnx::GraphProto graph;
+  graph.set_name("body");
+  for (const std::string& input : inputs) graph.add_input()->set_name(input);
+  for (const onnx::NodeProto& node : nodes) *graph.add_node() = node;
+  for (const std::string& output : outputs) graph.add_output()->set_name(output);
+  return graph;
+}
+
+TEST(OnnxSubgraphs, BranchesAreChosenAtRunTime) {
+  for (const Shape& shape : {Shape{}, Shape{1}}) {
+    OnnxModelForTest model(17);
+    model.input("x", {2});
+    model.input("c", shape, kOnnxBool);
+    model.output("y");
+    model.output("z");
+    model.node("If", {"c"}, {"y", "z"},
+               {{"then_branch", body({}, {onnx_node("Neg", {"x"}, {"n"})}, {"n", "x"})},
+                {"else_branch", body({}, {onnx_node("Add", {"x", "x"}, {"s"})}, {"s", "s"})}});
+    const Tensor x = floats({2}, {1, -2});
+    Tensor c(DType::kBool, shape);
+    c.values<bool>()[0] = true;
+    expect_results(model, {x, c}, {floats({2}, {-1, 2}), x});
+    Tensor otherwise(DType::kBool, shape);
+    otherwise.values<bool>()[0] = false;
+    expect_results(model, {x, otherwise}, {floats({2}, {2, -4}), floats({2}, {2, -4})});
+  }
+}
+
+TEST(OnnxSubgraphs, BranchesOfDifferentShapesAreRefused) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("dims", {1}, {0});
+  model.input("x", {2});
+  model.input("c", {}, kOnnxBool);
+  model.output("y");
+  model.node("If", {"c"}, {"y"},
+             {{"then_branch", body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
+              {"else_branch", body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
+  EXPECT_THAT(refusal_of_subgraph(model),
+              HasSubstr("is not known before the network runs, and chooses between the "
+                        "shapes [2] and [1, 2]"));
+}
+
+/// Adds x to what it carries, and gives the iteration times x.
+void add_summing_loop(OnnxModelForTest& model) {
+  model.constant<int64_t>("most", {}, {3});
+  model.constant<float>("zero", {2}, {0, 0});
+  model.input("x", {2});
+  model.output("sum");
+  model.output("all");
+  model.node("Loop", {"most", "", "zero"}, {"sum", "all"},
+             {{"body", body({"i", "go", "before"},
+                            {onnx_node("Add", {"before", "x"}, {"after"}),
+                             onnx_node("Cast", {"i"}, {"number"}, {{"to", 1}}),
+                             onnx_node("Mul", {"number", "x"}, {"product"})},
+                            {"go", "after", "product"})}});
+}
+
+TEST(OnnxSubgraphs, LoopsAreWrittenOut) {
+  OnnxModelForTest model(17);
+  add_summing_loop(model);
+  expect_results(model, {floats({2}, {1, -2})},
+                 {floats({2}, {3, -6}), floats({3, 2}, {0, -0.0F, 1, -2, 2, -4})});
+}
+
+TEST(OnnxSubgraphs, LoopsEndWhereAKnownConditionFails) {
+  OnnxModelForTest model(17);
+  add_summing_loop(model);
+  model.constant<int64_t>("last", {}, {1});
+  onnx::NodeProto& loop = *model.graph().mutable_node(0);
+  onnx::GraphProto& graph = *loop.mutable_attribute(0)->mutable_g();
+  *graph.add_node() = onnx_node("Less", {"i", "last"}, {"again"});
+  graph.mutable_output(0)->set_name("again");
+  loop.set_input(0, "");
+  expect_results(model, {floats({2}, {1, -2})}, {floats({2}, {2, -4}), floats({2, 2}, {0, -0.0F, 1, -2})});
+}
+
+/// Doubles x while its first element is below 10.
+void add_doubling_loop(OnnxModelForTest& model) {
+  model.constant<int64_t>("most", {}, {6});
+  model.constant<int64_t>("first", {}, {0});
+  model.constant<float>("limit", {}, {10});
+  model.input("x", {2});
+  model.output("y");
+  model.node("Gather", {"x", "first"}, {"start"});
+  model.node("Less", {"start", "limit"}, {"begins"});
+  model.node("Loop", {"most", "begins", "x"}, {"y"},
+             {{"body", body({"i", "go", "before"},
+                            {onnx_node("Add", {"before", "before"}, {"after"}),
+                             onnx_node("Gather", {"after", "first"}, {"value"}),
+                             onnx_node("Less", {"value", "limit"}, {"again"})},
+                            {"again", "after"})}});
+}
+
+TEST(OnnxSubgraphs, LoopsEndWhereAComputedConditionFails) {
+  OnnxModelForTest model(17);
+  add_doubling_loop(model);
+  for (const auto& [x, y] : {std::pair{1.0F, 16.0F}, {12.0F, 12.0F}, {9.0F, 18.0F}, {-1.0F, -64.0F}})
+    expect_results(model, {floats({2}, {x, 1})}, {floats({2}, {y, y / x})});
+}
+
+TEST(OnnxSubgraphs, LoopsThatCannotBeWrittenOutAreRefused) {
+  OnnxModelForTest unbounded(17);
+  add_doubling_loop(unbounded);
+  unbounded.graph().mutable_node(2)->set_input(0, "");
+  EXPECT_THAT(refusal_of_subgraph(unbounded),
+              HasSubstr("follows from what the network computes, and has no bound"));
+  OnnxModelForTest collecting(17);
+  add_doubling_loop(collecting);
+  collecting.graph().mutable_node(2)->mutable_attribute(0)->mutable_g()->add_output()->set_name("after");
+  collecting.graph().mutable_node(2)->add_output("all");
+  EXPECT_THAT(refusal_of_subgraph(collecting), HasSubstr("the sizes of results follow from a condition"));
+  OnnxModelForTest open(17);
+  add_summing_loop(open);
+  open.input("count", {}, kOnnxInt64);
+  open.graph().mutable_node(0)->set_input(0, "count");
+  EXPECT_THAT(refusal_of_subgraph(open),
+              HasSubstr("number of iterations is not known before the network runs"));
+  OnnxModelForTest endless(17);
+  endless.input("x", {2});
+  endless.output("y");
+  endless.node("Loop", {"", "", "x"}, {"y"}, {{"body", body({"i", "go", "v"}, {}, {"go", "v"})}});
+  EXPECT_THAT(refusal_of_subgraph(endless), HasSubstr("stand for more than"));
+}
+
+TEST(OnnxSubgraphs, ScansTakeInputsApart) {
+  OnnxModelForTest model(17);
+  model.constant<float>("zero", {2}, {0, 0});
+  model.input("x", {2, 3});
+  model.output("sum");
+  model.output("all");
+  model.node("Scan", {"zero", "x"}, {"sum", "all"},
+             {{"body", body({"before", "part"}, {onnx_node("Add", {"before", "part"}, {"after"})},
+                            {"after", "after"})},
+              {"num_scan_inputs", 1},
+              {"scan_input_axes", Ints{1}},
+              {"scan_input_directions", Ints{1}},
+              {"scan_output_axes", Ints{1}},
+              {"scan_output_directions", Ints{1}}});
+  expect_results(model, {floats({2, 3}, {1, 2, 3, 10, 20, 30})},
+                 {floats({2}, {6, 60}), floats({2, 3}, {6, 5, 3, 60, 50, 30})});
+}
+
+TEST(OnnxSubgraphs, SequencesOfTensors) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("last", {}, {-1});
+  model.constant<int64_t>("two", {}, {2});
+  model.input("x", {3, 2});
+  for (const char* output : {"joined", "at", "length", "mapped"}) model.output(output);
+  model.graph().mutable_output(2)->mutable_type()->mutable_tensor_type()->set_elem_type(kOnnxInt64);
+  model.node("SplitToSequence", {"x", "two"}, {"parts"}, {{"axis", 0}});
+  model.node("SequenceInsert", {"parts", "x"}, {"more"});
+  model.node("SequenceErase", {"more", "last"}, {"again"});
+  model.node("ConcatFromSequence", {"again"}, {"joined"}, {{"axis", 0}});
+  model.node("SequenceAt", {"parts", "last"}, {"at"});
+  model.node("SequenceLength", {"more"}, {"length"});
+  model.node("SequenceMap", {"parts"}, {"negative"},
+             {{"body", body({"p"}, {onnx_node("Neg", {"p"}, {"n"})}, {"n"})}});
+  model.node("ConcatFromSequence", {"negative"}, {"mapped"}, {{"axis", 0}});
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  expect_results(
+      model, {x},
+      {x, floats({1, 2}, {5, 6}), Tensor::from<int64_t>({}, {3}), floats({3, 2}, {-1, -2, -3, -4, -5, -6})});
+}
+
+TEST(OnnxSubgraphs, ASequenceIsNoTensor) {
+  OnnxModelForTest model(17);
+  model.input("x", {3, 2});
+  model.output("y");
+  model.node("SequenceConstruct", {"x", "x"}, {"parts"});
+  model.node("Neg", {"parts"}, {"y"});
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("input 0 is a sequence of tensors, expected a tensor"));
+  model.graph().mutable_node(1)->set_op_type("Identity");
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("output \"y\": is a sequence of tensors"));
+  model.graph().mutable_node(1)->set_op_type("SequenceAt");
+  model.graph().mutable_node(1)->add_input("position");
+  model.constant<int64_t>("position", {}, {2});
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("position 2 of a sequence of 2 tensors"));
+}
+
+}  // namespace
+}  // namespace detent
