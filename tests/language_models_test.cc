@@ -11,6 +11,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/io/npz.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/io/file.h"
 #include "detent/language/decoder_logits.h"
@@ -165,6 +166,15 @@ LanguageConfig attended_config() {
   return config;
 }
 
+/// Nodes of that type, as the file spells it: field 4 of a node, 9 bytes.
+int64_t attentions_in(const fs::path& path) {
+  constexpr std::string_view kType = "\"\tAttention";
+  const std::string bytes = read_file(path);
+  int64_t count = 0;
+  for (size_t i = bytes.find(kType); i != std::string::npos; i = bytes.find(kType, i + 1)) ++count;
+  return count;
+}
+
 TEST(LanguageModels, AreTheSameInTheEngineAndBehindAnOnnxFile) {
   for (const LanguageConfig& config :
        {small_config(), window_config(), encoder_config(), attended_config()}) {
@@ -176,11 +186,14 @@ TEST(LanguageModels, AreTheSameInTheEngineAndBehindAnOnnxFile) {
         Tensor::from<int64_t>({2, 17}, tokens_for_test(int64_t{2} * 17, config.vocabulary)),
         Tensor::from<int64_t>({2, 17}, mask)};
     const Tensor expected = FastProgram(graph).run(inputs).front();
-    const TemporaryPath file("language.onnx");
-    export_onnx(graph, file.get());
-    // SiLU is a product with a sigmoid in ONNX, which rounds once more.
-    const Tensor read_back = FastProgram(import_onnx(file.get())).run(inputs).front();
-    EXPECT_LT(difference(read_back, to_dtype(expected, DType::kFloat64), inputs[1]), 1e-6);
+    for (const int64_t opset : {17, 23}) {
+      const TemporaryPath file("language.onnx");
+      export_onnx(graph, file.get(), {.opset = opset});
+      EXPECT_EQ(attentions_in(file.get()), opset == 23 ? config.layers : 0);
+      // SiLU is a product with a sigmoid in ONNX, which rounds once more.
+      const Tensor read_back = FastProgram(import_onnx(file.get())).run(inputs).front();
+      EXPECT_LT(difference(read_back, to_dtype(expected, DType::kFloat64), inputs[1]), 1e-6);
+    }
     if (!config.is_causal) continue;
     const Decoder decoder(graph);
     SequenceCache cache = decoder.start();
@@ -257,6 +270,12 @@ TEST(LanguageModels, DecodeInOtherFormatsWhatTheyComputeAtOnce) {
     SCOPED_TRACE(options);
     expect_decoded(quantized_network(options));
   }
+}
+
+TEST(LanguageModels, DecodeWithACacheInFewBitsBesideIntegers) {
+  Graph graph = quantized_network("keep_float = [\"layers_._attention_(scores|sums)\"]\n");
+  quantize_cache(graph, parse_cache_format("int4", "test"));
+  expect_decoded(graph);
 }
 
 }  // namespace

@@ -236,9 +236,10 @@ def thread_limit(num_threads: int | None) -> int:
 class LanguageModel:
     """What a network needs to continue texts, made when it is first asked for."""
 
-    def __init__(self, graph: _detent.NetworkGraph) -> None:
+    def __init__(self, graph: _detent.NetworkGraph, cache_format: str = "") -> None:
         self.source = graph.source()
-        self.model = _detent.LanguageModel(graph)
+        self.cache_format = cache_format
+        self.model = _detent.LanguageModel(graph, cache_format)
         self._tokenizer: Tokenizer | None = None
 
     def tokenizer(self, given: Tokenizer | Path | None) -> Tokenizer:

@@ -137,6 +137,7 @@ class Network:
         keep_float: Sequence[str] | None = None,
         requantization: str | None = None,
         accumulator: Sequence[str] | str | None = None,
+        cache_format: FormatLike | None = None,
         prepare: Sequence[str] | None = None,
         improve: Sequence[str] | None = None,
         seed: int = 0,
@@ -174,6 +175,7 @@ class Network:
             "prepare": pass_names("prepare", prepare),
             "improve": pass_names("improve", improve),
             "output": None,
+            "cache_format": "" if cache_format is None else str(cache_format),
         }
         tested = None if test is None else collect(self._graph, test, "test", labels="needed")
         samples = collect(self._graph, calibration, "calibration")
@@ -417,11 +419,13 @@ class Network:
 
         return Tokenizer(self._graph.source()) if self._language is None else self._language.tokenizer(None)
 
-    def _as_language(self) -> LanguageModel:
-        if self._language is None:
+    def _as_language(self, cache_format: FormatLike | None = None) -> LanguageModel:
+        """The last one is kept, since its weights are packed."""
+        cache = "" if cache_format is None else str(cache_format)
+        if self._language is None or self._language.cache_format != cache:
             from detent._language import LanguageModel
 
-            self._language = LanguageModel(self._graph)
+            self._language = LanguageModel(self._graph, cache)
         return self._language
 
     def generate(
@@ -441,6 +445,7 @@ class Network:
         min_p: float = 0,
         repetition_penalty: float = 1,
         seed: int = 0,
+        cache_format: FormatLike | None = None,
         num_threads: int | None = None,
     ) -> Generation:
         """Continues a text with a language model: what `detent generate` does. The same options give the same text, on
@@ -454,7 +459,8 @@ class Network:
         text. In this order: repetition_penalty divides positive logits of tokens that were there and multiplies others;
         temperature divides logits, 0 takes the most likely token; top_k leaves so many of the most likely tokens, 0 all;
         top_p those that together have this share; min_p those with at least this part of the largest share. seed: the same
-        one draws the same text. num_threads: None: all there are.
+        one draws the same text. cache_format: of keys and values that are kept, each token's part of a head with a scale of
+        its own: "int8", "int4", "fp8_e4m3fn"; None: as the network computes them. num_threads: None: all there are.
 
         Gives an iterator over tokens as they come; `str()` of it, `.text` and `.tokens` wait for the end. Ctrl-C ends the
         wait. Raises Error where the network is no language model, and where an option makes no sense.
@@ -473,7 +479,7 @@ class Network:
             "repetition_penalty": repetition_penalty,
             "seed": seed,
         }
-        return self._as_language().generate(
+        return self._as_language(cache_format).generate(
             prompt,
             options,
             chat=chat,
@@ -500,6 +506,7 @@ class Network:
         save_logits: Path | None = None,
         losses: Path | None = None,
         overwrite: bool = False,
+        cache_format: FormatLike | None = None,
         num_threads: int | None = None,
     ) -> Perplexity: ...
 
@@ -510,6 +517,7 @@ class Network:
         task: Path | Sequence[Mapping[str, Any]],
         tokenizer: Tokenizer | Path | None = None,
         reference: Network | Path | None = None,
+        cache_format: FormatLike | None = None,
         num_threads: int | None = None,
     ) -> Answers: ...
 
@@ -529,6 +537,7 @@ class Network:
         save_logits: Path | None = None,
         losses: Path | None = None,
         overwrite: bool = False,
+        cache_format: FormatLike | None = None,
         num_threads: int | None = None,
     ) -> Perplexity | Answers:
         """How well a language model predicts a text: what `detent perplexity` does. Threads change no bit.
@@ -540,6 +549,7 @@ class Network:
 
         reference: another network to compare with, or its path; reference_logits: the same of logits that save_logits
         wrote, an array or a path. save_logits, losses: .npy files to write, which exist only with `overwrite`.
+        cache_format: of keys and values, as for `generate`; the reference keeps its own.
 
         task: instead of a text, questions of several choices: dicts with context, choices and answer, or a path
         (docs/language_models.md).
@@ -555,7 +565,7 @@ class Network:
         if reference is not None and not isinstance(reference, Network):
             reference = load(reference)
         other = None if reference is None else reference._as_language()
-        model = self._as_language()
+        model = self._as_language(cache_format)
         if task is not None:
             if reference_logits is not None or save_logits is not None or losses is not None:
                 raise ValueError("task has no losses or logits to keep: reference compares")

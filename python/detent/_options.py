@@ -56,6 +56,8 @@ def described_quantize() -> str:
         f"prepare: passes before (default {', '.join(_detent.default_prepare())})",
         "improve: passes after, for example [\"gptq\", \"bias_correction\"] (default bias_correction where weights or",
         "activations have fewer than 8 bits)",
+        "cache_format: of language models: keys and values that are kept, each token's part of a head with a scale of its",
+        "own: \"int8\", \"int4\", \"fp8_e4m3fn\"; the products that read them compute in float",
         "seed: of the order in which samples are taken. batch_size: samples a batch. num_workers: threads that load ahead",
         "analyze: False leaves out what each layer loses, what would help, and the comparison with integer execution:",
         "the same network in less time",

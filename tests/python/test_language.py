@@ -44,6 +44,7 @@ GENERATED = [
     ({"stop": ["a", "X"], "temperature": 2, "ignore_eos": True}, ["--stop", "a", "--stop", "X", "--temperature", "2", "--ignore-eos"]),
     ({"chat": True, "system": "B", "max_tokens": 9}, ["--chat", "--system", "B", "--max-tokens", "9"]),
     ({"num_threads": 1, "max_tokens": 5}, ["--num-threads", "1", "--max-tokens", "5"]),
+    ({"cache_format": "int4", "max_tokens": 20}, ["--cache-format", "int4", "--max-tokens", "20"]),
 ]  # fmt: skip
 
 
@@ -117,6 +118,7 @@ def test_one_text_from_two_threads(language_model):
         ("A", {"stop": [""]}, detent.Error, "stop"),
         ("A", {"system": "B"}, ValueError, "chat=True"),
         ("A", {"num_threads": 0}, ValueError, "num_threads"),
+        ("A", {"cache_format": "int4_g32"}, detent.Error, "cache_format"),
         ([61], {"max_tokens": 2}, detent.Error, "61"),
         ([-1], {"max_tokens": 2}, detent.Error, "-1"),
         ([3], {"chat": True}, TypeError, "prompt"),

@@ -8,10 +8,12 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/core/value.h"
 #include "detent/io/file.h"
+#include "detent/io/graph_file.h"
 #include "detent/io/json.h"
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/cache_format.h"
 
 namespace detent {
 namespace {
@@ -94,6 +96,30 @@ TEST_F(LanguageCommand, RunWritesLogitsOfEveryToken) {
   // Later tokens change nothing of the earlier ones, and without a mask all are seen.
   const Tensor two = logits({1, 5});
   EXPECT_TRUE(two.reshaped({2, 13}).equals(five.reshaped({5, 13}).rows(0, 2)));
+}
+
+TEST_F(LanguageCommand, QuantizeKeepsKeysAndValuesInAFormat) {
+  const fs::path samples = folder_ / "samples.npy";
+  write_npy(samples, Tensor::from<int64_t>({2, 4}, std::vector<int64_t>{1, 5, 12, 0, 7, 3, 2, 11}));
+  const auto quantize = [&](const fs::path& network, const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"quantize",      network, "--calibration", samples,
+                                          "--project-dir", folder_, "--project",     "p"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_program(arguments);
+  };
+  const ProgramResult done = quantize(folder_, {"--cache-format", "int4", "--keep-float", "head"});
+  ASSERT_EQ(done.status, 0) << done.errors;
+  const Graph graph = read_graph(folder_ / "p/software/quantize/graph_module.mz");
+  for (const char* name : {"layers_0_attention_key_cache", "layers_0_attention_value_cache"}) {
+    const Quantizer* const kept = graph.node(graph.node(name).inputs[0].node).find_quantizer("data_in_0");
+    ASSERT_NE(kept, nullptr) << name;
+    EXPECT_EQ(kept->spec.format, parse_cache_format("int4", ""));
+  }
+  EXPECT_EQ(graph.node("layers_0_attention_scores").find_quantizer("data_in_0"), nullptr);
+  EXPECT_EQ(graph.node("head").find_quantizer("weight"), nullptr);
+  EXPECT_NE(graph.node("layers_0_perceptron_up").find_quantizer("weight"), nullptr);
+  EXPECT_THAT(quantize(folder_, {"--cache-format", "int16"}).errors,
+              HasSubstr("--cache-format: got \"int16\""));
 }
 
 TEST_F(LanguageCommand, RunRefusesTokensThatTheVocabularyDoesNotHave) {

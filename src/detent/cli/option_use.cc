@@ -39,6 +39,7 @@ constexpr std::array kUses = {
     OptionUse{"fold_batch_norm", kTraining, "train"},
     OptionUse{"teacher", kTraining, "train"},
     OptionUse{"output", kOutput, "quantize"},
+    OptionUse{"cache_format", kInput, "quantize"},
     OptionUse{"project_dir", kOutput, "train transform quantize search compare"},
     OptionUse{"project", kOutput, "train transform quantize search compare"},
     OptionUse{"checkpoint_every", kOutput, "train transform quantize"},

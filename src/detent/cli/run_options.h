@@ -45,6 +45,7 @@ struct RunOptions {
   std::optional<std::string> calibration;
   std::optional<std::string> labels;
   std::optional<std::string> output;
+  std::optional<std::string> cache_format;
   ValidationSplit validation_split = ValidationSplit::kHeldOut;
   std::optional<int64_t> image_size;
   std::optional<std::string> classes;
@@ -108,6 +109,10 @@ struct RunOptions {
     visit("output", self.output,
           "file for the quantized network as an ONNX model (-o model-int8.onnx), with QuantizeLinear and "
           "DequantizeLinear; one that exists is replaced with overwrite only");
+    visit(
+        "cache_format", self.cache_format,
+        "of language models: keys and values that are kept, each token's part of a head with a scale of its "
+        "own: int8, int4, fp8_e4m3fn; the products that read them compute in float");
     visit("validation_split", self.validation_split,
           "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
           "tenth of its training samples, which is held out; or the test samples");
@@ -143,13 +148,13 @@ struct RunOptions {
           "calibration every so many micro-batches; 0: never",
           Between{0, 1e15});
     visit("resume", self.resume, "train, search, compare: go on with what stopped in this project");
-    visit(
-        "overwrite", self.overwrite,
-        "replace files that exist (output, report); never one that is read. train: another training that "
-        "this "
-        "project holds; not with resume; "
-        "quantize, transform: replace the network that other settings left there; search, compare: begin anew; test: "
-        "replace another dump");
+    visit("overwrite", self.overwrite,
+          "replace files that exist (output, report); never one that is read. train: another training that "
+          "this "
+          "project holds; not with resume; "
+          "quantize, transform: replace the network that other settings left there; search, compare: begin "
+          "anew; test: "
+          "replace another dump");
     visit("packed_weights", self.packed_weights,
           "store quantized weights as packed integers with their scales: a smaller file, from which training "
           "resumes "

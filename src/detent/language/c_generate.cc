@@ -10,6 +10,7 @@
 #include "detent/io/file.h"
 #include "detent/io/gguf/gguf_file.h"
 #include "detent/io/graph_file.h"
+#include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/gguf/language_gguf.h"
 #include "detent/language/language_folder.h"
@@ -27,8 +28,10 @@ using detent::guarded;
 
 constexpr const char* kNull = "got a null pointer";
 
-detent_generator* loaded_generator(const std::filesystem::path& path) {
-  const auto of_model = [](detent::LanguageModel model) {
+detent_generator* loaded_generator(const std::filesystem::path& path,
+                                   const std::optional<detent::Format>& cache_format) {
+  const auto of_model = [&](detent::LanguageModel model) {
+    if (cache_format) detent::quantize_cache(model.graph, *cache_format);
     return new detent_generator{detent::Decoder(std::move(model.graph), std::move(model.weights)),
                                 std::move(model.config.eos)};
   };
@@ -36,7 +39,7 @@ detent_generator* loaded_generator(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path))
     detent::fail("{}: expected a folder, a GGUF file or a graph (.mz)", path.string());
   if (detent::is_gguf(detent::map_file(path)->bytes())) return of_model(detent::read_gguf_model(path));
-  return new detent_generator{detent::Decoder(detent::read_graph(path)), {}};
+  return of_model({{}, detent::read_graph(path)});
 }
 
 detent_status check_options(const detent_generate_options& options) {
@@ -92,7 +95,24 @@ detent_status detent_generate_load(const char* path, detent_generator** generato
   if (path == nullptr || generator == nullptr) return failed(DETENT_BAD_ARGUMENT, kNull);
   *generator = nullptr;
   return guarded(DETENT_BAD_FILE, [&] {
-    *generator = loaded_generator(path);
+    *generator = loaded_generator(path, std::nullopt);
+    return DETENT_OK;
+  });
+}
+
+detent_status detent_generate_load_with_cache(const char* path, const char* cache_format,
+                                              detent_generator** generator) {
+  if (path == nullptr || cache_format == nullptr || generator == nullptr)
+    return failed(DETENT_BAD_ARGUMENT, kNull);
+  *generator = nullptr;
+  std::optional<detent::Format> format;
+  const detent_status status = guarded(DETENT_BAD_ARGUMENT, [&] {
+    format = detent::parse_cache_format(cache_format, "cache_format");
+    return DETENT_OK;
+  });
+  if (status != DETENT_OK) return status;
+  return guarded(DETENT_BAD_FILE, [&] {
+    *generator = loaded_generator(path, format);
     return DETENT_OK;
   });
 }

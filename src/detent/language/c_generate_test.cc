@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "detent/engine.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/language/sampling.h"
@@ -31,8 +33,8 @@ class GenerateInC : public testing::Test {
 
   /// By the decoder itself, without a cache.
   static std::vector<int64_t> expected(std::vector<int64_t> sequence, int64_t count,
-                                       const SamplingOptions& sampling) {
-    const Decoder decoder(network());
+                                       const SamplingOptions& sampling, const Graph& graph = network()) {
+    const Decoder decoder(graph);
     std::vector<int64_t> drawn;
     for (int64_t i = 0; i < count; ++i) {
       SequenceCache cache = decoder.start();
@@ -107,6 +109,21 @@ TEST_F(GenerateInC, RunsInSeveralThreads) {
     threads.emplace_back([&] { result = run({5, 17, 30}, options(30)); });
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<int64_t>& result : results) EXPECT_EQ(result, alone);
+}
+
+TEST_F(GenerateInC, KeepsKeysAndValuesInAFormat) {
+  detent_generator* generator = nullptr;
+  ASSERT_EQ(detent_generate_load_with_cache(path_.get().c_str(), "int2", &generator), DETENT_OK);
+  std::swap(generator, generator_);
+  Graph graph = network();
+  quantize_cache(graph, parse_cache_format("int2", "test"));
+  const std::vector<int64_t> tokens = run({5, 17, 30}, options(24));
+  EXPECT_EQ(tokens, expected({5, 17, 30}, 24, {}, graph));
+  EXPECT_NE(tokens, expected({5, 17, 30}, 24, {}));
+  detent_generate_free(generator);
+  EXPECT_EQ(detent_generate_load_with_cache(path_.get().c_str(), "int16", &generator), DETENT_BAD_ARGUMENT);
+  EXPECT_EQ(generator, nullptr);
+  EXPECT_THAT(detent_error_text(), HasSubstr("cache_format: got \"int16\""));
 }
 
 TEST_F(GenerateInC, RefusesWhatItCannotUse) {

@@ -47,6 +47,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
                         {"the size of a head", config.head_size, 1, kMostWidth},
                         {"the size of perceptrons", config.intermediate, 1, kMostWidth},
                         {"the vocabulary", config.vocabulary, 1, kMostRows},
+                        {"the size of embedded tokens", config.token_size(), 1, kMostWidth},
                         {"the context", config.context, 1, kMostContext},
                         {"the window", config.window, 0, std::numeric_limits<int64_t>::max()},
                         {"the number of positions", config.positions, 0, kMostRows},

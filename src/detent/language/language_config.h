@@ -35,10 +35,11 @@ struct Rotary {
   std::vector<float> long_frequencies = {};
   int64_t long_from = 0;
   /// Where a sequence has more tokens than `grows_from`, frequencies shrink with its length ("dynamic"): that
-  /// of pair i is multiplied by g^(-2 i / (2 size - 2)), g = growth * length / grows_from - (growth - 1). 0:
-  /// never.
+  /// of pair i is (theta g^(2 size / (2 size - 2)))^(-i / size), g = growth * length / grows_from - (growth -
+  /// 1). 0: never.
   double growth = 0;
   int64_t grows_from = 0;
+  double theta = 0;  // of those that shrink
   /// What cosines and sines are multiplied by.
   double factor = 1;
 
@@ -80,6 +81,7 @@ struct LanguageConfig {
   int64_t intermediate = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;
+  int64_t embedded_size = 0;  // of tokens, projected to and from the hidden size; 0: hidden
 
   bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
   NormKind norm = NormKind::kRmsNorm;
@@ -100,6 +102,7 @@ struct LanguageConfig {
 
   bool qk_norm = false;                  // of each head's query and key
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
+  bool divides_by_layer = false;         // scores of layer i by i + 1 too
   std::optional<double> score_cap = {};  // cap tanh(score / cap)
   std::optional<double> logit_cap = {};
   double embedding_scale = 1;
@@ -121,6 +124,7 @@ struct LanguageConfig {
   bool layer_has_window(int64_t layer) const {
     return window > 0 && (has_window.empty() || has_window[static_cast<size_t>(layer)]);
   }
+  int64_t token_size() const { return embedded_size == 0 ? hidden : embedded_size; }
   const Rotary& rotary_of_layer(int64_t layer) const {
     return layer_has_window(layer) ? window_rotary : rotary;
   }

@@ -42,6 +42,7 @@ class LanguageGraphBuilder {
     window_turn_ = config_.window_rotary == config_.rotary ? turn_ : turn_of(config_.window_rotary);
     for (int64_t i = 0; i < config_.layers; ++i) x = layer(i, x);
     if (config_.final_norm) x = norm("norm", x, config_.hidden);
+    if (is_projected()) x = linear("project_out", x, config_.hidden, config_.token_size(), false);
     if (config_.is_causal) x = logits(x);
     return finished(x);
   }
@@ -94,9 +95,11 @@ class LanguageGraphBuilder {
     return named("linear", target, {std::move(x)}, std::move(parameters));
   }
 
-  NodeInput table(const std::string& target, NodeInput indices, int64_t rows) {
+  bool is_projected() const { return config_.token_size() != config_.hidden; }
+
+  NodeInput table(const std::string& target, NodeInput indices, int64_t rows, int64_t size) {
     return named("embedding", target, {std::move(indices)},
-                 {{"weight", weight(target + ".weight", {rows, config_.hidden})}});
+                 {{"weight", weight(target + ".weight", {rows, size})}});
   }
 
   NodeInput norm(const std::string& target, NodeInput x, int64_t size) {
@@ -157,11 +160,14 @@ class LanguageGraphBuilder {
   }
 
   NodeInput embedded() {
-    NodeInput x = table("embed_tokens", tokens_, config_.vocabulary);
+    const int64_t size = config_.hidden;
+    NodeInput x = table("embed_tokens", tokens_, config_.vocabulary, config_.token_size());
+    if (is_projected()) x = linear("project_in", x, config_.token_size(), size, false);
     if (config_.embedding_scale != 1) x = call("mul", {x, number(config_.embedding_scale)});
-    if (config_.token_types > 0) x = call("add", {x, table("embed_types", types_, config_.token_types)});
+    if (config_.token_types > 0)
+      x = call("add", {x, table("embed_types", types_, config_.token_types, size)});
     if (config_.positions > 0)
-      x = call("add", {x, table("embed_positions", position_rows(), config_.positions)});
+      x = call("add", {x, table("embed_positions", position_rows(), config_.positions, size)});
     return config_.embedding_norm ? norm("embed_norm", x, config_.hidden) : x;
   }
 
@@ -188,20 +194,25 @@ class LanguageGraphBuilder {
     return constant_tensor(name, Tensor::from<float>({size}, both));
   }
 
-  /// What frequencies are multiplied by that shrink with the length.
-  NodeInput shrinking(const Rotary& rotary, const std::string& name) {
+  /// Those that shrink with the length, by the steps of transformers: a last bit of a frequency is a thousand
+  /// of an angle.
+  NodeInput shrunk_frequencies(const Rotary& rotary, const std::string& name) {
     const auto from = static_cast<double>(rotary.grows_from);
-    const NodeInput length = call("cast", {total_}, {{"dtype", "float32"}});
-    const NodeInput stretched =
-        call("mul", {call("maximum", {length, number(from)}), number(rotary.growth / from)});
     const size_t size = rotary.frequencies.size();
+    std::vector<float> signs(size, -1);
+    signs.resize(2 * size, 1);
     std::vector<float> exponents;
     for (size_t i = 0; i < 2 * size; ++i)
-      exponents.push_back(-static_cast<float>(2 * (i % size)) / static_cast<float>(2 * size - 2));
-    const NodeInput growth = call("sub", {stretched, number(rotary.growth - 1)});
-    const auto count = std::ssize(exponents);
-    return call("pow",
-                {growth, constant_tensor(name + ".exponents", Tensor::from<float>({count}, exponents))});
+      exponents.push_back(static_cast<float>(2 * (i % size)) / static_cast<float>(2 * size));
+    const NodeInput length = call("maximum", {call("cast", {total_}, {{"dtype", "float32"}}), number(from)});
+    const NodeInput share = call("div", {call("mul", {length, number(rotary.growth)}), number(from)});
+    const NodeInput growth = call("sub", {share, number(rotary.growth - 1)});
+    const double power = static_cast<double>(2 * size) / static_cast<double>(2 * size - 2);
+    const NodeInput base = call("mul", {call("pow", {growth, number(power)}), number(rotary.theta)});
+    const auto vector = [&](const char* what, const std::vector<float>& values) {
+      return constant_tensor(name + what, Tensor::from<float>({std::ssize(values)}, values));
+    };
+    return call("div", {vector(".signs", signs), call("pow", {base, vector(".exponents", exponents)})});
   }
 
   Turn turn_of(const Rotary& rotary) {
@@ -214,7 +225,10 @@ class LanguageGraphBuilder {
       frequencies =
           call("where", {is_long, signed_frequencies(rotary.long_frequencies, name + ".long"), frequencies});
     }
-    if (rotary.growth > 0) frequencies = call("mul", {frequencies, shrinking(rotary, name)});
+    if (rotary.growth > 0) {
+      const NodeInput is_long = call("gt", {total_, constant(rotary.grows_from)});
+      frequencies = call("where", {is_long, shrunk_frequencies(rotary, name), frequencies});
+    }
     const NodeInput places =
         call("cast", {call("unsqueeze", {queries_, list({1, 2})})}, {{"dtype", "float32"}});
     const NodeInput angles = call("mul", {places, frequencies});
@@ -264,10 +278,7 @@ class LanguageGraphBuilder {
   /// Heads that share keys lie behind one another, so that they are rows of one product.
   NodeInput attended(const std::string& target, const NodeInput& query, const NodeInput& keys,
                      const NodeInput& values, const NodeInput& seen) {
-    const double size = static_cast<double>(config_.head_size);
-    const double scale = config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(size);
-    NodeInput rows =
-        call("permute", {call("mul", {query, number(scale)})}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
+    NodeInput rows = call("permute", {query}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
     rows = call("dynamic_reshape", {rows, list({0, config_.kv_heads, -1, config_.head_size})});
     NodeInput scores = named("matmul", target + ".scores", {rows, keys});
     if (config_.score_cap) scores = capped(scores, *config_.score_cap);
@@ -279,6 +290,12 @@ class LanguageGraphBuilder {
     result = call("dynamic_reshape", {result, list({0, config_.heads, -1, config_.head_size})});
     result = call("permute", {result}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
     return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.head_size})});
+  }
+
+  double score_scale(int64_t layer) const {
+    const double size = static_cast<double>(config_.head_size);
+    const double scale = config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(size);
+    return config_.divides_by_layer ? scale / static_cast<double>(layer + 1) : scale;
   }
 
   NodeInput capped(const NodeInput& x, double cap) {
@@ -298,8 +315,8 @@ class LanguageGraphBuilder {
     }
     const NodeInput keys = cached(target + ".key_cache", turned(key, turn), {0, 2, 3, 1});
     const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
-    const NodeInput y =
-        attended(target, turned(query, turn), keys, values, in_window ? window_visible_ : full_visible_);
+    const NodeInput scaled = call("mul", {turned(query, turn), number(score_scale(index))});
+    const NodeInput y = attended(target, scaled, keys, values, in_window ? window_visible_ : full_visible_);
     return linear(target + ".output", y, config_.heads * config_.head_size, config_.hidden,
                   config_.output_bias);
   }
@@ -361,7 +378,7 @@ class LanguageGraphBuilder {
       if (config_.head_bias) parameters.emplace_back("bias", weight("head.bias", {config_.vocabulary}));
       y = named("linear", "head", {x}, std::move(parameters));
     } else {
-      y = linear("head", x, config_.hidden, config_.vocabulary, config_.head_bias);
+      y = linear("head", x, config_.token_size(), config_.vocabulary, config_.head_bias);
     }
     return config_.logit_cap ? capped(y, *config_.logit_cap) : y;
   }

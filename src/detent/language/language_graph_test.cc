@@ -96,6 +96,16 @@ TEST(LanguageGraph, HasLayerNormsLearnedPositionsAndPlainPerceptrons) {
   }));
 }
 
+TEST(LanguageGraph, HasTokensOfAnotherSizeAndScoresDividedByLayer) {
+  for (const bool is_tied : {false, true}) {
+    expect_same(with([&](LanguageConfig& c) {
+      c.embedded_size = 10;
+      c.tied_head = is_tied;
+      c.divides_by_layer = true;
+    }));
+  }
+}
+
 TEST(LanguageGraph, IsAnEncoder) {
   for (const PositionCount count : {PositionCount::kAll, PositionCount::kUnpadded}) {
     expect_same(with([&](LanguageConfig& c) {

@@ -23,6 +23,7 @@ namespace detent {
 //   layers.{}.perceptron.gate .up .down                             [out, in]
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   norm  head
+//   project_in project_out                                          where tokens have a size of their own
 
 /// Where the weights of a network come from.
 class WeightSource {

@@ -28,6 +28,7 @@ class PlainNetwork {
     }
     if (config_.final_norm) x = norm("norm", x);
     if (!config_.is_causal) return x;
+    if (config_.token_size() != config_.hidden) x = linear("project_out", x);
     Rows y = linear(config_.tied_head ? "embed_tokens" : "head", x);
     if (config_.logit_cap)
       each(y, [&](double v) { return *config_.logit_cap * std::tanh(v / *config_.logit_cap); });
@@ -95,19 +96,24 @@ class PlainNetwork {
   }
 
   Rows embedded(const std::vector<int64_t>& tokens, const std::vector<int64_t>& mask) const {
-    Rows x;
     const auto hidden = static_cast<size_t>(config_.hidden);
+    const auto size = static_cast<size_t>(config_.token_size());
+    Rows x;
+    for (const int64_t token : tokens) {
+      const auto row = values("embed_tokens.weight").subspan(static_cast<size_t>(token) * size, size);
+      x.emplace_back(row.begin(), row.end());
+    }
+    if (size != hidden) x = linear("project_in", x);
     for (size_t t = 0; t < tokens.size(); ++t) {
-      std::vector<double> row(hidden);
+      std::vector<double>& row = x[t];
       for (size_t i = 0; i < hidden; ++i) {
         const auto element = [&](const char* table, int64_t at) {
           return static_cast<double>(values(table)[static_cast<size_t>(at) * hidden + i]);
         };
-        row[i] = config_.embedding_scale * element("embed_tokens.weight", tokens[t]);
+        row[i] *= config_.embedding_scale;
         if (config_.positions > 0) row[i] += element("embed_positions.weight", position(tokens, mask, t));
         if (config_.token_types > 0) row[i] += element("embed_types.weight", 0);
       }
-      x.push_back(std::move(row));
     }
     return config_.embedding_norm ? norm("embed_norm", x) : x;
   }
@@ -164,7 +170,8 @@ class PlainNetwork {
     const auto size = static_cast<size_t>(config_.head_size);
     const auto group = static_cast<size_t>(config_.heads / config_.kv_heads);
     const double scale =
-        config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(static_cast<double>(size));
+        (config_.attention_scale != 0 ? config_.attention_scale : 1 / std::sqrt(static_cast<double>(size))) /
+        (config_.divides_by_layer ? static_cast<double>(layer + 1) : 1);
     Rows y(x.size(), std::vector<double>(q[0].size()));
     for (size_t t = 0; t < x.size(); ++t) {
       for (size_t h = 0; h < static_cast<size_t>(config_.heads); ++h) {

@@ -142,6 +142,7 @@ Rotary rotary_of(const RotaryScaling& given, int64_t size, int64_t context) {
     rotary.frequencies = frequencies_of(size, plain);
     rotary.growth = scaling.factor;
     rotary.grows_from = context;
+    rotary.theta = scaling.theta;
   } else if (scaling.type == "llama3") {
     rotary.frequencies = frequencies_of(size, [&](size_t i) { return of_llama3(scaling, plain(i)); });
   } else if (scaling.type == "yarn") {

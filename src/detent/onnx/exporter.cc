@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kUsualOpset = 17;
 constexpr int64_t kOldestExport = 13;
 constexpr int64_t kNewestExport = 25;
+constexpr int64_t kAttentionSince = 23;
 
 int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
   if (options.opset) {
@@ -93,9 +95,19 @@ void OnnxExporter::write(const std::filesystem::path& path) {
     writer_.add_input(names_[input], graph_.input_types().find(node.name)->second);
   }
   for (const std::string& name : output_names(graph_)) writer_.new_value(name);
+  std::unordered_map<std::string, AttentionPattern> attentions;
+  if (opset_ >= kAttentionSince) attentions = find_attention(graph_, first_.types);
+  std::set<std::string> written;
+  for (const auto& [name, pattern] : attentions) written.insert(pattern.inner.begin(), pattern.inner.end());
   for (const Node& node : graph_.nodes()) {
+    if (written.contains(node.name)) continue;
     try {
-      export_node(node);
+      const auto attention = attentions.find(node.name);
+      if (attention != attentions.end()) {
+        export_attention(node, attention->second);
+      } else {
+        export_node(node);
+      }
     } catch (const Error& error) {
       refuse(node, error.what());
     }
@@ -155,6 +167,33 @@ void OnnxExporter::export_node(const Node& node) {
   DETENT_CHECK(step.results().size() == result_count(node), "{} gave {} results", node.op,
                step.results().size());
   for (size_t i = 0; i < step.results().size(); ++i) names_[value_name(node.name, i)] = step.results()[i];
+  round_results(node);
+}
+
+/// Numbers, since a row in which nothing is seen has equal shares of all, and of conditions would have none.
+std::string OnnxExporter::attention_mask(const Node& node, const AttentionPattern& pattern) {
+  std::string& known = attention_masks_[value_name(pattern.seen)];
+  if (!known.empty()) return known;
+  NodeExport step(*this, node);
+  known = step.add("Where", {names_.at(value_name(pattern.seen)), step.number_of(Value(0.0)),
+                             step.number_of(Value(pattern.unseen))});
+  if (first_.types.find(value_name(pattern.seen))->second.shape[2] != 1) return known;
+  const std::string one = step.list_of({1});
+  const std::string rows =
+      step.add("Shape", {names_.at(value_name(pattern.query))}, {{"start", 2}, {"end", 3}});
+  return known = step.add("Expand", {known, step.add("Concat", {one, one, rows, one}, {{"axis", 0}})});
+}
+
+void OnnxExporter::export_attention(const Node& node, const AttentionPattern& pattern) {
+  NodeExport step(*this, node);
+  const auto name = [&](const NodeInput& value) { return names_.at(value_name(value)); };
+  const std::string keys =
+      step.add("Transpose", {name(pattern.keys)}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  Table attributes{{"scale", 1.0}};
+  if (pattern.cap > 0) attributes["softcap"] = pattern.cap;
+  step.emit("Attention", {name(pattern.query), keys, name(pattern.values), attention_mask(node, pattern)},
+            std::move(attributes));
+  names_[value_name(node.name)] = step.results().front();
   round_results(node);
 }
 

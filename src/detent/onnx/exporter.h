@@ -10,6 +10,7 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
+#include "detent/onnx/attention_pattern.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
 #include "detent/onnx/quantizer_export.h"
@@ -36,6 +37,9 @@ class OnnxExporter {
   void refuse_formats();
   void fail_of_problems() const;
   void export_node(const Node& node);
+  void export_attention(const Node& node, const AttentionPattern& pattern);
+  /// What is added to the scores.
+  std::string attention_mask(const Node& node, const AttentionPattern& pattern);
   void export_input(const Node& node);
   void export_outputs(const Node& node);
   void round_results(const Node& node);
@@ -56,6 +60,7 @@ class OnnxExporter {
   TriedSizes second_;
   std::unordered_map<std::string, std::string> names_;  // of values, by value_name
   std::map<std::pair<const Parameter*, std::string>, std::string> initializers_;
+  std::map<std::string, std::string> attention_masks_;  // of what is seen
   std::vector<std::string> problems_;
 };
 

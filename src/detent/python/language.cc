@@ -206,13 +206,14 @@ void bind_language(nb::module_& module) {
   nb::class_<LanguageModel>(module, "LanguageModel", "A network of language, ready to run.")
       .def(
           "__init__",
-          [](LanguageModel* self, const Network& network) {
+          [](LanguageModel* self, const Network& network, const std::string& cache_format) {
             without_lock([&] {
-              new (self) LanguageModel(network);
+              new (self) LanguageModel(network, cache_format);
               return true;
             });
           },
-          "network"_a, nb::sig("def __init__(self, network: NetworkGraph) -> None"))
+          "network"_a, "cache_format"_a,
+          nb::sig("def __init__(self, network: NetworkGraph, cache_format: str) -> None"))
       .def("start", started, "prompt"_a.none(), "options"_a, "tokenizer"_a.none(), "threads"_a,
            nb::sig("def start(self, prompt: typing.Any, options: dict[str, typing.Any], tokenizer: "
                    "TextTokenizer | None, threads: int) -> Generation"))

@@ -2,6 +2,7 @@
 
 #include "detent/cli/language_model.h"
 #include "detent/core/thread_limit.h"
+#include "detent/language/cache_format.h"
 
 namespace detent::python {
 
@@ -16,9 +17,20 @@ GeneratedText Generation::generated() {
   return generator_.generated();
 }
 
-LanguageModel::LanguageModel(const Network& network)
+namespace {
+
+Graph with_cache_format(const Network& network, const std::string& text) {
+  Graph graph = network.graph();
+  if (!text.empty()) quantize_cache(graph, parse_cache_format(text, "cache_format"));
+  return graph;
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(const Network& network, const std::string& cache_format)
     : source_(network.source()),
-      decoder_(std::make_shared<const Decoder>(decoder_of({{}, network.graph()}, source_))),
+      decoder_(std::make_shared<const Decoder>(
+          decoder_of({{}, with_cache_format(network, cache_format)}, source_))),
       end_tokens_(end_tokens(source_, std::nullopt)) {}
 
 std::shared_ptr<Generation> LanguageModel::start(const std::vector<int64_t>& prompt,

@@ -37,8 +37,9 @@ class Generation {
 /// A network of language, ready to run. Immutable.
 class LanguageModel {
  public:
-  /// Throws Error where the network is none.
-  explicit LanguageModel(const Network& network);
+  /// Keys and values are kept in the format, "": as the network computes them. Throws Error where the network
+  /// is none, and where it is no such format.
+  LanguageModel(const Network& network, const std::string& cache_format);
 
   const Decoder& decoder() const { return *decoder_; }
   std::shared_ptr<Generation> start(const std::vector<int64_t>& prompt, const GenerationOptions& options,

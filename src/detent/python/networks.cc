@@ -83,6 +83,7 @@ nb::dict quantized(const Network& network, Samples& calibration, Samples* test, 
   if (!wish["prepare"].is_none()) request.wish.prepare = nb::cast<std::vector<std::string>>(wish["prepare"]);
   if (!wish["improve"].is_none()) request.wish.improve = nb::cast<std::vector<std::string>>(wish["improve"]);
   if (!wish["output"].is_none()) request.wish.output = nb::cast<std::string>(wish["output"]);
+  request.cache_format = nb::cast<std::string>(wish["cache_format"]);
   const QuantizeOutcome outcome = without_lock([&] {
     return quantize(network, calibration.dataset(), test == nullptr ? nullptr : &test->labelled(), request);
   });

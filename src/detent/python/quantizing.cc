@@ -17,6 +17,7 @@
 #include "detent/workflows/checked_integers.h"
 #include "detent/workflows/fitted_network.h"
 #include "detent/workflows/network_report.h"
+#include "detent/workflows/quantized_cache.h"
 
 namespace detent::python {
 namespace {
@@ -53,6 +54,8 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   const Graph graph = without_batches_that_mix(fitted, calibration);
   const bool is_trained = brings_quantizers(graph);
   if (is_trained) passes = finishing_passes(passes);
+  const auto cache_format = cache_format_of(request.cache_format, "cache_format");
+  if (cache_format) leave_cache_to_float(passes, graph, "cache_format");
   Pipeline(passes, "the command line").check(graph);
 
   QuantizeOutcome outcome;
@@ -69,7 +72,7 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   PassContext context =
       calibration_context(calibration, RandomSource(), request.batch_size, folder.path(), executor);
   context.loader_threads = request.num_workers;
-  QuantizedGraphs graphs = quantize_network(graph, passes, context);
+  QuantizedGraphs graphs = quantize_network(graph, passes, context, cache_format);
   if (!is_trained && request.analyzes) outcome.analysis = analyze_quantization(graphs.network(), context);
   outcome.bits_after = storage_bits(graphs.quantized);
   outcome.after = measure_test(graphs.quantized);

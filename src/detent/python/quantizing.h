@@ -19,8 +19,9 @@ struct QuantizeRequest {
   int64_t seed = 0;
   int64_t batch_size = 0;
   int64_t num_workers = 0;
-  bool analyzes = true;  // else neither layers are compared with float, nor integers with the simulation
-  std::string report;    // the page of `detent quantize --report`; "": none
+  bool analyzes = true;      // else neither layers are compared with float, nor integers with the simulation
+  std::string report;        // the page of `detent quantize --report`; "": none
+  std::string cache_format;  // of keys and values of a language model; "": as the options have them
 };
 
 /// What `detent quantize` finds, without what it prints and writes.

@@ -160,6 +160,21 @@ PreTokenizer metaspace(const JsonObject& object) {
   };
 }
 
+/// Pieces of so many characters; the last may be shorter.
+PreTokenizer fixed_length(const JsonObject& object) {
+  const int64_t length = object.find("length") == nullptr ? 5 : object.integer("length");
+  if (length < 1) fail("{} is {}, expected at least 1", object.at("length"), length);
+  return [=](Words& words) {
+    split(words, Delimiter::kIsolated, [&](std::string_view text, std::vector<Part>& parts) {
+      for (size_t i = 0; i < text.size();) {
+        const size_t begin = i;
+        for (int64_t k = 0; k < length && i < text.size(); ++k) i += character_length(text[i]);
+        parts.push_back({begin, i, false});
+      }
+    });
+  };
+}
+
 Delimiter delimiter_of(const JsonObject& object) {
   const std::string behavior = object.text_or("behavior", "Isolated");
   if (behavior == "Removed") return Delimiter::kRemoved;
@@ -198,6 +213,7 @@ PreTokenizer made_pre_tokenizer(const JsonObject& object) {
   if (type == "Digits")
     return by_character(object.boolean("individual_digits") ? Delimiter::kIsolated : Delimiter::kContiguous,
                         [](char32_t code) { return properties_of(code).has(kIsNumeric); });
+  if (type == "FixedLength") return fixed_length(object);
   if (type == "CharDelimiterSplit") {
     const char32_t delimiter = character_field(object, "delimiter");
     return by_character(Delimiter::kRemoved, [=](char32_t code) { return code == delimiter; });
@@ -205,7 +221,7 @@ PreTokenizer made_pre_tokenizer(const JsonObject& object) {
   fail(
       "{}: the pre-tokenizer \"{}\" is not supported (supported: BertPreTokenizer, ByteLevel, "
       "CharDelimiterSplit, Digits, "
-      "Metaspace, Punctuation, Sequence, Split, Whitespace, WhitespaceSplit)",
+      "FixedLength, Metaspace, Punctuation, Sequence, Split, Whitespace, WhitespaceSplit)",
       object.name(), type);
 }
 

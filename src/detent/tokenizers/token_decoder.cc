@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "detent/tokenizers/json_object.h"
@@ -155,6 +156,23 @@ TokenDecoder bpe_decoder(const JsonObject& object) {
   };
 }
 
+/// Connectionist temporal classification: a token that repeats counts once, and padding separates.
+TokenDecoder ctc(const JsonObject& object) {
+  const std::string padding = object.text("pad_token");
+  const std::string delimiter = object.text("word_delimiter_token");
+  const bool cleans = object.boolean("cleanup");
+  return [=](std::vector<std::string>& tokens) {
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (std::string& token : tokens) {
+      replace_all(token, padding, "");
+      if (!cleans) continue;
+      clean_up(token);
+      replace_all(token, delimiter, " ");
+    }
+    std::erase_if(tokens, [](const std::string& token) { return token.empty(); });
+  };
+}
+
 TokenDecoder made_decoder(const JsonObject& object) {
   const std::string type = object.type();
   if (type == "Sequence") {
@@ -171,8 +189,9 @@ TokenDecoder made_decoder(const JsonObject& object) {
   if (type == "Strip") return strip(object);
   if (type == "Replace") return replace(object);
   if (type == "BPEDecoder") return bpe_decoder(object);
+  if (type == "CTC") return ctc(object);
   fail(
-      "{}: the decoder \"{}\" is not supported (supported: BPEDecoder, ByteFallback, ByteLevel, Fuse, "
+      "{}: the decoder \"{}\" is not supported (supported: BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, "
       "Metaspace, Replace, "
       "Sequence, Strip, WordPiece)",
       object.name(), type);

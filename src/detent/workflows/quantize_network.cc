@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/language/cache_format.h"
 #include "detent/passes/pipeline.h"
 
 namespace detent {
@@ -61,7 +62,8 @@ Table finishing_passes(const Table& passes) {
   return finishing;
 }
 
-QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context) {
+QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context,
+                                 const std::optional<Format>& cache_format) {
   QuantizedGraphs graphs;
   graphs.quantized = graph;
   find_pass("init_metadata").run(graphs.quantized, {}, context);
@@ -69,6 +71,7 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   run_pipeline(graphs.quantized, prepare, "the command line", context);
   graphs.reference = graphs.quantized;
   run_pipeline(graphs.quantized, quantize, "the command line", context);
+  if (cache_format) quantize_cache(graphs.quantized, *cache_format);
   graphs.passes = std::move(quantize);
   return graphs;
 }

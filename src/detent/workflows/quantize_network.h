@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "detent/core/value.h"
+#include "detent/formats/format.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/analysis/quantization_advice.h"
 #include "detent/passes/pass.h"
@@ -29,8 +31,10 @@ struct QuantizedGraphs {
   QuantizedNetwork network() const { return {reference, quantized, passes}; }
 };
 
-/// Runs the passes of quantize_passes or finishing_passes on a copy of the network.
-QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context);
+/// Runs the passes of quantize_passes or finishing_passes on a copy of the network. Keys and values that a
+/// decoder keeps are rounded to `cache_format`, where the passes leave them to float (quantized_cache.h).
+QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context,
+                                 const std::optional<Format>& cache_format = std::nullopt);
 
 /// Quantization of a network that was not trained for it: what each layer loses, and what would help.
 struct QuantizationAnalysis {

@@ -74,6 +74,7 @@ bpe("characters, suffix", P.WhitespaceSplit(), N.Nmt(), D.BPEDecoder(), unk_toke
 bpe("characters, prefix, fused", P.Whitespace(), N.NFD(), D.WordPiece(), unk_token="<unk>", fuse_unk=True, continuing_subword_prefix="##", size=300, options={"continuing_subword_prefix": "##", "limit_alphabet": 40})
 bpe("sentencepiece", None, N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]), LLAMA, between("<s>", "</s>"), SPECIAL[:1], ["<unk>", "<s>", "</s>", *BYTES], unk_token="<unk>", fuse_unk=True, byte_fallback=True, options={"limit_alphabet": 60, "max_token_length": 8})
 bpe("metaspace, first", P.Metaspace(prepend_scheme="first"), N.Strip(), D.Metaspace(prepend_scheme="first"), added=SPECIAL, unk_token="<unk>", size=300)
+bpe("fixed length, ctc", P.FixedLength(3), decoder=D.CTC("<s>", "e"), unk_token="<unk>", size=200, options={"limit_alphabet": 60})
 
 for name, pre in {"unigram": P.Metaspace(), "unigram, words": P.Sequence([P.WhitespaceSplit(), P.Metaspace(prepend_scheme="never")])}.items():
     tokenizer = Tokenizer(M.Unigram())

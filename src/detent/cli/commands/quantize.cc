@@ -17,6 +17,7 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/transform/static_quantize_options.h"
 #include "detent/workflows/quantize_passes.h"
+#include "detent/workflows/quantized_cache.h"
 
 // The short way to a quantized network: the passes that prepare it, static_quantize with its options as
 // flags, and those that improve the result, as `detent transform` would run them from a configuration file.
@@ -104,6 +105,7 @@ int run_quantize(const std::vector<std::string>& args) {
   wish.prepare = listed_passes(prepare);
   if (improve) wish.improve = listed_passes(*improve);
   wish.output = config.options.output;
+  static_cast<void>(cache_format_of(config.options.cache_format.value_or(""), "--cache-format"));
   config.passes = quantize_passes(wish);
   say_widths(given, config);
   start_run("quantize", config);

@@ -29,6 +29,7 @@
 #include "detent/workflows/checked_integers.h"
 #include "detent/workflows/network_report.h"
 #include "detent/workflows/quantize_network.h"
+#include "detent/workflows/quantized_cache.h"
 
 namespace detent {
 namespace {
@@ -155,6 +156,8 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
                                 group);
   const bool is_trained = brings_quantizers(network);
   if (is_trained) command.passes = finishing_passes(command.passes);
+  const auto cache_format = cache_format_of(command.options.cache_format.value_or(""), "--cache-format");
+  if (cache_format) leave_cache_to_float(command.passes, network, "--cache-format");
   const Pipeline pipeline(command.passes, "the command line");
   pipeline.check(network);
   const fs::path output_dir = command.software_dir / "quantize";
@@ -174,7 +177,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   use_options(command.options, group, result, results, context);
-  const QuantizedGraphs graphs = quantize_network(network, command.passes, context);
+  const QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);
   const Graph& graph = graphs.quantized;
   std::optional<QuantizationAnalysis> analysis;
   if (is_trained) {

@@ -28,7 +28,8 @@ RotaryScaling read_scaling(const ConfigReader& json) {
   scaling.truncate = json.boolean("truncate", true);
   if (json.has("short_factor")) scaling.short_factors = json.numbers("short_factor");
   if (json.has("long_factor")) scaling.long_factors = json.numbers("long_factor");
-  const bool stretches = scaling.type != "default" && scaling.type != "longrope";
+  const bool follows = scaling.type == "yarn" && scaling.original_context > 0;
+  const bool stretches = scaling.type != "default" && scaling.type != "longrope" && !follows;
   if (stretches && !json.has("factor")) static_cast<void>(json.number("factor"));
   return scaling;
 }
@@ -80,7 +81,8 @@ Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const
   if (table) scaling = read_scaling(*table);
   scaling.theta = is_new ? table->number("rope_theta", theta) : json.number("rope_theta", theta);
   scaling.original_context = json.integer("original_max_position_embeddings", scaling.original_context);
-  if (scaling.type == "longrope" && !table->has("factor") && scaling.original_context > 0)
+  const bool follows = scaling.type == "longrope" || scaling.type == "yarn";
+  if (follows && !table->has("factor") && scaling.original_context > 0)
     scaling.factor = static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
   double share = json.number("partial_rotary_factor", 1);
   if (is_new) share = table->number("partial_rotary_factor", share);

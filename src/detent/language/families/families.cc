@@ -8,8 +8,8 @@ namespace detent {
 
 std::span<const LanguageFamily> all_language_families() {
   static const std::vector<LanguageFamily> kFamilies = {
-      bert_family(), gemma3_family(), gpt2_family(),  llama_family(), mistral_family(),
-      opt_family(),  phi3_family(),   qwen2_family(), qwen3_family(), roberta_family()};
+      bert_family(), distilbert_family(), gemma3_family(), gpt2_family(),  llama_family(),  mistral_family(),
+      opt_family(),  phi3_family(),       qwen2_family(),  qwen3_family(), roberta_family()};
   return kFamilies;
 }
 

@@ -25,6 +25,7 @@ struct LanguageFamily {
 };
 
 LanguageFamily bert_family();
+LanguageFamily distilbert_family();
 LanguageFamily gemma3_family();
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();

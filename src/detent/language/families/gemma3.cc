@@ -16,7 +16,8 @@ Rotary read_window_rotary(const ConfigReader& json, const LanguageConfig& config
                    config.context);
 }
 
-/// Norms around, which multiply by 1 + weight; five of six layers have a window and turn faster.
+/// Norms around, which multiply by 1 + weight; five of six layers have a window and turn faster. Scores have
+/// no cap: transformers does not apply "attn_logit_softcapping" in this family, whatever the file says.
 LanguageConfig read_gemma3(const ConfigReader& json) {
   constexpr int64_t kHeadSize = 256;
   constexpr int64_t kWindow = 4096;
@@ -32,7 +33,6 @@ LanguageConfig read_gemma3(const ConfigReader& json) {
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   json.expect("use_bidirectional_attention", false);
   config.attention_scale = 1 / std::sqrt(json.number("query_pre_attn_scalar", kHeadSize));
-  config.score_cap = json.optional_number("attn_logit_softcapping");
   config.logit_cap = json.optional_number("final_logit_softcapping");
   config.embedding_scale =
       static_cast<double>(static_cast<float>(std::sqrt(static_cast<double>(config.hidden))));

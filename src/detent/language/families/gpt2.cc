@@ -26,7 +26,7 @@ LanguageConfig read_gpt2(const ConfigReader& json) {
   config.perceptron = PerceptronKind::kPlain;
   config.activation = json.activation("activation_function", "gelu_new");
   config.qkv_bias = config.output_bias = config.perceptron_bias = true;
-  json.expect("scale_attn_by_inverse_layer_idx", false);
+  config.divides_by_layer = json.boolean("scale_attn_by_inverse_layer_idx", false);
   json.expect("add_cross_attention", false);
   if (!json.boolean("scale_attn_weights", true)) config.attention_scale = 1;
   return config;

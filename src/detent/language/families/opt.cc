@@ -18,7 +18,7 @@ LanguageConfig read_opt(const ConfigReader& json) {
   config.norm_place = is_before ? NormPlace::kBefore : NormPlace::kBehind;
   config.final_norm = is_before && !json.boolean("_remove_final_layer_norm", false);
   json.expect("layer_norm_elementwise_affine", true);
-  json.expect("word_embed_proj_dim", config.hidden);
+  config.embedded_size = json.integer("word_embed_proj_dim", config.hidden);
   config.perceptron = PerceptronKind::kPlain;
   config.activation = json.activation("activation_function", "relu");
   config.qkv_bias = config.output_bias = config.perceptron_bias = json.boolean("enable_bias", true);
@@ -29,6 +29,8 @@ std::vector<StoredName> opt_weights() {
   const std::string layer = "model.decoder.layers.{}.";
   return {{"embed_tokens", "model.decoder.embed_tokens"},
           {"embed_positions", "model.decoder.embed_positions"},
+          {"project_in", "model.decoder.project_in"},
+          {"project_out", "model.decoder.project_out"},
           {"layers.{}.attention_norm", layer + "self_attn_layer_norm"},
           {"layers.{}.attention.query", layer + "self_attn.q_proj"},
           {"layers.{}.attention.key", layer + "self_attn.k_proj"},
