@@ -121,7 +121,7 @@ struct DatasetOptions {
   std::filesystem::path labels = {};
   /// Images of image_folder that cannot be read are left out, with a warning, instead of an Error.
   bool skip_broken = false;
-  /// The network's inputs by name, where known: files of tensors are read accordingly. Shapes are ignored.
+  /// The network's inputs by name, where known, for files of tensors. Shapes whole, -1 for open sizes, or {}.
   std::vector<SampleInput> inputs = {};
   /// For data sets of images.
   ImageTransforms transforms = {};

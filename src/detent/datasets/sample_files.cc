@@ -11,6 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/listed_names.h"
 #include "detent/datasets/data_files.h"
+#include "detent/datasets/whole_samples.h"
 #include "detent/io/csv.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
@@ -20,20 +21,6 @@ namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Samples {
-  std::vector<SampleInput> types;
-  std::vector<Tensor> inputs;  // [n, ...] each
-  std::vector<int64_t> labels;
-
-  std::vector<Shape> shapes() const {
-    std::vector<Shape> shapes;
-    for (const SampleInput& type : types) shapes.push_back(type.shape);
-    return shapes;
-  }
-};
-
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// A kind of file, `endings` behind the name of the split.
 struct FileKind {
@@ -46,7 +33,7 @@ class TensorDataset final : public Dataset {
  public:
   TensorDataset(Samples samples, int64_t class_count, std::string source)
       : Dataset(samples.types, class_count, std::move(samples.labels), std::move(source)) {
-    add(std::move(samples.inputs));
+    add(samples);
   }
 
   /// One after the other, without labels; their shapes may differ.
@@ -59,7 +46,7 @@ class TensorDataset final : public Dataset {
       sizes.of_samples.resize(sizes.of_samples.size() + file.labels.size(),
                               static_cast<size_t>(known - sizes.shapes.begin()));
       if (known == sizes.shapes.end()) sizes.shapes.push_back(shapes);
-      add(std::move(file.inputs));
+      add(file);
     }
     if (sizes.shapes.size() > 1) set_sizes(std::move(sizes));
   }
@@ -71,23 +58,29 @@ class TensorDataset final : public Dataset {
     return labels;
   }
 
-  void add(std::vector<Tensor> inputs) {
-    const int64_t count = inputs.front().dim(0);
-    for (int64_t row = 0; row < count; ++row) places_.emplace_back(files_.size(), row);
-    files_.push_back(std::move(inputs));
+  void add(Samples& samples) {
+    if (samples.rows.empty()) samples.rows.resize(samples.inputs.size(), 1);
+    const int64_t count = samples.inputs.front().dim(0) / std::max<int64_t>(samples.rows.front(), 1);
+    for (int64_t i = 0; i < count; ++i) places_.emplace_back(files_.size(), i);
+    rows_.push_back(std::move(samples.rows));
+    files_.push_back(std::move(samples.inputs));
   }
 
   std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t /*epoch*/) const override {
     std::vector<Tensor> batch;
-    const auto& like = files_[indices.empty() ? 0 : places_[static_cast<size_t>(indices.front())].first];
+    const size_t first = indices.empty() ? 0 : places_[static_cast<size_t>(indices.front())].first;
+    const auto& like = files_[first];
     for (size_t i = 0; i < like.size(); ++i) {
       Shape shape = like[i].shape();
-      shape[0] = std::ssize(indices);
+      const int64_t given = rows_[first][i];
+      shape[0] = std::ssize(indices) * std::max<int64_t>(given, 1);
+      if (given == 0 && indices.size() == 1) shape.clear();
       Tensor& part = batch.emplace_back(like[i].dtype(), std::move(shape));
       auto target = part.bytes().begin();
       for (const int64_t index : indices) {
         const auto& [file, row] = places_[static_cast<size_t>(index)];
-        const Tensor sample = files_[file][i].rows(row, row + 1);
+        const int64_t rows = std::max<int64_t>(rows_[file][i], 1);
+        const Tensor sample = files_[file][i].rows(row * rows, (row + 1) * rows);
         target = std::ranges::copy(std::as_const(sample).bytes(), target).out;
       }
     }
@@ -95,7 +88,8 @@ class TensorDataset final : public Dataset {
   }
 
   std::vector<std::vector<Tensor>> files_;               // the inputs that each holds
-  std::vector<std::pair<size_t, int64_t>> places_ = {};  // of samples: file and row
+  std::vector<std::vector<int64_t>> rows_;               // Samples::rows of these
+  std::vector<std::pair<size_t, int64_t>> places_ = {};  // of samples: file, and which one of it
 };
 
 /// Any tensor of real numbers; float32 holds integers up to 2^24 exactly, and more classes are none.
@@ -112,37 +106,7 @@ std::vector<int64_t> labels_of(const Tensor& tensor, const std::string& where) {
   return labels;
 }
 
-template <class Integer>
-void widen(const Tensor& from, std::span<int64_t> to) {
-  std::ranges::copy(from.values<Integer>(), to.begin());
-}
-
-/// float32 of any numbers, int64 of all integers; others only of their own dtype.
-Tensor as_input(const Tensor& tensor, DType wanted, const std::string& where) {
-  if (wanted == DType::kFloat32) return to_float32(tensor);
-  if (wanted == tensor.dtype()) return tensor;
-  Tensor wide(DType::kInt64, tensor.shape());
-  const std::span<int64_t> values = wide.values<int64_t>();
-  switch (wanted == DType::kInt64 ? tensor.dtype() : DType::kFloat32) {
-    case DType::kUInt8:
-      widen<uint8_t>(tensor, values);
-      break;
-    case DType::kInt8:
-      widen<int8_t>(tensor, values);
-      break;
-    case DType::kInt16:
-      widen<int16_t>(tensor, values);
-      break;
-    case DType::kInt32:
-      widen<int32_t>(tensor, values);
-      break;
-    default:
-      fail("{}: got {}, the network takes {}", where, dtype_name(tensor.dtype()), dtype_name(wanted));
-  }
-  return wide;
-}
-
-/// Without labels: all -1.
+/// A sample for each row. Without labels: all -1.
 Samples samples_of(const NamedTensors& inputs, std::span<const SampleInput> wanted,
                    const std::string& where) {
   Samples samples;
@@ -371,6 +335,7 @@ Samples read_unlabelled(const fs::path& path, const DatasetOptions& options) {
     fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
   }
   const NamedTensors inputs = unlabelled_inputs(tensors, options.inputs, path.string());
+  if (const auto whole = whole_samples(inputs, options.inputs, path.string())) return *whole;
   return samples_of(inputs, options.inputs, path.string());
 }
 

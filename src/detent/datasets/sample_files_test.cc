@@ -132,14 +132,52 @@ TEST_F(SampleFiles, TokensOfALanguageModelNeedNothingBesideThem) {
   write_npy(directory_ / "ids.npy", tokens);
   DatasetOptions options{.data_dir = directory_ / "ids.npy"};
   for (const char* name : {"input_ids", "attention_mask", "token_type_ids"})
-    options.inputs.push_back({name, DType::kInt64, {3}});
+    options.inputs.push_back({name, DType::kInt64, {-1, 3}});
   const Batch batch = make_dataset("unlabelled", Split::kTrain, options)->batch(std::vector<int64_t>{1});
   EXPECT_THAT(batch.inputs[0].values<int64_t>(), ElementsAre(8, 9, 4));
   EXPECT_THAT(batch.inputs[1].values<int64_t>(), ElementsAre(1, 1, 1));
   EXPECT_THAT(batch.inputs[2].values<int64_t>(), ElementsAre(0, 0, 0));
-  options.inputs.push_back({"pixels", DType::kFloat32, {3}});
+  options.inputs.push_back({"pixels", DType::kFloat32, {-1, 3}});
   EXPECT_THAT(detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); }),
               HasSubstr("it holds one input, the network takes 4"));
+}
+
+/// A streaming network: a state of two layers, and a rate that is one number.
+TEST_F(SampleFiles, InputsThatDoNotBeginWithTheBatchAreWhole) {
+  DatasetOptions options{.data_dir = directory_ / "x.safetensors"};
+  options.inputs = {
+      {"x", DType::kFloat32, {1, 2}}, {"state", DType::kFloat32, {2, 1, 1}}, {"rate", DType::kInt64, {}}};
+  const Tensor x = Tensor::from<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
+  const Tensor state = Tensor::from<float>({4, 1, 1}, std::vector<float>{5, 6, 7, 8});
+  const Tensor rate = Tensor::from<int64_t>({}, std::vector<int64_t>{16000});
+  for (const bool is_stacked : {false, true}) {
+    write_safetensors(directory_ / "x.safetensors",
+                      StateDict{{"x", is_stacked ? x.reshaped({2, 1, 2}) : x},
+                                {"state", is_stacked ? state.reshaped({2, 2, 1, 1}) : state},
+                                {"rate", rate}});
+    const auto data = make_dataset("unlabelled", Split::kTrain, options);
+    ASSERT_EQ(data->size(), 2);
+    const Batch batch = data->batch(std::vector<int64_t>{1});
+    EXPECT_EQ(batch.inputs[0].shape(), (Shape{1, 2}));
+    EXPECT_THAT(batch.inputs[0].values<float>(), ElementsAre(3, 4));
+    EXPECT_EQ(batch.inputs[1].shape(), (Shape{2, 1, 1}));
+    EXPECT_THAT(batch.inputs[1].values<float>(), ElementsAre(7, 8));
+    EXPECT_EQ(batch.inputs[2].shape(), Shape{});
+    EXPECT_THAT(batch.inputs[2].values<int64_t>(), ElementsAre(16000));
+  }
+  write_safetensors(directory_ / "x.safetensors", StateDict{{"x", x}, {"state", x}, {"rate", rate}});
+  EXPECT_THAT(detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); }),
+              HasSubstr("state: got [2, 2], expected [n, ...] of the network's shape [2, 1, 1]"));
+}
+
+/// A network for batches of three: what is stacked is taken apart.
+TEST_F(SampleFiles, StackedBatchesAreSamples) {
+  DatasetOptions options{.data_dir = directory_ / "x.npy"};
+  options.inputs = {{"x", DType::kFloat32, {3, 1}}};
+  write_npy(directory_ / "x.npy", Tensor(DType::kFloat32, {2, 3, 1}));
+  const auto data = make_dataset("unlabelled", Split::kTrain, options);
+  EXPECT_EQ(data->size(), 6);
+  EXPECT_EQ(data->batch(kBoth).inputs[0].shape(), (Shape{2, 1}));
 }
 
 TEST_F(SampleFiles, FilesOfAFolderMayHaveSamplesOfOtherSizes) {

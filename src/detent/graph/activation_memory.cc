@@ -1,6 +1,7 @@
 #include "detent/graph/activation_memory.h"
 
 #include <algorithm>
+#include <set>
 #include <cstddef>
 
 #include "detent/graph/operators.h"
@@ -10,12 +11,15 @@ namespace detent {
 std::optional<int64_t> fixed_samples(const Graph& graph) {
   bool any_size = false;
   bool any_batch = false;
+  std::set<int64_t> fixed;
   for (const auto& [name, type] : graph.input_types()) {
     if (type.shape.empty()) continue;
-    if (!type.shape.front().is_named()) return type.shape.front().size;
-    any_size = true;
-    any_batch = any_batch || type.shape.front().symbol == kBatchName;
+    const Dimension& first = type.shape.front();
+    if (!first.is_named()) fixed.insert(first.size);
+    any_size = any_size || first.is_named();
+    any_batch = any_batch || first.symbol == kBatchName;
   }
+  if (!fixed.empty()) return fixed.size() > 1 || any_size ? 1 : *fixed.begin();
   return any_size && !any_batch ? std::optional<int64_t>(1) : std::nullopt;
 }
 

@@ -30,5 +30,12 @@ TEST(ActivationMemory, InputsMayFixTheNumberOfSamples) {
   EXPECT_EQ(fixed_samples(with_input_types(graph, {{"x", {DType::kFloat32, {"steps", 8}}}})), 1);
 }
 
+TEST(ActivationMemory, InputsThatBeginWithOtherSizesAreOneSample) {
+  GraphBuilder builder("streaming");
+  const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {kBatchName, 8}});
+  const NodeInput state = builder.input("state", TensorType{DType::kFloat32, {2, kBatchName, 8}});
+  EXPECT_EQ(fixed_samples(builder.finish(builder.call("add", {x, state}))), 1);
+}
+
 }  // namespace
 }  // namespace detent

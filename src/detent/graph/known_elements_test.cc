@@ -73,6 +73,43 @@ TEST(KnownElements, OpenSizesStayOpen) {
   EXPECT_FALSE(values.at(first.node).elements.has_value());
 }
 
+/// What a layer, a product or a broadcast says of sizes that only a run knows.
+TEST(KnownElements, OpenSizesTakeWhatFits) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {6});
+  const NodeInput open = builder.call("nonzero", {x});
+  const NodeInput some = builder.call("transpose", {open}, {{"dim0", 0}, {"dim1", 1}});
+  const NodeInput table = builder.parameter("table", {7, 5});
+  const NodeInput broadcast = builder.call(
+      "mul", {builder.call("cast", {open}, {{"dtype", "float32"}}), builder.parameter("factors", {2, 64})});
+  const NodeInput viewed =
+      builder.call("view", {open, NodeInput::of_constant(Value(3)), NodeInput::of_constant(Value(-1)),
+                            NodeInput::of_constant(Value(5))});
+  const NodeInput parts = builder.call("split", {some}, {{"sizes", Value(std::vector<int64_t>{1, 3})}});
+  const NodeInput product =
+      builder.call("matmul", {builder.call("cast", {open}, {{"dtype", "float32"}}), table});
+  const NodeInput hidden = builder.linear("fc", builder.call("cast", {open}, {{"dtype", "float32"}}), 9, 4);
+  const Graph graph = builder.finish({broadcast, viewed, parts, product, hidden});
+  const ValueTypes values = infer_shapes(graph);
+  EXPECT_EQ(values.at(broadcast.node).shape, (Shape{2, 64}));
+  EXPECT_EQ(values.at(viewed.node).shape, (Shape{3, kOpenSize, 5}));
+  EXPECT_EQ(values.at(value_name(parts.node, 1)).shape, (Shape{3, 2}));
+  EXPECT_EQ(values.at(product.node).shape, (Shape{2, 5}));
+  EXPECT_EQ(values.at(hidden.node).shape, (Shape{2, 4}));
+}
+
+TEST(KnownElements, PartsOfAMatrixFollowPythonsRule) {
+  const Operand matrix = known(Tensor::from<int64_t>({3, 2}, std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_THAT(integers(result_of("dynamic_slice",
+                                 {matrix, known({-1}), known({kLeast + 1}), known({0}), known({-1})})),
+              Optional(ElementsAre(5, 6, 3, 4, 1, 2)));
+  EXPECT_THAT(integers(result_of("dynamic_slice",
+                                 {matrix, known({0, 1}), known({3, 2}), known({0, 1}), known({2, 1})})),
+              Optional(ElementsAre(2, 6)));
+  EXPECT_THAT(integers(result_of("dynamic_slice", {matrix, known({3}), known({kMost})})),
+              Optional(ElementsAre()));
+}
+
 TEST(KnownElements, PositionsFollowPythonsRule) {
   EXPECT_EQ(slice_count({0, 100, 1}, 5), 5);
   EXPECT_EQ(slice_count({-3, -1, 1}, 5), 2);
@@ -132,8 +169,9 @@ template <class T>
 void expect_own_arithmetic(std::mt19937_64& generator) {
   constexpr T kLow = std::numeric_limits<T>::min();
   constexpr T kHigh = std::numeric_limits<T>::max();
-  const std::vector<T> extremes = {kLow, static_cast<T>(kLow + 1), static_cast<T>(-1), 0,    1,
-                                   2,    static_cast<T>(kHigh - 1), kHigh,             T(7), T(100)};
+  const std::vector<T> extremes = {
+      kLow,  static_cast<T>(kLow + 1), static_cast<T>(-1), 0, 1, 2, static_cast<T>(kHigh - 1), kHigh, T(7),
+      T(100)};
   const auto draw = [&] {
     return generator() % 2 == 0 ? extremes[generator() % extremes.size()] : static_cast<T>(generator());
   };

@@ -164,6 +164,17 @@ std::vector<Operand> infer_by_schema(const OperatorSchema& schema, const Node& n
   return {schema.infer(node, inputs)};
 }
 
+/// A layer's input has as many channels as the weight takes, where its shape does not say.
+void set_channels(const OperatorSchema& schema, const Node& node, Shape& input) {
+  const auto* sum = std::get_if<WeightedSum>(&schema.trait);
+  const Parameter* const weight = node.find_parameter("weight");
+  if (sum == nullptr || weight == nullptr || input.size() < 2 || weight->tensor.rank() < 2) return;
+  int64_t& channels = input[dimension_index(sum->channel_axis, input.size())];
+  if (channels != kOpenSize) return;
+  const bool has_groups = schema.find_attribute("groups") != nullptr && !sum->transposed;
+  channels = weight->tensor.dim(sum->reduction_axis()) * (has_groups ? integer_attribute(node, "groups") : 1);
+}
+
 /// Tries two sizes for what is open: where the results' sizes differ, they are open too, and elements that
 /// differ are unknown. Throws Error where something differs that a result cannot leave open.
 std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& node,
@@ -172,6 +183,7 @@ std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& no
   std::vector<Operand> results;
   for (const int64_t size : kTrials) {
     std::vector<Operand> tried(inputs.begin(), inputs.end());
+    if (!tried.empty()) set_channels(schema, node, tried[0].shape);
     for (Operand& input : tried) std::ranges::replace(input.shape, kOpenSize, size);
     const std::vector<Operand> found = infer_by_schema(schema, node, tried);
     if (results.empty()) results = found;

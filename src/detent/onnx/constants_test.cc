@@ -454,6 +454,54 @@ TEST(OnnxConstants, SizesThatAreChosenByWhereAreKnown) {
   EXPECT_EQ(y.values<float>()[3], 3.0F + 4950);
 }
 
+/// As torch.onnx writes pad: of the last dimension first, turned around as a matrix.
+TEST(OnnxConstants, BordersAreTurnedAround) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2, 5});
+  model.output("y");
+  model.constant("four", {1}, Ints{4});
+  model.constant("given", {2}, Ints{3, 1});
+  model.constant("pairs", {2}, Ints{-1, 2});
+  model.constant("last", {1}, Ints{-1});
+  model.constant("end", {1}, Ints{kLeast + 1});
+  model.constant("axis", {1}, Ints{0});
+  model.constant("w", {3, 2, 2}, Floats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  add_value(model.node("ConstantOfShape", {"four"}, {"zeros"}), onnx_tensor<int64_t>("", {1}, {0}));
+  model.node("Concat", {"given", "zeros"}, {"all"}, {{"axis", 0}});
+  model.node("Reshape", {"all", "pairs"}, {"matrix"});
+  model.node("Slice", {"matrix", "last", "end", "axis", "last"}, {"turned"});
+  model.node("Transpose", {"turned"}, {"columns"}, {{"perm", Ints{1, 0}}});
+  model.node("Reshape", {"columns", "last"}, {"pads"});
+  model.node("Pad", {"x", "pads"}, {"padded"});
+  model.node("Conv", {"padded", "w"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  const auto is_pad = [](const Node& node) {
+    return node.op == "pad" && *node.attributes.find("pad") == Value(List{3, 1, 0, 0, 0, 0});
+  };
+  EXPECT_TRUE(std::ranges::any_of(graph.nodes(), is_pad));
+  const std::vector<Tensor> inputs = {random_tensor({1, 2, 5}, 3)};
+  EXPECT_EQ(FastExecutor().compile(graph)->run(inputs)[0].shape(), (Shape{1, 3, 8}));
+}
+
+/// Weights of queries, keys and values in one tensor.
+TEST(OnnxConstants, PartsOfAConstantAreWeights) {
+  OnnxModelForTest model(17);
+  model.input("x", {2, 3});
+  model.output("y");
+  model.output("z");
+  model.constant("w", {3, 4}, Floats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  model.constant("sizes", {2}, Ints{1, 3});
+  model.node("Split", {"w", "sizes"}, {"a", "b"}, {{"axis", 1}});
+  model.node("MatMul", {"x", "a"}, {"y"});
+  model.node("MatMul", {"x", "b"}, {"z"});
+  const Graph graph = import_onnx(model.write());
+  for (const Node& node : graph.nodes()) EXPECT_NE(node.op, "split");
+  const std::vector<Tensor> inputs = {Tensor::from({2, 3}, Floats{1, 0, 0, 0, 1, 0})};
+  const std::vector<Tensor> results = FastExecutor().compile(graph)->run(inputs);
+  EXPECT_THAT(results[0].values<float>(), ElementsAre(1, 5));
+  EXPECT_THAT(results[1].values<float>(), ElementsAre(2, 3, 4, 6, 7, 8));
+}
+
 /// Each doubles what was there: two numbers become 2^41.
 TEST(OnnxConstants, FoldingIsBounded) {
   for (const bool floats : {true, false}) {

@@ -17,6 +17,9 @@ struct OnnxImportOptions {
   /// Where all inputs begin with a size of 1, as of a network exported for one sample, take it for a batch of
   /// any size, if all outputs then begin with that too.
   bool frees_batch = true;
+  /// Whether `shapes` also fix what would be the batch: done where a network takes no other sizes, as of a
+  /// loop over the first dimension.
+  bool fixes_first = false;
 };
 
 /// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a

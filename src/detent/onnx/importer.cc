@@ -262,7 +262,7 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   for (size_t i = 0; fits && i < type.shape.size(); ++i) {
     Dimension& dim = type.shape[i];
     fits = given->second[i] > 0 && (dim.is_named() || dim.size == given->second[i]);
-    if (!dim.is_named() || dim.symbol == kBatchName) continue;
+    if (!dim.is_named() || (dim.symbol == kBatchName && !options_.fixes_first)) continue;
     given_sizes_[dim.symbol] = given->second[i];
     dim = given->second[i];
   }
@@ -533,7 +533,7 @@ NodeInput OnnxImporter::operand(ImportedValue& value, const std::string& name) {
 
 /// A result that is the same for all sizes of open dimensions is a constant.
 std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
-  if (value.is_constant() || value.result != 0) return std::nullopt;
+  if (value.is_constant()) return std::nullopt;
   const auto& [first, second] = types(value);
   if (first.is_open() || first.shape != second.shape) return std::nullopt;
   const Node& node = graph_.node(value.node);
@@ -548,7 +548,7 @@ std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
   if (bytes <= knowable_) {
     const bool rounds = roundings_.contains(value.node);
     std::optional<RoundedConstant> constant =
-        rounds ? rounded_constant(graph_, node) : moved_constants(graph_, node, first);
+        rounds ? rounded_constant(graph_, node) : moved_constants(graph_, node, first, value.result);
     if (constant && may_know(bytes)) return constant;
   }
   if (have_same_elements(first, second)) return RoundedConstant{*first.elements, std::nullopt};
@@ -728,7 +728,14 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
       // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
     }
   }
-  if (!graph) graph = import_with_open_sizes(file, options, false);
+  try {
+    if (!graph) graph = import_with_open_sizes(file, options, false);
+  } catch (const Error&) {
+    if (options.shapes.empty() || options.fixes_first) throw;
+    OnnxImportOptions fixing = options;
+    fixing.fixes_first = true;
+    graph = import_with_open_sizes(file, fixing, false);
+  }
   file.warn_of_newer_versions();
   return std::move(*graph);
 }

@@ -64,7 +64,8 @@ struct ImportScope {
 
 /// The result of a node that moves elements of the graph's own tensors, rounded or not, and of nothing else;
 /// nothing for other nodes.
-std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result);
+std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result,
+                                               size_t index);
 
 /// Whether the operator moves elements of its first input, or takes the largest of some, so that it does the
 /// same to codes and to what they stand for.

@@ -96,7 +96,10 @@ void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) 
     fail("{} outputs, and a body of {}", node.output_size(), body.output_size());
   const NodeImport import(*this, node, opset(node.domain()));
   const std::optional<int64_t> most = import.has_input(0) ? import.integer(size_t{0}) : kUnbounded;
-  if (!most) import.refuse("the number of iterations is not known before the network runs");
+  if (!most)
+    import.refuse(
+        "the number of iterations is not known before the network runs (where it follows from a size of an "
+        "input, `detent export MODEL FIXED.onnx --shape NAME=...` writes a model that has it)");
   LoopState state{.condition =
                       import.has_input(1) ? &find(node.input(1), scope) : &own(condition_value(true))};
   for (int k = 0; k < carried; ++k) state.carried.push_back(&find(node.input(k + 2), scope));

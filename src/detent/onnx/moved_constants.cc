@@ -26,7 +26,7 @@ std::optional<RoundedConstant> constant_of(const Graph& graph, const NodeInput& 
 
 /// What rounds the result, where all inputs are rounded.
 std::optional<QuantSpec> moved_rounding(const Node& node, const std::vector<RoundedConstant>& inputs,
-                                        const Shape& result) {
+                                        const Shape& result, size_t index) {
   std::vector<QuantSpec> specs;
   for (const RoundedConstant& input : inputs) {
     if (!input.spec) return std::nullopt;
@@ -41,14 +41,16 @@ std::optional<QuantSpec> moved_rounding(const Node& node, const std::vector<Roun
     for (int32_t& place : places.back().values<int32_t>()) place += before;
     before += static_cast<int32_t>(scale_count(*input.spec));
   }
-  return rounding_at_places(*joined, moved_elements(node, places, result, 0), specs.front().group_size);
+  return rounding_at_places(*joined, moved_elements(node, places, result, 0, index),
+                            specs.front().group_size);
 }
 
 }  // namespace
 
-std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result) {
+std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result,
+                                               size_t index) {
   const Movement* movement = trait<Movement>(node);
-  if (movement == nullptr || movement->parts || node.inputs.empty() || result.is_open()) return std::nullopt;
+  if (movement == nullptr || node.inputs.empty() || result.is_open()) return std::nullopt;
   std::vector<RoundedConstant> inputs;
   for (const NodeInput& input : node.inputs) {
     const bool is_size = input.is_constant() || (movement->is_view() && !inputs.empty());
@@ -60,8 +62,8 @@ std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& n
   if (inputs.empty()) return std::nullopt;
   std::vector<Tensor> tensors;
   for (const RoundedConstant& input : inputs) tensors.push_back(input.values);
-  RoundedConstant moved{moved_elements(node, tensors, result.shape, 0),
-                        moved_rounding(node, inputs, result.shape)};
+  RoundedConstant moved{moved_elements(node, tensors, result.shape, 0, index),
+                        moved_rounding(node, inputs, result.shape, index)};
   // A border of zeros, or a part of what a scale followed from, may be rounded to something else.
   if (moved.spec && !fake_quantize(*moved.spec, moved.values).equals(moved.values)) moved.spec.reset();
   return moved;

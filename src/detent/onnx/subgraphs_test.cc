@@ -164,6 +164,27 @@ TEST(OnnxSubgraphs, LoopsThatCannotBeWrittenOutAreRefused) {
   EXPECT_THAT(refusal_of_subgraph(endless), HasSubstr("stand for more than"));
 }
 
+/// Over the first dimension, which is the batch of other networks.
+TEST(OnnxSubgraphs, LoopsOverAnOpenSizeTakeAGivenOne) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("first", {}, {0});
+  model.constant<float>("zero", {2}, {0, 0});
+  model.input("x", {-1, 2});
+  model.output("y");
+  model.node("Shape", {"x"}, {"sizes"});
+  model.node("Gather", {"sizes", "first"}, {"count"});
+  model.node("Loop", {"count", "", "zero"}, {"y"},
+             {{"body", body({"i", "go", "before"},
+                            {onnx_node("Gather", {"x", "i"}, {"row"}),
+                             onnx_node("Add", {"before", "row"}, {"after"})},
+                            {"go", "after"})}});
+  EXPECT_THAT(refusal_of_subgraph(model), HasSubstr("number of iterations is not known"));
+  const Graph graph = import_onnx(model.write(), {.shapes = {{"x", {3, 2}}}});
+  const std::vector<Tensor> inputs = {floats({3, 2}, {1, 2, 3, 4, 5, 6})};
+  const std::vector<Tensor> results = IntegerExecutor().compile(graph)->run(inputs);
+  EXPECT_TRUE(results[0].equals(floats({2}, {9, 12})));
+}
+
 TEST(OnnxSubgraphs, ScansTakeInputsApart) {
   OnnxModelForTest model(17);
   model.constant<float>("zero", {2}, {0, 0});

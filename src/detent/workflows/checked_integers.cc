@@ -90,8 +90,8 @@ class Observer {
 
 /// Samples one by one where they may run alone: what is inside a network then takes little memory.
 std::vector<std::vector<Tensor>> one_by_one(const Graph& graph, std::vector<Tensor> inputs) {
+  if (fixed_samples(graph)) return {std::move(inputs)};
   const int64_t samples = inputs.front().dim(0);
-  if (fixed_samples(graph).value_or(1) != 1) return {std::move(inputs)};
   std::vector<std::vector<Tensor>> single;
   for (int64_t i = 0; i < samples; ++i) {
     std::vector<Tensor>& sample = single.emplace_back();

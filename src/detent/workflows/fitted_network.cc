@@ -1,6 +1,7 @@
 #include "detent/workflows/fitted_network.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,11 +22,18 @@ namespace {
 std::string inputs_text(std::span<const SampleInput> inputs, const std::vector<Shape>& shapes) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Shape shape = shapes[i];
-    shape.insert(shape.begin(), 1);
-    parts.push_back(fmt::format("{} {}", dtype_name(inputs[i].dtype), shape_text(shape)));
+    parts.push_back(fmt::format("{} {}", dtype_name(inputs[i].dtype), shape_text(shapes[i])));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// What the network gets for one sample of that size.
+std::vector<Shape> shapes_of_one(const Dataset& dataset, size_t size) {
+  int64_t sample = 0;
+  while (dataset.size_of_sample(sample) != size) ++sample;
+  std::vector<Shape> shapes;
+  for (const Tensor& input : dataset.batch(std::array{sample}).inputs) shapes.push_back(input.shape());
+  return shapes;
 }
 
 /// The sizes that the network leaves open, the batch apart, as samples of these shapes have them; none where
@@ -38,7 +46,8 @@ std::optional<NamedSizes> sizes_of_samples(const Graph& graph, const Dataset& da
   for (size_t i = 0; i < names.size(); ++i) {
     const TensorType& type = graph.input_types().find(names[i])->second;
     Shape shape = shapes[i];
-    shape.insert(shape.begin(), type.shape.empty() || type.shape[0].is_named() ? 1 : type.shape[0].size);
+    const bool is_batch = !shape.empty() && shape[0] == 1 && !type.shape.empty() && !type.shape[0].is_named();
+    if (is_batch) shape[0] = type.shape[0].size;
     if (type.dtype != dataset.inputs()[i].dtype || !type.matches(shape, sizes)) return std::nullopt;
   }
   sizes.erase(kBatchName);
@@ -87,7 +96,7 @@ Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const std::stri
                      bool may_lack_classes) {
   std::vector<NamedSizes> sizes;
   for (size_t i = 0; i < dataset.size_count(); ++i) {
-    const std::vector<Shape> shapes = dataset.shapes(i);
+    const std::vector<Shape> shapes = shapes_of_one(dataset, i);
     const std::optional<NamedSizes> found = sizes_of_samples(graph, dataset, shapes);
     if (found) {
       sizes.push_back(*found);

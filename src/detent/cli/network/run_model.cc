@@ -42,6 +42,18 @@ Tensor read_array(const std::filesystem::path& file) {
   return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
 }
 
+/// The network, at the sizes of the given arrays alone where it takes none of the usual ones.
+Graph network_of(const ModelRun& run) {
+  try {
+    return read_network(run.model, run.shapes);
+  } catch (const Error&) {
+    InputShapes shapes = run.shapes;
+    for (const auto& [name, file] : run.inputs) shapes.try_emplace(name, read_array(file).shape());
+    if (shapes.size() == run.shapes.size()) throw;
+    return read_network(run.model, shapes);
+  }
+}
+
 /// Tables have rows by negative indices too, vocabularies no negative tokens.
 void check_tokens(const Tensor& tokens, const std::string& file) {
   if (tokens.dtype() != DType::kInt64) return;
@@ -249,7 +261,7 @@ void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values,
 void run_model(const TorchCommand& command) {
   const ModelRun& run = command.model_run;
   CommandResults results(command.name, {.json = command.options.json});
-  Graph graph = read_network(run.model, run.shapes);
+  Graph graph = network_of(run);
   std::vector<NamedValue> values = wanted_values(run, graph);
   const std::vector<Tensor> inputs = input_tensors(run, graph);
   const std::vector<Expected> expected = expected_values(run, values);

@@ -15,6 +15,7 @@
 #include "detent/cli/network/model_parameters.h"
 #include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/npz.h"
 #include "detent/models/model.h"
 #include "detent/workers/worker_agreement.h"
 #include "detent/workflows/fitted_network.h"
@@ -26,7 +27,10 @@ namespace {
 std::vector<SampleInput> inputs_of(const Graph& graph) {
   std::vector<SampleInput> inputs;
   for (const std::string& node : graph.input_names()) {
-    inputs.push_back({source_name(graph, NodeInput::of(node)), graph.input_types().find(node)->second.dtype});
+    const TensorType& type = graph.input_types().find(node)->second;
+    Shape shape;
+    for (const Dimension& size : type.shape) shape.push_back(size.is_named() ? -1 : size.size);
+    inputs.push_back({source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape)});
   }
   return inputs;
 }
@@ -110,6 +114,42 @@ void fit_images_to_network(RunOptions& options, const Graph& network) {
   log_info("image_size = {}, as the network takes", *options.image_size);
 }
 
+/// One sample's shapes, by name, of arrays in one file that are to calibrate with; `is_stacked`: [n, ...] of
+/// whole inputs.
+InputShapes shapes_of_samples(const RunOptions& options, bool is_stacked) {
+  InputShapes shapes;
+  const std::filesystem::path file = options.data_dir.value_or("");
+  if (options.dataset != "unlabelled" || file.extension() != ".npz") return shapes;
+  for (const auto& [name, tensor] : read_npz(file)) {
+    Shape shape = tensor.shape();
+    if (shape.empty()) continue;
+    if (is_stacked) shape.erase(shape.begin());
+    if (!is_stacked) shape.front() = 1;
+    shapes.emplace(name, std::move(shape));
+  }
+  return shapes;
+}
+
+/// At the sizes of the samples where the network takes none of the usual ones.
+Graph read_network_for(const RunOptions& options) {
+  const InputShapes given = listed_shapes(options.shape.value_or(""));
+  try {
+    return read_network(*options.load, given);
+  } catch (const Error&) {
+    if (!given.empty()) throw;
+    for (const bool is_stacked : {false, true}) {
+      const InputShapes shapes = shapes_of_samples(options, is_stacked);
+      if (shapes.empty()) break;
+      try {
+        return read_network(*options.load, shapes);
+      } catch (const Error& error) {
+        log_debug("not at the sizes of the samples: {}", error.what());
+      }
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 void read_whole_network(TorchCommand& command) {
@@ -118,8 +158,7 @@ void read_whole_network(TorchCommand& command) {
   if (!command.options.load_type && !std::filesystem::is_directory(*command.options.load))
     log_info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
   if (!kind.holds_graph()) return;
-  command.network = std::make_shared<const Graph>(
-      read_network(*command.options.load, listed_shapes(command.options.shape.value_or(""))));
+  command.network = std::make_shared<const Graph>(read_network_for(command.options));
   fit_images_to_network(command.options, *command.network);
 }
 

@@ -43,6 +43,7 @@ OperatorSchema elementwise(const char* name, const char* help, PairOperation ope
           .max_inputs = 2,
           .infer = infer_elementwise,
           .dtypes = DTypeRule::kKept,
+          .takes_open_sizes = true,
           .trait = operation,
           .quantizable = true};
 }

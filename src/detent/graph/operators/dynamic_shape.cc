@@ -126,19 +126,27 @@ Operand infer_dynamic_slice(const Node& /*node*/, std::span<const Operand> input
   return {std::move(shape), Value()};
 }
 
-/// A part of a list.
 std::optional<Tensor> sliced_elements(const Node& /*node*/, std::span<const Operand> inputs,
                                       const Operand& result) {
   const auto starts = known_integers(inputs, 1);
   const auto ends = known_integers(inputs, 2);
-  std::optional<std::vector<int64_t>> steps(std::in_place, 1, 1);
+  if (!inputs[0].elements || !starts || !ends) return std::nullopt;
+  std::optional<std::vector<int64_t>> dims(std::in_place, starts->size());
+  for (size_t i = 0; i < dims->size(); ++i) (*dims)[i] = static_cast<int64_t>(i);
+  std::optional<std::vector<int64_t>> steps(std::in_place, starts->size(), 1);
+  if (is_given(inputs, 3)) dims = known_integers(inputs, 3);
   if (is_given(inputs, 4)) steps = known_integers(inputs, 4);
-  const bool is_list = inputs[0].elements && inputs[0].shape.size() == 1;
-  if (!is_list || !starts || !ends || !steps || starts->size() != 1) return std::nullopt;
-  const PositionRange range{starts->front(), ends->front(), steps->front()};
-  const bool is_empty = result.shape.front() == 0;
-  const int64_t first = is_empty ? 0 : first_position(range, inputs[0].shape.front());
-  return gathered(*inputs[0].elements, {result.shape, {range.step}, first});
+  if (!dims || !steps) return std::nullopt;
+  if (element_count(result.shape) == 0) return Tensor(result.dtype, result.shape);
+  StridedView view = StridedView::of(inputs[0].shape);
+  view.shape = result.shape;
+  for (size_t i = 0; i < dims->size(); ++i) {
+    const size_t dim = dimension_index((*dims)[i], view.shape.size());
+    const PositionRange range{(*starts)[i], (*ends)[i], (*steps)[i]};
+    view.offset += first_position(range, inputs[0].shape[dim]) * view.strides[dim];
+    if (view.shape[dim] > 1) view.strides[dim] *= range.step;
+  }
+  return gathered(*inputs[0].elements, view);
 }
 
 /// Inputs: how many before each dimension, then how many behind each; the value; the dimensions that are
@@ -407,7 +415,7 @@ Tensor range_elements(const Tensor& start, const Tensor& limit, const Tensor& st
     if constexpr (!std::is_same_v<T, bool>) {
       const T from = start.values<T>()[0];
       const T by = step.values<T>()[0];
-      for (size_t i = 0; T& number : result.values<T>())
+      for (size_t i = 0; T & number : result.values<T>())
         number = Sum::of(from, Product::of(static_cast<T>(i++), by));
     }
   });

@@ -125,7 +125,7 @@ std::vector<Operand> infer_split(const Node& node, std::span<const Operand> inpu
     results.push_back({shape, Value()});
     results.back().shape[dim] = size;
   }
-  if (results.empty() || sum != shape[dim]) {
+  if (results.empty() || (sum != shape[dim] && shape[dim] != kOpenSize)) {
     fail("attribute \"sizes\": got {}, expected sizes that sum to {}, those of dimension {}",
          value_text(*node.attributes.find("sizes")), shape[dim], dim);
   }
@@ -150,6 +150,7 @@ OperatorSchema split() {
           .infer_results = infer_split,
           .result_count = [](const Node& node) { return integers_attribute(node, "sizes").size(); },
           .dtypes = DTypeRule::kKept,
+          .takes_open_sizes = true,
           .trait = Movement{.parts = part}};
 }
 

@@ -32,11 +32,14 @@ Operand infer_linear(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+/// Whether both sizes are the same, as far as they are known.
+bool may_be_equal(int64_t a, int64_t b) { return a == b || a == kOpenSize || b == kOpenSize; }
+
 /// numpy's matmul: [..., m, k] x [..., k, n], batch dimensions broadcast.
 Operand infer_matmul(const Node&, std::span<const Operand> inputs) {
   const Shape& a = tensor_shape(inputs, 0);
   const Shape& b = tensor_shape(inputs, 1);
-  if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) {
+  if (a.size() < 2 || b.size() < 2 || !may_be_equal(a.back(), b[b.size() - 2])) {
     fail("got shapes {} and {}, expected [..., m, k] and [..., k, n]", shape_text(a), shape_text(b));
   }
   Shape shape = broadcast_shapes({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
@@ -49,10 +52,10 @@ Operand infer_matmul(const Node&, std::span<const Operand> inputs) {
 Operand infer_bmm(const Node&, std::span<const Operand> inputs) {
   const Shape& a = tensor_shape(inputs, 0);
   const Shape& b = tensor_shape(inputs, 1);
-  if (a.size() != 3 || b.size() != 3 || a[0] != b[0] || a[2] != b[1]) {
+  if (a.size() != 3 || b.size() != 3 || !may_be_equal(a[0], b[0]) || !may_be_equal(a[2], b[1])) {
     fail("got shapes {} and {}, expected [b, m, k] and [b, k, n]", shape_text(a), shape_text(b));
   }
-  return {{a[0], a[1], b[2]}, Value()};
+  return {{a[0] == kOpenSize ? b[0] : a[0], a[1], b[2]}, Value()};
 }
 
 }  // namespace
@@ -66,6 +69,7 @@ std::vector<OperatorSchema> linear_operators() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_matmul,
+       .takes_open_sizes = true,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
        .trait = MatrixProduct{},
        .quantizable = true},
@@ -74,6 +78,7 @@ std::vector<OperatorSchema> linear_operators() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_bmm,
+       .takes_open_sizes = true,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
        .trait = MatrixProduct{},
        .quantizable = true},

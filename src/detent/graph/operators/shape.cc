@@ -24,8 +24,10 @@ Operand infer_reshape(const Node&, std::span<const Operand> inputs) {
       fail("a dimension is {}, expected an integer of at least -1", value_text(input.value));
     wanted.push_back(*size);
   }
-  const int64_t count = element_count(shape);
   if (std::ranges::count(wanted, -1) > 1) fail("more than one dimension is -1");
+  static_assert(kOpenSize == -1);
+  if (inputs[0].is_open()) return {std::move(wanted), Value()};
+  const int64_t count = element_count(shape);
   const auto open = std::ranges::find(wanted, -1);
   if (open != wanted.end()) {
     *open = 1;
@@ -123,6 +125,7 @@ OperatorSchema reshape(const char* name) {
           .max_inputs = 1 + kMostSizeInputs,
           .infer = infer_reshape,
           .dtypes = DTypeRule::kKept,
+          .takes_open_sizes = true,
           .trait = Movement{}};
 }
 

@@ -113,5 +113,21 @@ TEST(GraphRewriting, ConstantsAreComputedOnce) {
   EXPECT_THAT(bench.reported, HasSubstr("fold_constants: 2 nodes computed"));
 }
 
+TEST(GraphRewriting, PartsOfAConstantAreComputedWhereTheyAreRead) {
+  GraphBuilder builder("parts");
+  const NodeInput x = builder.input("x", {2});
+  const NodeInput parts = builder.call("split", {builder.parameter("table", {1, 5})},
+                                       {{"sizes", Value(std::vector<int64_t>{3, 2})}, {"dim", 1}});
+  const NodeInput second = builder.call("relu", {NodeInput::of(parts.node, 1)});
+  PassBench bench(builder.finish({builder.call("add", {x, second}), NodeInput::of(parts.node, 0)}));
+  const auto table = bench.graph.node("table").find_parameter("value")->tensor.values<float>();
+  std::iota(table.begin(), table.end(), -2.5F);
+  const std::vector<float> before = bench.outputs(bench.graph);
+  bench.run_passes("[passes.fold_constants]");
+  EXPECT_EQ(bench.graph.node("relu").op, "get_attr");
+  EXPECT_EQ(bench.graph.node("split").op, "split");
+  EXPECT_EQ(bench.outputs(bench.graph), before);
+}
+
 }  // namespace
 }  // namespace detent

@@ -62,8 +62,10 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   const Graph before = graph;
   const std::set<std::string, std::less<>> constant = constant_nodes(graph);
   std::map<std::string, Tensor, std::less<>> values;
+  // A tensor of the network's own is one result: what splits a constant stays, and its readers are computed.
   const auto is_computed = [&](const Node& node) {
-    return role_of(node) != OperatorRole::kConstant && constant.contains(node.name);
+    return role_of(node) != OperatorRole::kConstant && constant.contains(node.name) &&
+           result_count(node) == 1;
   };
   auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
