@@ -16,7 +16,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/language/decoder.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"

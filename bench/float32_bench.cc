@@ -40,8 +40,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/execution/tensor_memory.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/tensor_memory.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/normalization.h"
 #include "detent/float32/softmax.h"

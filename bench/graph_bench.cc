@@ -9,11 +9,11 @@
 
 #include <fmt/core.h>
 
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/passes/passes.h"
 
 namespace detent {

@@ -13,7 +13,7 @@
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 
 namespace detent {
 namespace {

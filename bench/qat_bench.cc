@@ -21,8 +21,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/tensor_memory.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/tensor_memory.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

@@ -18,10 +18,10 @@
 #include <fmt/core.h>
 
 #include "detent/core/error.h"
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/toml.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/toml.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass.h"

@@ -17,10 +17,10 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/tensor_memory.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/tensor_memory.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/models/model.h"
 
 namespace detent {

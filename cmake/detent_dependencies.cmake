@@ -28,7 +28,7 @@ find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
 # Compiled in (core/xxh64.cc), so headers alone.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-# Loaded only when something is downloaded or its digest is computed (io/loaded_library.h), so not linked.
+# Loaded only when something is downloaded or its digest is computed (files/loaded_library.h), so not linked.
 find_package(CURL REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
 add_library(detent_loaded_headers INTERFACE)

@@ -6,37 +6,39 @@ set -euo pipefail
 root=${1:-$(dirname "${BASH_SOURCE[0]}")/..}
 cd "$root"
 
-# layer: layers it may include besides itself. A layer may only name layers above its own line: no cycles. Behind
-# `tests` are those that its tests may include too.
+# layer: layers it may include besides itself. A layer may only name layers above its own line: no cycles. After
+# `tests` stand those that its tests may include too.
 table='
 core:
-formats:    core
-statistics: core formats
-graph:      core formats
-integer:    core formats graph
-float32:    core formats graph integer
-io:         core formats statistics graph
-onnx:       core formats graph integer io tests models passes runtime engine
-tokenizers: core io
-models:     core formats graph io
-datasets:   core graph io
-evaluation: core graph datasets
-workers:    core io
-execution:  core formats statistics graph integer float32 tests io models passes runtime engine
-passes:     core formats statistics graph integer io models tests runtime engine
-search:     core formats statistics graph io passes
-runtime:    core formats graph integer float32 io
-hardware:   core formats graph integer io runtime
-engine:     core formats graph integer float32 io runtime tests models passes
-language:   core formats graph integer float32 io runtime engine
-report:     core formats graph integer io
-training:   core formats graph io models datasets evaluation workers execution engine
-workflows:  core formats graph integer io onnx tokenizers datasets evaluation passes search runtime engine language report
-cli:        core formats statistics graph integer float32 io onnx tokenizers models datasets evaluation workers execution passes search training runtime hardware engine language report workflows
-python:     core formats graph integer io onnx tokenizers datasets evaluation workers passes search training engine language report workflows cli
+formats:     core
+statistics:  core formats
+graph:       core formats
+integer:     core formats graph
+float32:     core graph integer tests formats
+files:       core
+checkpoints: core graph files tests formats
+graph_files: core formats graph files checkpoints
+onnx:        core formats graph integer files tests graph_files models passes reference engine
+tokenizers:  core files checkpoints
+models:      core graph
+datasets:    core files tests graph
+evaluation:  core graph datasets
+workers:     core files
+autograd:    core formats statistics graph integer float32 tests files graph_files models passes reference engine
+passes:      core formats statistics graph integer files checkpoints graph_files tests models reference engine
+search:      core formats statistics graph files graph_files passes
+reference:   core formats graph integer float32
+hardware:    core formats graph integer reference tests files
+engine:      core formats graph integer float32 files graph_files reference tests models passes
+language:    core formats graph integer float32 files checkpoints graph_files reference engine
+report:      core formats graph integer files
+training:    core formats graph files datasets evaluation workers autograd engine tests models
+workflows:   core formats graph integer files onnx tokenizers datasets evaluation passes search reference engine language report
+cli:         core formats statistics graph integer files checkpoints graph_files onnx tokenizers models datasets evaluation workers autograd passes search reference hardware engine language report training workflows
+python:      core formats graph files graph_files onnx tokenizers datasets evaluation passes search engine language report training workflows cli
 '
 # Folders that may include libtorch.
-torch_folders='execution/ training/ cli/torch/'
+torch_folders='autograd/ training/ cli/torch/'
 
 [[ -d src/detent ]] || { echo "check_layers.sh: no folder src/detent in $PWD" >&2 && exit 1; }
 files=()

@@ -11,8 +11,8 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

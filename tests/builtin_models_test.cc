@@ -24,14 +24,14 @@
 #include <filesystem>
 
 #include "detent/datasets/published_data_for_test.h"
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/torch_outputs_for_test.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/models/model.h"
 #include "detent/evaluation/evaluate.h"
 

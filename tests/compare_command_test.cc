@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/value.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

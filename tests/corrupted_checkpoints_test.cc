@@ -7,10 +7,10 @@
 #include <chrono>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/torch_checkpoint.h"
-#include "detent/io/torch_python_for_test.h"
-#include "detent/io/zip.h"
+#include "detent/files/file.h"
+#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/checkpoints/torch_python_for_test.h"
+#include "detent/files/zip.h"
 
 #include "corrupted_files_for_test.h"
 #include "counted_memory_for_test.h"

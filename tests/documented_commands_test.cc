@@ -21,7 +21,7 @@
 #include <re2/re2.h>
 
 #include "detent/datasets/published_data_for_test.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "date_for_test.h"
 
 namespace detent {

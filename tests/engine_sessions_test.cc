@@ -8,7 +8,7 @@
 #include "counted_memory_for_test.h"
 #include "detent/engine.h"
 #include "detent/graph/builder.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 
 // What sessions of the C interface take.
 

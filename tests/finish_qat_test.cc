@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

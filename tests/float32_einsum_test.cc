@@ -11,8 +11,8 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/formats/simd_target.h"
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/parallel.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_outputs_for_test.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/formats/simd_target.h"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/formats/every_target_test.h"
 
 // Against libtorch, and against sums that are written out.

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "detent/formats/quant_spec.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
 
 namespace detent {
 namespace {

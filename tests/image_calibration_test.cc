@@ -14,10 +14,10 @@
 #include <gtest/gtest.h>
 
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/image_for_test.h"
-#include "detent/io/npy.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/datasets/image_for_test.h"
+#include "detent/files/npy.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

@@ -4,10 +4,10 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
 #include "detent/language/networks_for_test.h"
 
 namespace detent {
@@ -112,9 +112,7 @@ std::vector<KillCase> single_file_cases() {
        .result = "out",
        .commands = {"formats show fp8_e4m3fn --svg out/f.svg --overwrite",
                     "formats show nvfp4 --svg out/f.svg --overwrite"}},
-      {.name = "SaveLogits",
-       .result = "out",
-       .commands = {perplexity + "12", perplexity + "20"}},
+      {.name = "SaveLogits", .result = "out", .commands = {perplexity + "12", perplexity + "20"}},
   };
 }
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

@@ -5,16 +5,16 @@
 #include <set>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/training/trainer.h"
 #include "detent/passes/pass_bench_for_test.h"
 

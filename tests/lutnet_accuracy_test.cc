@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

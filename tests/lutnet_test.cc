@@ -10,17 +10,17 @@
 #include <ATen/ops/zeros.h>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/table_sums.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/table_sums.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/trained_tables.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/plan.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Layers of signs that become layers of tables.

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/initialization.h"
 

@@ -16,10 +16,10 @@
 
 #include "detent/core/tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

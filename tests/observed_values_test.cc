@@ -6,13 +6,13 @@
 
 #include <cmath>
 
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "operator_cases_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/execution/initialize.h"
-#include "detent/runtime/integer_executor.h"
-#include "detent/execution/torch_tensor.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/autograd/initialize.h"
+#include "detent/reference/integer_executor.h"
+#include "detent/autograd/torch_tensor.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/import_onnx.h"

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/integer/result_types.h"
-#include "detent/io/npy.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/npy.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass_bench_for_test.h"

@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <set>
 
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/torch_outputs_for_test.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/graph/operators.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/passes/pass.h"
 
 #include "operator_cases_test.h"

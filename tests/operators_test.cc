@@ -14,10 +14,10 @@
 #include <set>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/torch_outputs_for_test.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/element_movement.h"
 

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/text_wrap.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

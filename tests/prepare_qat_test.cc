@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"
-#include "detent/passes/transform/qat_presets.h"
+#include "detent/passes/qat/qat_presets.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 

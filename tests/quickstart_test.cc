@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

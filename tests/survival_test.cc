@@ -25,10 +25,10 @@
 
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

@@ -7,9 +7,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/temporary_file_test.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/reference/integer_executor.h"
 
 // Random networks of truth tables: simulation, integer execution and the engine give the same bits, before
 // and after they are saved.

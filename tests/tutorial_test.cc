@@ -10,9 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/toml.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/toml.h"
 #include "date_for_test.h"
 
 namespace detent {

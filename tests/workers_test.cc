@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/reserved_port_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/files/file.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

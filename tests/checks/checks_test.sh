@@ -8,7 +8,7 @@ failures=0
 
 good_tree() {
   rm -rf -- "$work/tree"
-  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,execution/evaluators,passes,cli/torch}
+  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,autograd/evaluators,passes,cli/torch}
   cd "$work/tree/src/detent"
   echo '#pragma once' > core/core.h
   printf '#include "detent/core/core.h"\nstruct Ternary {\n  static constexpr const char* kName = "ternary";\n' > formats/ternary.h
@@ -19,10 +19,10 @@ good_tree() {
   printf 'if (node.op == other.op && kept.contains(node.op_count)) node.op = "relu";\n' > graph/builder.cc
   printf 'bool is_first(const Node& node) { return node.op == "conv2d"; }\n' > graph/operators/convolution.cc
   printf '  return {{"relu", evaluate_relu},\n          {"conv2d", evaluate<at::conv2d, 2>}};\n' \
-    > execution/evaluators/layers.cc
-  printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > execution/interpreter.h
+    > autograd/evaluators/layers.cc
+  printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > autograd/interpreter.h
   echo '#include "detent/engine/fast_executor.h"' > passes/gptq_test.cc
-  printf '#include <torch/torch.h>\n#include "detent/execution/interpreter.h"\n' > cli/torch/train.cc
+  printf '#include <torch/torch.h>\n#include "detent/autograd/interpreter.h"\n' > cli/torch/train.cc
 }
 
 # expect CHECK STATUS TEXT: the exit status of the check, and what it must have printed.
@@ -48,10 +48,10 @@ expect layers 0 ""
 expect style 0 ""
 
 bad layers core/core.h '#include "detent/graph/graph.h"' 'core.h:2: layer core may not include graph'
-bad layers graph/graph_test.cc '  #  include "detent/execution/interpreter.h"' 'layer graph may not include execution'
+bad layers graph/graph_test.cc '  #  include "detent/autograd/interpreter.h"' 'layer graph may not include autograd'
 bad layers passes/gptq.cc '#include "detent/engine/fast_executor.h"' 'layer passes may not include engine'
 bad layers passes/gptq_test.cc '#include "detent/training/trainer.h"' 'layer passes may not include training'
-bad layers graph/graph.h '#include "../execution/interpreter.h"' 'by its path from src'
+bad layers graph/graph.h '#include "../autograd/interpreter.h"' 'by its path from src'
 bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
 bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'
 bad layers graph/graph.cc '  fmt::print(stderr, "here");' 'layer graph prints'
@@ -70,13 +70,13 @@ for line in 'if (node.op == "conv2d") {}' 'if ("conv2d" != graph.node(name).op) 
   'bool pools = node->op.starts_with("max_");' 'if (node.op.find("pool") != npos) {}' \
   'std::ranges::find(kLayers, node.op) != kLayers.end()' 'if (kLayers.contains(layer->op)) {}' \
   'constexpr std::array kLayers = {"conv2d", "relu"};'; do
-  bad style execution/interpreter.cc "$line" 'interpreter.cc:1: no comparison with the name of an operator'
+  bad style autograd/interpreter.cc "$line" 'interpreter.cc:1: no comparison with the name of an operator'
 done
 bad style graph/graph.cc "$(seq 801)" 'more than 800 lines'
 bad style graph/utils/text.cc '' 'name the folder after what is in it'
 bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'
 bad style graph/graph.h '#include <ATen/core/Tensor.h>' 'no libtorch in a header'
-bad style execution/interpreter.h '#include <torch/torch.h>' 'no torch/torch.h in a header'
+bad style autograd/interpreter.h '#include <torch/torch.h>' 'no torch/torch.h in a header'
 
 [[ $failures -eq 0 ]] && echo "all checks find what they must"
 exit $((failures > 0))

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "detent/io/file.h"
-#include "detent/io/npy.h"
+#include "detent/files/file.h"
+#include "detent/files/npy.h"
 #include "operator_generators.h"
 #include "wrapped_nodes.h"
 
@@ -71,10 +71,11 @@ bool has_float(std::string_view op, DType dtype, int64_t opset) {
 const std::vector<OperatorGenerator>& all_operator_generators() {
   static const std::vector<OperatorGenerator> all = [] {
     std::vector<OperatorGenerator> joined;
-    for (const auto& list : {function_generators(), pair_generators(), reduction_generators(),
-                             shape_generators(), index_generators(), layer_generators(), pooling_generators(),
-                             normalization_generators(), recurrent_generators(), code_generators(),
-                             microsoft_generators(), quantized_generators(), pattern_generators(), subgraph_generators()})
+    for (const auto& list :
+         {function_generators(), pair_generators(), reduction_generators(), shape_generators(),
+          index_generators(), layer_generators(), pooling_generators(), normalization_generators(),
+          recurrent_generators(), code_generators(), microsoft_generators(), quantized_generators(),
+          pattern_generators(), subgraph_generators()})
       joined.insert(joined.end(), list.begin(), list.end());
     return joined;
   }();

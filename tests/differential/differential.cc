@@ -13,7 +13,7 @@
 #include <memory>
 #include <regex>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "verdict.h"
 
 namespace detent {

@@ -1,7 +1,7 @@
 #include "detent/core/error.h"
-#include "detent/io/pickle.h"
-#include "detent/io/torch_checkpoint.h"
-#include "detent/io/zip.h"
+#include "detent/checkpoints/pickle.h"
+#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/files/zip.h"
 
 #include "memory_file.h"
 

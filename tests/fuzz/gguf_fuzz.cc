@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/io/gguf/gguf_file.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 
 #include "memory_file.h"
 

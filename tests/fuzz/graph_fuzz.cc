@@ -8,10 +8,10 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/graph/operators.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
+#include "detent/reference/integer_executor.h"
 
 #include "memory_file.h"
 

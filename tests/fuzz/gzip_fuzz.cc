@@ -5,7 +5,7 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/io/gzip.h"
+#include "detent/files/gzip.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/io/image.h"
+#include "detent/datasets/image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // What a small file may claim takes seconds to fill.

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   detent::Value value;

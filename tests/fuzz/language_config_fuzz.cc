@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_weights.h"
 

@@ -5,7 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/fingerprint.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 
 #include "memory_file.h"
 

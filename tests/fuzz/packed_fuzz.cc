@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/io/packed_tensors.h"
+#include "detent/graph_files/packed_tensors.h"
 
 #include "memory_file.h"
 

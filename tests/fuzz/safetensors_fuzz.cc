@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/safetensors.h"
 
 #include "memory_file.h"
 

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "detent/core/error.h"
-#include "detent/io/tar.h"
+#include "detent/datasets/tar.h"
 
 #include "memory_file.h"
 

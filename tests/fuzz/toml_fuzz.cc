@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   detent::Table table;

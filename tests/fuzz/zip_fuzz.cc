@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/io/zip.h"
+#include "detent/files/zip.h"
 
 #include "memory_file.h"
 

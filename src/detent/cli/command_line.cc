@@ -17,8 +17,8 @@
 #include "detent/core/stop_signals.h"
 #include "detent/core/terminal.h"
 #include "detent/formats/simd_target.h"
-#include "detent/io/file_roles.h"
-#include "detent/io/open_files.h"
+#include "detent/files/file_roles.h"
+#include "detent/files/open_files.h"
 
 namespace detent {
 

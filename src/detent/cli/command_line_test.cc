@@ -9,11 +9,11 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/program_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/toml.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 

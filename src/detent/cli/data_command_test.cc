@@ -3,8 +3,8 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/datasets/published_data_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

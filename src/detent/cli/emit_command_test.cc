@@ -6,11 +6,11 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/json.h"
-#include "detent/io/npy.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/json.h"
+#include "detent/files/npy.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

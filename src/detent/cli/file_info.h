@@ -7,7 +7,7 @@
 
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
-#include "detent/io/tensor_summary.h"
+#include "detent/files/tensor_summary.h"
 
 namespace detent {
 

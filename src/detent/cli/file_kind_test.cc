@@ -7,13 +7,13 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/gguf/gguf_for_test.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/temporary_file_test.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/files/file.h"
+#include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

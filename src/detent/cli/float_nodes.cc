@@ -11,7 +11,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/code_groups.h"
+#include "detent/passes/post_training/code_groups.h"
 
 namespace detent {
 namespace {

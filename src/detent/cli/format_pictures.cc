@@ -12,7 +12,7 @@
 #include "detent/core/splitmix64.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/io/svg.h"
+#include "detent/files/svg.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {

@@ -4,7 +4,7 @@
 #include "detent/cli/format_tables.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/formats/simd_target.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

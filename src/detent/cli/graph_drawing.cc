@@ -12,7 +12,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/passes/analysis/node_text.h"
 
 extern char** environ;

@@ -9,14 +9,14 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/cli/file_kind.h"
 #include "detent/graph/builder.h"
-#include "detent/io/gguf/gguf_for_test.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/npy.h"
-#include "detent/io/packed_tensors.h"
-#include "detent/io/scratch.h"
-#include "detent/io/temporary_file_test.h"
-#include "detent/io/torch_checkpoint.h"
-#include "detent/io/zip.h"
+#include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/npy.h"
+#include "detent/graph_files/packed_tensors.h"
+#include "detent/files/scratch.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/files/zip.h"
 
 namespace detent {
 namespace {

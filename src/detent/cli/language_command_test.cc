@@ -7,12 +7,12 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/core/value.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/json.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/json.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/language/cache_format.h"
 
 namespace detent {

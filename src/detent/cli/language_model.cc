@@ -6,7 +6,7 @@
 #include "detent/cli/large_vectors.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
-#include "detent/io/gguf/gguf_file.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/gguf/language_gguf.h"
 #include "detent/language/language_folder.h"

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/cli/command_description.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "detent/cli/option_fields.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/passes/pass.h"
 
 namespace detent {

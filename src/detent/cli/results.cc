@@ -11,9 +11,9 @@
 #include "detent/cli/print.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/output_path.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/output_path.h"
 #include "detent/report/page.h"
 #include "detent/report/table_value.h"
 

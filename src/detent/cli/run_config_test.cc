@@ -8,10 +8,10 @@
 
 #include "detent/cli/option_use.h"
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
 #include "detent/models/model.h"
 
 namespace detent {

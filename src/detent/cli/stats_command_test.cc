@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "detent/cli/program_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

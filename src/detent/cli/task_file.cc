@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 
 namespace detent {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/io/file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/temporary_file_test.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/files/file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

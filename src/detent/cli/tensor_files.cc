@@ -8,11 +8,11 @@
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/graph_layout.h"
-#include "detent/io/npy.h"
-#include "detent/io/npz.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/graph_files/graph_layout.h"
+#include "detent/files/npy.h"
+#include "detent/files/npz.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "detent/core/text_table.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/io/packed_tensors.h"
+#include "detent/graph_files/packed_tensors.h"
 
 namespace detent {
 

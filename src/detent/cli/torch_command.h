@@ -10,7 +10,7 @@
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
-#include "detent/io/file_roles.h"
+#include "detent/files/file_roles.h"
 #include "detent/workers/rendezvous.h"
 #include "detent/workflows/random_source.h"
 

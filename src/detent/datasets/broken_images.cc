@@ -9,7 +9,7 @@
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
-#include "detent/io/image.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 namespace {

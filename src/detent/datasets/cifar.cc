@@ -6,7 +6,7 @@
 
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/io/cifar.h"
+#include "detent/datasets/cifar_file.h"
 
 namespace detent {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/datasets/dataset.h"
-#include "detent/io/scratch.h"
+#include "detent/files/scratch.h"
 
 namespace detent {
 

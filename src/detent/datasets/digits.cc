@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/io/gzip.h"
+#include "detent/files/gzip.h"
 
 namespace detent {
 

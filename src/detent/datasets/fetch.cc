@@ -9,11 +9,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/io/digest.h"
-#include "detent/io/download.h"
-#include "detent/io/file.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/tar.h"
+#include "detent/files/digest.h"
+#include "detent/datasets/download.h"
+#include "detent/files/file.h"
+#include "detent/files/folder_lock.h"
+#include "detent/datasets/tar.h"
 
 namespace detent {
 namespace {

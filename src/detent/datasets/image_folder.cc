@@ -17,8 +17,8 @@
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_sampler.h"
 #include "detent/datasets/label_file.h"
-#include "detent/io/file.h"
-#include "detent/io/image.h"
+#include "detent/files/file.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 namespace {

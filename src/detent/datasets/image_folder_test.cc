@@ -18,7 +18,7 @@
 #include "detent/datasets/broken_images.h"
 #include "detent/datasets/image_dataset.h"
 #include "detent/datasets/training_splits.h"
-#include "detent/io/image_for_test.h"
+#include "detent/datasets/image_for_test.h"
 
 namespace detent {
 namespace {

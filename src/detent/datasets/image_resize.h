@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "detent/io/image.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 

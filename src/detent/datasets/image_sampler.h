@@ -9,7 +9,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/datasets/dataset.h"
-#include "detent/io/image.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 

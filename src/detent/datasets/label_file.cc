@@ -12,8 +12,8 @@
 #include "detent/core/error.h"
 #include "detent/core/text_parts.h"
 #include "detent/core/log.h"
-#include "detent/io/file.h"
-#include "detent/io/image.h"
+#include "detent/files/file.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/io/idx.h"
+#include "detent/datasets/idx.h"
 
 namespace detent {
 namespace {

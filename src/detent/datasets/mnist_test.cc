@@ -10,8 +10,8 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/datasets/published_data_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/gzip_for_test.h"
+#include "detent/files/file.h"
+#include "detent/files/gzip_for_test.h"
 
 namespace detent {
 namespace {

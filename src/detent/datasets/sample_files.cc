@@ -12,10 +12,10 @@
 #include "detent/core/listed_names.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
-#include "detent/io/csv.h"
-#include "detent/io/npy.h"
-#include "detent/io/npz.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/csv.h"
+#include "detent/files/npy.h"
+#include "detent/files/npz.h"
+#include "detent/files/safetensors.h"
 
 namespace detent {
 namespace {

@@ -7,10 +7,10 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/file.h"
-#include "detent/io/npy.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/zip.h"
+#include "detent/files/file.h"
+#include "detent/files/npy.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/zip.h"
 
 namespace detent {
 namespace {

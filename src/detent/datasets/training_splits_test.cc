@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/datasets/published_data_for_test.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

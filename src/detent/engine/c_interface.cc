@@ -22,13 +22,13 @@
 #include "detent/core/parallel.h"
 #include "detent/engine/c_status.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/unfinished_file.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/unfinished_file.h"
 
 namespace {
 

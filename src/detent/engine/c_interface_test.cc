@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "detent/graph/builder.h"
-#include "detent/io/graph_file.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -14,7 +14,7 @@
 #include "detent/engine/program_plan.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -12,8 +12,8 @@ namespace detent {
 
 /// Runs a quantized graph in integers as fast as the processor can: codes of 8 bits as bytes, channels last,
 /// and a layer with what follows on it in one kernel. The results are those of the plain reference
-/// (runtime/integer_executor.h), byte for byte, whatever the instruction set and the number of threads. What
-/// has no kernel is computed as the reference does, within the same program.
+/// (reference/integer_executor.h), byte for byte, whatever the instruction set and the number of threads.
+/// What has no kernel is computed as the reference does, within the same program.
 ///
 /// Several threads may run it at once; each run takes memory of its own, which later runs use again. Programs
 /// share their threads: who comes while they are busy computes on its own.

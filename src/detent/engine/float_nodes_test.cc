@@ -11,7 +11,7 @@
 #include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
 #include "detent/models/model.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 #include "detent/passes/pass_bench_for_test.h"
 

@@ -8,7 +8,7 @@
 #include "detent/engine/packed_sums.h"
 #include "detent/float32/channels_last_sums.h"
 #include "detent/graph/graph.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 

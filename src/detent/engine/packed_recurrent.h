@@ -5,7 +5,7 @@
 #include <string>
 
 #include "detent/float32/recurrent_layer.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "detent/core/tensor.h"
-#include "detent/runtime/flow.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/flow.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 

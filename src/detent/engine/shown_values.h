@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/graph/executor.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 

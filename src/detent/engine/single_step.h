@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/engine/step.h"
-#include "detent/runtime/flow.h"
+#include "detent/reference/flow.h"
 
 namespace detent {
 

@@ -22,8 +22,8 @@
 #include "detent/float32/resize_weights.h"
 #include "detent/graph/strided_view.h"
 #include "detent/integer/pooling.h"
-#include "detent/runtime/flow.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/flow.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 

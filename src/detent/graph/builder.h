@@ -11,7 +11,7 @@ namespace detent {
 
 /// Writes a network down as its forward pass would read, and names nodes as PyTorch's FX tracer does: a
 /// module "seq_blocks.0" becomes node "seq_blocks_0", the second call of relu "relu_1". Parameters begin as
-/// zeros, or as the constant that the operator says; execution/initialize.h fills them.
+/// zeros, or as the constant that the operator says; autograd/initialize.h fills them.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name) : graph_(std::move(name)) {}

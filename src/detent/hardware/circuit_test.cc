@@ -12,8 +12,8 @@
 #include "detent/hardware/table_networks_for_test.h"
 #include "detent/hardware/tools.h"
 #include "detent/hardware/vectors.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

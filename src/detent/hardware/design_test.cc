@@ -7,8 +7,8 @@
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
 #include "detent/hardware/tools.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

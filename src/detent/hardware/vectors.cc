@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/hardware/integer_graph.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "detent/engine.h"
 #include "detent/engine/c_status.h"
-#include "detent/io/file.h"
-#include "detent/io/gguf/gguf_file.h"
-#include "detent/io/graph_file.h"
+#include "detent/files/file.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/gguf/language_gguf.h"

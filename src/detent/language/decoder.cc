@@ -20,7 +20,7 @@
 #include "detent/language/language_graph.h"
 #include "detent/language/sequence_cache.h"
 #include "detent/language/token_values.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "detent/language/token_values.h"
-#include "detent/runtime/reference_step.h"
+#include "detent/reference/reference_step.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/core/parallel.h"
 #include "detent/formats/simd_target.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

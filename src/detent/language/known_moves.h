@@ -5,7 +5,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/strided_view.h"
-#include "detent/runtime/flow.h"
+#include "detent/reference/flow.h"
 
 namespace detent {
 

@@ -6,9 +6,9 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
 #include "detent/language/deferred_weights.h"
 #include "detent/language/families/families.h"
 #include "detent/language/language_graph.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "detent/graph/graph.h"
-#include "detent/io/tensor_summary.h"
+#include "detent/files/tensor_summary.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_model.h"
 

@@ -8,14 +8,14 @@
 
 #include "detent/core/error.h"
 #include "detent/core/convert.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/language/decoder.h"
 #include "detent/language/families/families.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

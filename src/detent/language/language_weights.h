@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/io/gguf/gguf_scales.h"
+#include "detent/checkpoints/gguf/gguf_scales.h"
 #include "detent/language/language_config.h"
 
 namespace detent {

@@ -20,7 +20,7 @@ struct ModelInfo {
   Shape sample_shape;
   int64_t class_count = 0;
   /// Builds it for samples of `sample_shape` (without batch) and `class_count` classes. Parameters are zeros
-  /// until execution/initialize.h fills them. Throws Error when the network does not fit the samples.
+  /// until autograd/initialize.h fills them. Throws Error when the network does not fit the samples.
   std::function<Graph(const Shape& sample_shape, int64_t class_count)> build;
 };
 

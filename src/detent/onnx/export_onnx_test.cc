@@ -8,12 +8,12 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // What is written in ONNX's format and read again is the same network.

@@ -8,12 +8,12 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 

@@ -8,11 +8,11 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/passes/analysis/layerwise_error.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace onnx {
 class ModelProto;

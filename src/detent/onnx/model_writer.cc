@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/unfinished_file.h"
+#include "detent/files/file.h"
+#include "detent/files/unfinished_file.h"
 #include "detent/onnx/tensor_data.h"
 #include "detent/onnx/weights_file.h"
 

@@ -6,11 +6,11 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

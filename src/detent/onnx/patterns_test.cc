@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/layer_norm_pattern.h"

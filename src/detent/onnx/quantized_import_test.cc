@@ -8,7 +8,7 @@
 
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

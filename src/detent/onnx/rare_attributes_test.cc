@@ -8,11 +8,11 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

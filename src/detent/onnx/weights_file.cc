@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/io/crc32.h"
-#include "detent/io/digest.h"
-#include "detent/io/file_roles.h"
+#include "detent/files/crc32.h"
+#include "detent/files/digest.h"
+#include "detent/files/file_roles.h"
 
 namespace detent {
 namespace {

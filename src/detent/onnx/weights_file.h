@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 
 namespace detent {
 

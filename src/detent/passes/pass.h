@@ -16,7 +16,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
-#include "detent/io/output_folder.h"
+#include "detent/files/output_folder.h"
 #include "detent/passes/calibration_set.h"
 
 namespace detent {

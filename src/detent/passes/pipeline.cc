@@ -8,8 +8,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/io/file_roles.h"
-#include "detent/io/output_path.h"
+#include "detent/files/file_roles.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

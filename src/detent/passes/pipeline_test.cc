@@ -9,8 +9,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/toml.h"
+#include "detent/files/file.h"
+#include "detent/files/toml.h"
 #include "detent/models/model.h"
 
 namespace detent {

@@ -4,7 +4,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/former_name.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/finish_qat.h"
+#include "detent/passes/qat/finish_qat.h"
 
 namespace detent {
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 
 namespace detent {
 namespace {

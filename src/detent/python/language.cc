@@ -14,7 +14,7 @@
 #include "detent/cli/language_model.h"
 #include "detent/cli/task_file.h"
 #include "detent/core/thread_limit.h"
-#include "detent/io/npy.h"
+#include "detent/files/npy.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/language_model.h"

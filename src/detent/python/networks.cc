@@ -22,7 +22,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/fields.h"
 #include "detent/graph/operators.h"
-#include "detent/io/graph_file.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"

@@ -7,7 +7,7 @@
 #include "detent/core/mersenne_twister.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
 #include "detent/python/temporary_work.h"
 #include "detent/python/work.h"

@@ -22,7 +22,7 @@
 #include "detent/core/thread_limit.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/inputs.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "detent/io/svg.h"
+#include "detent/files/svg.h"
 
 namespace detent {
 namespace {

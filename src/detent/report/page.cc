@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 #include "detent/report/page_parts.h"
 
 namespace detent {

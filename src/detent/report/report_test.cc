@@ -6,9 +6,9 @@
 #include <random>
 
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/report/front_drawing.h"
 #include "detent/report/histogram.h"
 #include "detent/report/network.h"

@@ -13,8 +13,8 @@
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
 #include "detent/passes/reconstruction/staged_run.h"
-#include "detent/passes/transform/activation_ranges.h"
-#include "detent/passes/transform/weight_ranges.h"
+#include "detent/passes/post_training/activation_ranges.h"
+#include "detent/passes/post_training/weight_ranges.h"
 
 namespace detent {
 namespace {

@@ -11,7 +11,7 @@
 #include "detent/graph/graph.h"
 #include "detent/passes/analysis/variant_runs.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/code_groups.h"
+#include "detent/passes/post_training/code_groups.h"
 #include "detent/search/space.h"
 
 namespace detent {

@@ -10,7 +10,7 @@
 #include "detent/core/progress.h"
 #include "detent/core/stop_signals.h"
 #include "detent/passes/average_bits.h"
-#include "detent/passes/transform/static_quantize.h"
+#include "detent/passes/post_training/static_quantize.h"
 #include "detent/search/journal.h"
 #include "detent/search/pareto.h"
 

@@ -12,7 +12,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/search/judge.h"
 #include "detent/search/quantities.h"
 

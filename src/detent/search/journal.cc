@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 
 namespace detent {
 namespace {
@@ -62,8 +62,7 @@ std::string Journal::place(const std::string& key) const {
 }
 
 void Journal::check_count(const std::string& key, const std::vector<double>& numbers, size_t count) const {
-  if (numbers.size() != count)
-    fail("{}: got {} numbers, expected {}", place(key), numbers.size(), count);
+  if (numbers.size() != count) fail("{}: got {} numbers, expected {}", place(key), numbers.size(), count);
 }
 
 const std::vector<double>* Journal::find(const std::string& key, size_t count) const {
@@ -73,8 +72,8 @@ const std::vector<double>* Journal::find(const std::string& key, size_t count) c
   return &found->second;
 }
 
-std::vector<std::pair<std::string, std::vector<double>>> Journal::with_prefix(
-    const std::string& prefix, size_t count) const {
+std::vector<std::pair<std::string, std::vector<double>>> Journal::with_prefix(const std::string& prefix,
+                                                                              size_t count) const {
   std::vector<std::pair<std::string, std::vector<double>>> found;
   for (auto entry = entries_.lower_bound(prefix); entry != entries_.end() && entry->first.starts_with(prefix);
        ++entry) {

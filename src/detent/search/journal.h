@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "detent/core/process_group.h"
-#include "detent/io/append_file.h"
+#include "detent/files/append_file.h"
 
 namespace detent {
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -20,8 +20,7 @@ TEST(Journal, RefusesLinesOfOtherNumbers) {
   EXPECT_THAT(*journal.find("trial 1", 2), ElementsAre(1, 2.5));
   EXPECT_EQ(journal.find("trial 3", 2), nullptr);
   const std::string path = file.get().string();
-  EXPECT_EQ(error_of([&] { journal.find("trial 1", 7); }),
-            path + ": \"trial 1\": got 2 numbers, expected 7");
+  EXPECT_EQ(error_of([&] { journal.find("trial 1", 7); }), path + ": \"trial 1\": got 2 numbers, expected 7");
   EXPECT_EQ(error_of([&] { journal.with_prefix("trial ", 2); }),
             path + ": \"trial 2\": got 0 numbers, expected 2");
 }

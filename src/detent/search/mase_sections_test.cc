@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/search/options.h"
 
 namespace detent {

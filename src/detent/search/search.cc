@@ -11,7 +11,7 @@
 #include "detent/core/stop_signals.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/reconstruction/choosing_cost.h"
-#include "detent/passes/transform/masked_scores.h"
+#include "detent/passes/post_training/masked_scores.h"
 #include "detent/search/search_files.h"
 #include "detent/search/strategy.h"
 #include "detent/search/winners.h"

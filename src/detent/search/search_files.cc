@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/json.h"
 #include "detent/search/search.h"
 
 namespace detent {

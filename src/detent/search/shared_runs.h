@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "detent/graph/graph.h"
-#include "detent/passes/transform/code_groups.h"
+#include "detent/passes/post_training/code_groups.h"
 #include "detent/search/space.h"
 
 namespace detent {

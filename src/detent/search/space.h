@@ -6,7 +6,7 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
-#include "detent/passes/transform/code_groups.h"
+#include "detent/passes/post_training/code_groups.h"
 #include "detent/search/options.h"
 
 namespace detent {

@@ -10,7 +10,7 @@
 namespace detent {
 
 /// The text of a JSON string, also of those that stand for infinities and NaN in the project's own files
-/// (io/json.h): nullopt for what is no string.
+/// (files/json.h): nullopt for what is no string.
 std::optional<std::string> json_string(const Value& value);
 
 /// An object of tokenizer.json; messages say where it stands.

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "detent/core/error.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 #include "detent/tokenizers/json_object.h"
 #include "detent/tokenizers/tokenizer_pipeline.h"
 #include "detent/tokenizers/unicode.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 #include "detent/tokenizers/json_object.h"
 #include "detent/tokenizers/tokenizer_pipeline.h"
 #include "detent/tokenizers/unicode.h"

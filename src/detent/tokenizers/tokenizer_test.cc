@@ -8,9 +8,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/tokenizers/json_object.h"
 #include "detent/tokenizers/text_steps.h"
 #include "detent/tokenizers/unicode.h"

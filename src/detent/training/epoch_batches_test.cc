@@ -11,11 +11,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
-#include "detent/execution/torch_outputs_for_test.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/models/model.h"
 #include "detent/training/trainer.h"
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "detent/execution/interpreter.h"
+#include "detent/autograd/interpreter.h"
 
 namespace detent {
 

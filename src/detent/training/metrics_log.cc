@@ -3,7 +3,7 @@
 #include <chrono>
 #include <vector>
 
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 
 namespace detent {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "detent/core/value.h"
-#include "detent/io/append_file.h"
-#include "detent/io/event_file.h"
+#include "detent/files/append_file.h"
+#include "detent/files/event_file.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

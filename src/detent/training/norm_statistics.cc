@@ -2,7 +2,7 @@
 
 #include <ATen/ops/zeros_like.h>
 
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 

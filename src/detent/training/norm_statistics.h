@@ -4,7 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/execution/interpreter.h"
+#include "detent/autograd/interpreter.h"
 #include "detent/graph/graph.h"
 
 namespace detent {

@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/training/classification.h"
 
 namespace detent {

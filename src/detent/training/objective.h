@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/execution/interpreter.h"
+#include "detent/autograd/interpreter.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 #include "detent/training/options.h"

@@ -10,8 +10,8 @@
 #include <ATen/ops/tensor.h>
 
 #include "detent/core/error.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_outputs_for_test.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/training/classification.h"
 #include "detent/training/optimizer.h"

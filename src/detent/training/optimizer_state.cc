@@ -10,7 +10,7 @@
 #include <torch/optim/sgd.h>
 
 #include "detent/core/error.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 
 namespace detent {
 namespace {

@@ -10,12 +10,12 @@
 
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/safetensors.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

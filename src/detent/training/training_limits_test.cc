@@ -14,7 +14,7 @@
 
 #include "detent/core/error.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
 #include "detent/models/model.h"

@@ -1,8 +1,8 @@
 #include "detent/training/training_state.h"
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
 
 namespace detent {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/state_dict.h"
 #include "detent/models/model.h"

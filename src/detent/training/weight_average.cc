@@ -7,7 +7,7 @@
 #include <ATen/ops/where.h>
 
 #include "detent/core/error.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/autograd/torch_tensor.h"
 
 namespace detent {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "detent/execution/interpreter.h"
+#include "detent/autograd/interpreter.h"
 #include "detent/graph/graph.h"
 #include "detent/training/options.h"
 

@@ -4,7 +4,7 @@
 
 #include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
-#include "detent/execution/interpreter.h"
+#include "detent/autograd/interpreter.h"
 #include "detent/graph/graph.h"
 #include "detent/evaluation/metrics.h"
 

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/xxh64.h"
-#include "detent/io/digest.h"
+#include "detent/files/digest.h"
 
 namespace detent {
 

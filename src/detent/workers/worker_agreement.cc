@@ -3,7 +3,7 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 
 namespace detent {
 namespace {

@@ -20,7 +20,7 @@
 #include "detent/graph/activation_memory.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/passes/analysis/network_cost.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/language/decoder.h"
 #include "detent/language/decoder_logits.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/static_quantize.h"
+#include "detent/passes/post_training/static_quantize.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/language/perplexity.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
 

@@ -10,7 +10,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/io/npy.h"
+#include "detent/files/npy.h"
 #include "detent/language/decoder_logits.h"
 #include "detent/workflows/memory_announcement.h"
 

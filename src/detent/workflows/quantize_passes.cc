@@ -11,7 +11,7 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
 namespace {

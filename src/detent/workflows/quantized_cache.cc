@@ -3,7 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/cached_tensor.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
 

@@ -5,7 +5,7 @@
 
     blocks.gguf      two random blocks of every format and, as NAME.values, the float32 they stand for; the metadata
                      has, as digest.NAME, the CRC-32 of the values of many more blocks (NaN as 0x7fc00000)
-    ../../../src/detent/io/gguf/grid_points.inc    the points of the grids of the IQ formats
+    ../../../src/detent/checkpoints/gguf/grid_points.inc    the points of the grids of the IQ formats
 
 LIBGGML_BASE is a libggml-base.so, as the npm package @node-llama-cpp/linux-x64 has one. The bytes of block tensors
 come from splitmix64, of a counter that starts at the format's number times 2^32.
@@ -134,7 +134,7 @@ def main():
     arguments = parser.parse_args()
     library = Library(arguments.library)
     if arguments.blocks == DIGEST_BLOCKS:
-        write_grids(HERE / "../../../src/detent/io/gguf/grid_points.inc", all_grids(library))
+        write_grids(HERE / "../../../src/detent/checkpoints/gguf/grid_points.inc", all_grids(library))
     metadata = {"digest.blocks": arguments.blocks}
     tensors = []
     for number, name, elements, size in FORMATS:

@@ -24,7 +24,7 @@
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

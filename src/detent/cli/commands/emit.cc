@@ -20,11 +20,11 @@
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/tools.h"
 #include "detent/hardware/verilog_names.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
-#include "detent/io/npy.h"
-#include "detent/io/output_folder.h"
-#include "detent/io/output_path.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/npy.h"
+#include "detent/files/output_folder.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

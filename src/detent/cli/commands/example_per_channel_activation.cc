@@ -11,8 +11,8 @@
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/verbs.h"
-#include "detent/io/output_path.h"
-#include "detent/io/svg.h"
+#include "detent/files/output_path.h"
+#include "detent/files/svg.h"
 
 // The output of a ReLU with three channels, the first three times as wide as the others, quantized to 8 bits
 // once with one scale for the tensor and once with a scale for each channel. A scale is the 99.999th

@@ -8,7 +8,7 @@
 #include "detent/cli/named_values.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
-#include "detent/io/output_path.h"
+#include "detent/files/output_path.h"
 #include "detent/onnx/export_onnx.h"
 
 namespace detent {

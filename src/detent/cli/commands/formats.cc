@@ -16,8 +16,8 @@
 #include "detent/core/fields.h"
 #include "detent/core/listed_names.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/io/file.h"
-#include "detent/io/output_path.h"
+#include "detent/files/file.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

@@ -16,8 +16,8 @@
 #include "detent/cli/network_info.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/io/json.h"
-#include "detent/io/output_path.h"
+#include "detent/files/json.h"
+#include "detent/files/output_path.h"
 #include "detent/passes/analysis/node_text.h"
 
 namespace detent {

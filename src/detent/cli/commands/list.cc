@@ -14,10 +14,10 @@
 #include "detent/core/value.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/operators.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/qat_presets.h"
+#include "detent/passes/qat/qat_presets.h"
 #include "detent/search/strategy.h"
 #include "detent/statistics/collector.h"
 

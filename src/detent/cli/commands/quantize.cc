@@ -12,10 +12,10 @@
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/output_path.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/output_path.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/workflows/quantize_passes.h"
 #include "detent/workflows/quantized_cache.h"
 

@@ -7,7 +7,7 @@
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/io/output_path.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 

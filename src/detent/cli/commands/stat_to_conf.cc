@@ -11,8 +11,8 @@
 #include "detent/cli/field_help.h"
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
-#include "detent/io/output_path.h"
-#include "detent/io/toml.h"
+#include "detent/files/output_path.h"
+#include "detent/files/toml.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/passes/saved_statistics.h"
 #include "detent/statistics/distribution_results.h"
 

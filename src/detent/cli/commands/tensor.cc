@@ -11,7 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_wrap.h"
-#include "detent/io/output_path.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

@@ -12,7 +12,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/io/output_path.h"
+#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

@@ -17,8 +17,8 @@
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 #include "detent/search/comparison.h"
 #include "detent/workflows/compare_network.h"
 

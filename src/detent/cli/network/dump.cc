@@ -18,11 +18,11 @@
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/result_types.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/json.h"
-#include "detent/io/npy.h"
-#include "detent/io/output_folder.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/files/folder_lock.h"
+#include "detent/files/json.h"
+#include "detent/files/npy.h"
+#include "detent/files/output_folder.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/value.h"
-#include "detent/io/file.h"
-#include "detent/io/json.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
 
 namespace detent {
 void check_dump_folder(const std::filesystem::path& folder, bool overwrite) {

@@ -4,7 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 

@@ -7,7 +7,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/log.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/models/model.h"
 
 namespace detent {

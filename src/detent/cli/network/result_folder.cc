@@ -7,7 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 
 namespace detent {
 namespace {

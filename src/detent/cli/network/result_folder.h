@@ -8,8 +8,8 @@
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/output_folder.h"
+#include "detent/files/folder_lock.h"
+#include "detent/files/output_folder.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pipeline.h"
 

@@ -19,11 +19,11 @@
 #include "detent/core/text_table.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
-#include "detent/io/npy.h"
-#include "detent/io/output_path.h"
+#include "detent/files/npy.h"
+#include "detent/files/output_path.h"
 #include "detent/language/language_graph.h"
 #include "detent/onnx/model_file.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/workflows/network_values.h"
 
 namespace detent {

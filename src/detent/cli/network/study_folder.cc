@@ -5,7 +5,7 @@
 #include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/search/search.h"
 
 namespace detent {

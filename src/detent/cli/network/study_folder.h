@@ -8,8 +8,8 @@
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/output_folder.h"
+#include "detent/files/folder_lock.h"
+#include "detent/files/output_folder.h"
 
 namespace detent {
 

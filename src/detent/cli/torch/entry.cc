@@ -13,9 +13,9 @@
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/tensor_memory.h"
-#include "detent/io/open_files.h"
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/tensor_memory.h"
+#include "detent/files/open_files.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/loader.h"
 

@@ -3,7 +3,7 @@
 #include "detent/cli/torch/commands.h"
 #include "detent/datasets/digits.h"
 #include "detent/datasets/training_splits.h"
-#include "detent/execution/initialize.h"
+#include "detent/autograd/initialize.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

@@ -8,8 +8,8 @@
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/folder_lock.h"
-#include "detent/io/output_folder.h"
+#include "detent/files/folder_lock.h"
+#include "detent/files/output_folder.h"
 #include "detent/training/metrics_log.h"
 #include "detent/training/trainer.h"
 

@@ -3,7 +3,7 @@
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/resize_weights.h"
-#include "detent/runtime/flow.h"
+#include "detent/reference/flow.h"
 
 // Resampling and reductions of values along dimensions; both take sizes, scales or dimensions as operands.
 

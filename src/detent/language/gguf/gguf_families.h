@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/io/gguf/gguf_file.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_weights.h"
 

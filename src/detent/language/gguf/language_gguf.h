@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "detent/graph/graph.h"
-#include "detent/io/gguf/gguf_file.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_model.h"
 

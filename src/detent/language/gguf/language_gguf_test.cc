@@ -8,11 +8,11 @@
 #include <random>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/gguf/gguf_for_test.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "detent/io/temporary_file_test.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 
 namespace detent {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/graph/builder.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/analysis/layerwise_error.h"

@@ -2,7 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/xxh64.h"
-#include "detent/io/safetensors.h"
+#include "detent/files/safetensors.h"
 
 // A safetensors file: the state of each collector as a tensor of bytes, in order; metadata "run",
 // "micro_batches" and "inputs".

@@ -19,7 +19,7 @@
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/reconstruction/choosing_cost.h"
-#include "detent/passes/transform/static_quantize.h"
+#include "detent/passes/post_training/static_quantize.h"
 
 namespace detent {
 namespace {

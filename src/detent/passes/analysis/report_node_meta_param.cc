@@ -3,7 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/mase_metadata.h"
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/passes/analysis/node_text.h"
 #include "detent/passes/passes.h"
 

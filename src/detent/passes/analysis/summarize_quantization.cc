@@ -1,6 +1,6 @@
 #include <map>
 
-#include "detent/io/file.h"
+#include "detent/files/file.h"
 #include "detent/passes/analysis/node_text.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"

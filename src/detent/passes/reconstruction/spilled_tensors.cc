@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/io/scratch.h"
+#include "detent/files/scratch.h"
 
 namespace detent {
 namespace {

@@ -6,7 +6,7 @@
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
 #include "detent/graph/batch_norm_map.h"
-#include "detent/passes/transform/equalization_pairs.h"
+#include "detent/passes/post_training/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Folds a batch_norm into the convolution or linear layer before it, as inference computes it:

@@ -1,9 +1,9 @@
 #include "detent/core/error.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/graph_file.h"
-#include "detent/io/toml.h"
-#include "detent/io/torch_checkpoint.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/files/toml.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/passes.h"
 

@@ -9,7 +9,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
-#include "detent/passes/transform/code_groups.h"
+#include "detent/passes/post_training/code_groups.h"
 #include "detent/passes/transform/operand_format.h"
 
 namespace detent {

@@ -6,7 +6,7 @@
 
 #include "detent/core/value.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/passes/transform/integer_type.h"
+#include "detent/passes/post_training/integer_type.h"
 
 namespace detent {
 

@@ -13,12 +13,12 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/reconstruction/staged_run.h"
 #include "detent/passes/stat_to_conf.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 
 // The passes that make a quantized network better without training it, held to what it computes.
 

@@ -8,8 +8,8 @@
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/learned_scales.h"
-#include "detent/passes/transform/lutnet_config.h"
+#include "detent/passes/qat/learned_scales.h"
+#include "detent/passes/truth_tables/lutnet_config.h"
 #include "detent/passes/transform/quantize_config.h"
 
 // Attaches a QuantSpec to the operands of the nodes that the configuration selects:

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/toml.h"
+#include "detent/files/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 

@@ -10,7 +10,7 @@
 #include "detent/graph/builder.h"
 #include "detent/integer/sum_form.h"
 #include "detent/passes/analysis/layerwise_error.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // No network fails to be quantized for its numbers, and what is said of it is a number.

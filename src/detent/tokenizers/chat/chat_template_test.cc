@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/json.h"
+#include "detent/files/json.h"
 #include "detent/tokenizers/json_object.h"
 
 namespace detent {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "detent/io/gguf/gguf_metadata.h"
+#include "detent/checkpoints/gguf/gguf_metadata.h"
 #include "detent/tokenizers/tokenizer.h"
 #include "detent/tokenizers/vocabulary.h"
 

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/io/gguf/gguf_file.h"
-#include "detent/io/gguf/gguf_for_test.h"
-#include "detent/io/temporary_file_test.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

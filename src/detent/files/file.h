@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "detent/files/unfinished_file.h"
+
+namespace detent {
+
+/// A file that appears under its name only when it is complete: written to a temporary name beside it
+/// (unfinished_file.h, which also says what becomes of symbolic links), flushed to the disk, renamed by
+/// `commit`, which flushes the folder too. Without `commit` the temporary file is removed. Every failure (no
+/// directory, no permission, disk full) throws Error naming the path and the reason.
+class AtomicFile {
+ public:
+  /// Creates missing parent directories.
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  /// In place of bytes that were written before; the position stays.
+  void overwrite(uint64_t offset, std::string_view text);
+  uint64_t position() const { return position_; }
+  void commit();
+
+ private:
+  [[noreturn]] void fail_with_errno(const char* action) const;
+
+  std::filesystem::path path_;
+  UnfinishedFile file_;
+  uint64_t position_ = 0;
+};
+
+/// AtomicFile in one call.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// What is read as an input must not be replaced by what is written (file_roles.h); what the program itself
+/// has written before may be.
+enum class ReadAs { kInput, kOwnResult };
+
+/// The whole file. Throws Error when it cannot be read, is no regular file (a FIFO is not waited for) or has
+/// more than `limit` bytes.
+std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32,
+                      ReadAs how = ReadAs::kInput);
+
+/// The same of a text, without the mark of UTF-8 (BOM) that some programs put before it. Throws Error on one
+/// in UTF-16.
+std::string read_text_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
+
+/// A regular file mapped read-only into memory. Tensors that view it keep it alive through
+/// `shared_from_this`-like ownership: hold the shared_ptr that `map_file` returns. Reading what was cut off
+/// behind the mapping's back is a SIGBUS, which handle_signals_for_open_files() explains.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  /// The mapping is private: writing to it changes neither the file nor other mappings.
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  std::optional<OpenFile> listed_;
+};
+
+std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);
+
+/// Gives memory back that whole pages among these bytes take where they are mapped of a file; it is read
+/// again when somebody asks for it. They must not have been written to.
+void release_pages(std::span<const std::byte> bytes);
+
+}  // namespace detent

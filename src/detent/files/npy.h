@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "detent/core/tensor.h"
+#include "detent/files/file.h"
+#include "detent/files/tensor_summary.h"
+
+namespace detent {
+
+/// Maps a NumPy .npy file (versions 1 to 3): a header that is a Python dictionary literal, then the elements,
+/// little endian, in C or Fortran order. The tensor borrows from the mapping and keeps it alive, except where
+/// the file does not align it or holds several dimensions in Fortran order, of which it is a copy. Dtypes:
+/// bool, int8 to int64, uint8, float16, float32, float64. Throws Error naming the file on another dtype or
+/// byte order, and on data that are shorter or longer than the shape says.
+Tensor read_npy(const std::filesystem::path& path);
+/// The same of bytes that `owner` keeps alive; `name` begins the messages.
+Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
+                 const std::string& name);
+
+/// As many bytes hold the header of every array whose dtype is supported.
+inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
+
+/// From the header alone. `prefix` is what is at hand of a file of `file_size` bytes, at least the first
+/// kNpyPrefixBytes where there are so many. Throws Error, beginning with `name`, on what `parse_npy`
+/// refuses and the header shows.
+TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name);
+
+/// Writes an array piece by piece, in C order: version 1 or, for a header of more than 64 kB, 2. Without
+/// `commit` there is no file. Throws Error on bfloat16, which NumPy does not have.
+class NpyWriter {
+ public:
+  NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape);
+
+  /// The next elements, of the array's dtype; all together are as many as the shape says.
+  void append(const Tensor& elements);
+  void commit();
+
+ private:
+  AtomicFile file_;
+  uint64_t left_;  // bytes
+};
+
+/// NpyWriter in one call.
+void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+
+}  // namespace detent

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/post_training/masked_scores.h"
+#include "detent/passes/post_training/static_quantize_options.h"
+
+namespace detent {
+
+/// What ranges are chosen from stands in the statistics of `graph`; `masked` is not to be quantized
+/// as the samples show it.
+struct MeasuredNetwork {
+  Graph graph;
+  MaskedScores masked;
+};
+
+/// Runs the float network over calibration samples.
+MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
+                             PassContext& context);
+/// The same for several formats at once: of all options but these and the calibrators, those of the first.
+MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
+                             PassContext& context);
+
+struct IntegerNetwork {
+  Graph graph;
+  std::string raised_scales;  // a report of the scales that are larger than the weights need
+  std::string accumulators;   // ... of the layers that have none, though all are to
+};
+
+/// `network` quantized for execution in integers. `measured` is what measured_for returned for it with the
+/// same calibrator, and the same nodes in float. Throws Error where 32-bit sums could overflow.
+IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
+                                      const StaticQuantizeOptions& options, const PassContext& context);
+
+}  // namespace detent

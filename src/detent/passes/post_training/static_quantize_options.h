@@ -1,0 +1,92 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/post_training/accumulators.h"
+#include "detent/passes/transform/node_bits.h"
+#include "detent/passes/transform/operand_format.h"
+#include "detent/statistics/calibration.h"
+
+namespace detent {
+
+/// How the first and the last layer with weights are quantized.
+enum class FirstLastLayers { kAsOthers, kEightBits, kFloat };
+constexpr std::array<const char*, 3> enum_names(FirstLastLayers) {
+  return {"as_others", "eight_bits", "float"};
+}
+
+struct StaticQuantizeOptions {
+  OperandFormat weights;
+  OperandFormat activations{{false, 8}};
+  IntegerType elementwise{false, 8};
+  NodeBits formats;
+  NodeBits bits;
+  bool symmetric_activations = false;
+  Granularity weight_granularity = Granularity::kChannel;
+  std::optional<int64_t> weight_group_size;
+  Calibrator weight_calibrator = Calibrator::kMinMax;
+  CalibrationOptions activation_calibration;
+  int64_t num_samples = 1024;
+  FirstLastLayers first_last_layers = FirstLastLayers::kAsOthers;
+  std::vector<std::string> keep_float;
+  Requantization requantization = Requantization::kFloat;
+  AccumulatorChoice accumulator;
+  bool report = true;
+
+  /// The entries of `formats` and then of `bits`.
+  NodeBits named() const;
+  /// Whether weights or activations, all or of named nodes, have fewer than 8 bits.
+  bool is_below_eight_bits() const;
+
+  static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("weights", self.weights,
+          "quantized weights; integers are symmetric, so signed; of formats in blocks, layers that sum over "
+          "fewer "
+          "than 8 channels take int8 unless named");
+    visit("activations", self.activations,
+          "quantized inputs of layers with weights and of matrix products; where they are no integers, other "
+          "nodes "
+          "compute in float");
+    visit("elementwise", self.elementwise,
+          "quantized inputs of additions, products, means, concatenations and functions, where wider than "
+          "integer "
+          "activations");
+    visit("formats", self.formats,
+          "number formats of single nodes by regular expressions for their names, as bits: "
+          "'layer1.*=nvfp4/int8,fc=fp8_e4m3fn', weights/activations; before bits");
+    visit("bits", self.bits,
+          "widths of single nodes by regular expressions for their names, the first that matches counts: "
+          "'layer1.*=4' of weights, 'fc=8/8' of weights and of the node's quantized inputs, 'add=/12' of "
+          "these alone; before first_last_layers, weights, activations and elementwise");
+    visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed integers");
+    visit("weight_granularity", self.weight_granularity,
+          "weights that share a scale; in groups, sums are integers over a group, and convolutions of more "
+          "than "
+          "one position compute in float, on quantized values");
+    visit("weight_group_size", self.weight_group_size,
+          "for weight_granularity = \"group\": so many weights of an output share a scale", Between{1});
+    visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
+    CalibrationOptions::fields(self.activation_calibration, visit);
+    visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});
+    visit("first_last_layers", self.first_last_layers,
+          "the first and the last layer with weights, where bits says nothing of them");
+    visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
+    visit("requantization", self.requantization,
+          "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");
+    visit("accumulator", self.accumulator, kAccumulatorHelp);
+    visit("report", self.report, "print the table of nodes and the histogram");
+  }
+  void check(const std::string& where) const;
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
+};
+
+}  // namespace detent

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/float32/float_nodes.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/traits.h"
+#include "detent/integer/code_type.h"
+#include "detent/integer/node_form.h"
+#include "detent/integer/plan.h"
+#include "detent/reference/flow.h"
+#include "detent/reference/integer_executor.h"
+#include "detent/reference/rounding_nodes.h"
+
+namespace detent {
+
+/// A node of an integer program, as the plain reference computes it.
+struct ReferenceStep {
+  const Node* node;
+  OperatorRole role;
+  std::optional<NodeForm> form;
+  NodeEngine engine;
+  std::vector<std::optional<CodeType>> inputs;  // types that the node asks for
+  std::vector<std::optional<CodeType>> outputs;
+  std::vector<std::string> last_reads;         // values that nobody reads after this step
+  const RoundedOperand* rounds = nullptr;      // the node is one that with_roundings_as_nodes made, for this
+  std::vector<bool> inputs_are_rounded = {};   // by such a node before this one, which shows them instead
+  std::vector<bool> results_are_rounded = {};  // by such a node after this one, which shows what it leaves
+};
+
+/// Its results, in the types of `outputs`. `inputs` are in those that it asks for.
+std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
+                                    const FloatNodes* in_float);
+
+/// A result before it is rounded to its type of `outputs`: sums in units of their scale, else what the node
+/// computes in float of its quantized operands.
+Tensor unrounded_result(const ReferenceStep& step, size_t index, const std::vector<Flow>& inputs,
+                        const FloatNodes* in_float);
+
+/// A program of the plain reference.
+struct ReferencePlan {
+  Graph graph;
+  std::map<std::string, RoundedOperand, std::less<>> roundings;  // by node
+  std::vector<ReferenceStep> steps;                              // of the graph's nodes
+  std::unique_ptr<const FloatNodes> in_float;                    // null where nothing needs them
+};
+
+/// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
+/// weights of its form, and says whether nobody needs those of the node any more.
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph,
+                                              const std::function<bool(ReferenceStep&)>& take = {});
+
+/// `steps` are the plan's, or copies of them.
+std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,
+                                  std::span<const Tensor> inputs, const Observation& observation = {},
+                                  const IntegerObserver& observe_integers = {});
+
+/// Throws Error where these are not of the placeholders' types and shapes.
+void check_inputs(const Graph& graph, std::span<const Tensor> inputs);
+
+}  // namespace detent
