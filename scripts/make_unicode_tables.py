@@ -112,7 +112,7 @@ def maps(normalizer):
 
 
 def write_maps(name, table):
-    """Code, then its image, a 0 behind each."""
+    """Code, then its image, a 0 after each."""
     write(name, "char32_t", [", ".join([f"0x{code:X}", *(f"0x{ord(c):X}" for c in text), "0"]) for code, text in table.items()])
 
 

@@ -169,7 +169,7 @@ at::Tensor jsc(const Reference& p, const std::string& name, at::Tensor x, int le
   return x;
 }
 
-/// Layers without biases, with a norm behind each.
+/// Layers without biases, with a norm after each.
 at::Tensor linear_and_norm(const Reference& p, const at::Tensor& x, int index) {
   const at::Tensor sums = at::linear(x, p.parameter(fmt::format("fc{}.weight", index)));
   return p.norm(fmt::format("bn{}", index), sums);

@@ -1,7 +1,7 @@
 // The console blocks of README and tutorials, run as printed: what the commands print is compared with what
 // the documents say they print.
 //
-// A block ```console has commands behind "$ ", each with the lines that it prints to standard output. "..."
+// A block ```console has commands after "$ ", each with the lines that it prints to standard output. "..."
 // stands for any number of lines. Numbers may differ by 2 %, since they depend on the processor's arithmetic,
 // or by as much as a line "<!-- numbers within 10 % -->" before the block says, where a network was trained;
 // spaces and lengths of rules in tables do not count; "<date>" is today.

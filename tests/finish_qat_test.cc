@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// digits_cnn behind some steps of training with the preset.
+/// digits_cnn after some steps of training with the preset.
 class FinishQat : public testing::TestWithParam<const char*> {
  protected:
   FinishQat() : bench_(build_model("digits_cnn", {1, 8, 8}, 10)) {

@@ -52,7 +52,7 @@ void draw_connections(Graph& graph, int64_t fan_in) {
   }
 }
 
-/// Layers of rows, or convolutions in front of one; a norm or activation, or both, behind each.
+/// Layers of rows, or convolutions in front of one; a norm or activation, or both, after each.
 Graph draw_network() {
   GraphBuilder builder("network");
   const int dims = draw(0, 2);

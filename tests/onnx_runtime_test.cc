@@ -133,7 +133,7 @@ TEST_P(OnnxRuntimeCodes, AreThose) {
       EXPECT_LE(different_codes(expected, actual, scale), static_cast<size_t>(optimized ? 0 : 1))
           << name << ": of " << expected.numel() << " codes of " << last << ", optimizations " << optimized;
     }
-    // QLinearAdd may round a sum in the middle between two codes to the other one, which windows behind it
+    // QLinearAdd may round a sum in the middle between two codes to the other one, which windows after it
     // read.
     const Tensor on_codes = run(codes, {.style = OnnxStyle::kQOperator}, input, true);
     const auto most = static_cast<size_t>(expected.numel() / 100);

@@ -12,7 +12,7 @@
 
 namespace detent {
 
-/// An input of a node: normal numbers of this shape behind the batch dimension, unless something else is
+/// An input of a node: normal numbers of this shape after the batch dimension, unless something else is
 /// said.
 struct CaseInput {
   CaseInput(Shape sizes) : shape(std::move(sizes)) {}
@@ -48,7 +48,7 @@ struct OperatorCase {
   std::vector<std::pair<std::string, Shape>> parameters = {};
   Table attributes = {};
   Reference reference = {};
-  std::vector<NodeInput> constants = {};  // operands behind the inputs
+  std::vector<NodeInput> constants = {};  // operands after the inputs
   CaseGradient gradient = CaseGradient::kSmooth;
   size_t result = 0;                                       // which one the reference gives
   bool is_total = true;                                    // defined, and finite, for all numbers

@@ -41,7 +41,7 @@ class QatAccuracy : public testing::Test {
     return correct;
   }
 
-  /// Test images that the network of the best epoch classifies, behind `detent train` with these options.
+  /// Test images that the network of the best epoch classifies, after `detent train` with these options.
   static int correct_of(const std::string& options) {
     const std::string line = fmt::format(
         "cd {} && PATH={}:$PATH detent train digits_cnn digits --seed 0 --num-threads 1 {} > log.txt 2>&1 < "

@@ -36,7 +36,7 @@ class QuantizeCommand : public TrainedDigits {
         options);
   }
   static fs::path graph_folder() { return folder() / "detent_output/quantized/software/quantize"; }
-  /// Correct answers behind "test before: " or "test after: ".
+  /// Correct answers after "test before: " or "test after: ".
   static int correct(const std::string& line) {
     const std::string text = log();
     const size_t open = text.find('(', text.find(line));

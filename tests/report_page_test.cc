@@ -26,7 +26,7 @@ constexpr const char* kWatch =
     "<script>window.faults = []; window.addEventListener('error', (event) => faults.push(event.message));"
     "</script></head>";
 
-/// Put behind it: uses the page, and leaves what it saw for --dump-dom.
+/// Put after it: uses the page, and leaves what it saw for --dump-dom.
 constexpr const char* kVisit = R"(<script>
   const seen = { faults };
   const $ = (selector) => document.querySelector(selector);

@@ -161,7 +161,7 @@ TEST_F(Space, FamiliesRunWhatNetworksHaveInCommonOnce) {
         EXPECT_LT(family[*run.parent].first, run.first);
         const Assignment& mine = assignments[run.assignment];
         const Assignment& other = assignments[family[*run.parent].assignment];
-        runs += shared.share_behind(other, mine);
+        runs += shared.share_after(other, mine);
         for (size_t c = 0; c < mine.size(); ++c) {
           EXPECT_TRUE(space.choices[c].node >= run.first || mine[c] == other[c]) << space.choices[c].name;
         }

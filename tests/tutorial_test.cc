@@ -97,7 +97,7 @@ TEST_F(TutorialTest, StatisticsArePublishedOnesToTheLastDigit) {
   const fs::path published = fs::path(DETENT_SOURCE_DIR) / "tests/data/stats_for_quantisation.toml";
   const std::string text = read_file(folder_ / "stats_for_quantisation.toml");
   if (text == read_file(published)) return;  // to the last byte, in fact
-  // Activations behind the first layer depend on the order in which the BLAS sums, which differs without
+  // Activations after the first layer depend on the order in which the BLAS sums, which differs without
   // AVX-512.
   if (__builtin_cpu_supports("avx512f")) {
     EXPECT_EQ(text, read_file(published));

@@ -255,7 +255,7 @@ TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
               HasSubstr("at worker 1"));
   EXPECT_FALSE(fs::exists(folder_ / "detent_output"));
 
-  // The same words, but other files behind them.
+  // The same words, but other files after them.
   for (const char* name : {"a", "b"}) fs::create_directories(folder_ / name);
   for (const char* split : {"train.csv", "validation.csv", "test.csv"}) {
     std::string rows;

@@ -128,9 +128,9 @@ const std::vector<Convention>& other_conventions() {
       {{"QLinearAveragePool"},
        [](const NodeFacts& node) { return node.has("ceil_mode") && node.has("count_include_pad"); },
        Explains::kAll,
-       "of a last window that ends behind the border ONNX Runtime divides by all places; ONNX leaves out "
+       "of a last window that ends beyond the border ONNX Runtime divides by all places; ONNX leaves out "
        "what "
-       "lies behind the border"},
+       "lies beyond the border"},
       {{"Hardmax"},
        [](const NodeFacts& node) {
          return std::ranges::find(node.inputs[0].shape, 0) != node.inputs[0].shape.end();

@@ -174,7 +174,7 @@ GeneratedValue GraphWriter::constant(const Tensor& tensor, const Numbers& number
               .is_read = true});
 }
 
-/// A constant behind nodes that import folds.
+/// A constant after nodes that import folds.
 GeneratedValue GraphWriter::computed(const Tensor& tensor, const Numbers& numbers) {
   const GeneratedValue value = constant(tensor, numbers);
   const Result same{tensor.dtype(), tensor.shape(), numbers};

@@ -88,7 +88,7 @@ class GraphWriter {
   Shape shape(int64_t least_rank, int64_t most_rank, bool may_be_empty = true);
   static GeneratedValue absent() { return {}; }
 
-  /// A node; empty names of the inputs behind the last given one are left out.
+  /// A node; empty names of the inputs after the last given one are left out.
   std::vector<GeneratedValue> node(const std::string& op, std::vector<GeneratedValue> inputs,
                                    const std::vector<OnnxAttribute>& attributes,
                                    const std::vector<Result>& results, const std::string& domain = "");

@@ -6,7 +6,7 @@
 namespace detent {
 
 /// What is known of a value's numbers before any is computed. Inputs are multiples of a power of two, so that
-/// sums and products of few are exact in any order; what comes behind a rounding has an error, and operators
+/// sums and products of few are exact in any order; what comes after a rounding has an error, and operators
 /// that jump (floor, comparisons, positions of the largest) do not read it.
 struct Numbers {
   double magnitude = 1;      // at least that of each element that is finite

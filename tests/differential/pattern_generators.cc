@@ -6,7 +6,7 @@
 #include "detent/onnx/tensor_data.h"
 #include "operator_generators.h"
 
-// Nodes as exporters write them one behind the other, which import takes up as one, or as quantizers.
+// Nodes as exporters write them one after the other, which import takes up as one, or as quantizers.
 
 namespace detent {
 namespace {

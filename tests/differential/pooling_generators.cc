@@ -31,7 +31,7 @@ struct Extent {
   int64_t behind;
 };
 
-/// How many windows there are; with ceil_mode a last one that begins behind the input and its border before
+/// How many windows there are; with ceil_mode a last one that begins after the input and its border before
 /// is none.
 int64_t windows(const Extent& extent, int64_t size, bool ceils) {
   const int64_t span = (extent.kernel - 1) * extent.dilation + 1;

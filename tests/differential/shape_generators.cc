@@ -142,7 +142,7 @@ void write_split(GraphWriter& writer, const std::string& op) {
   writer.node(op, inputs, attributes, results);
 }
 
-/// One dimension of a Slice, by ONNX's rule: negative positions count from behind, and all are clamped.
+/// One dimension of a Slice, by ONNX's rule: negative positions count from the end, and all are clamped.
 int64_t sliced_size(int64_t start, int64_t end, int64_t step, int64_t size) {
   const auto clamped = [&](int64_t position, int64_t low, int64_t high) {
     if (position < 0) position += size;

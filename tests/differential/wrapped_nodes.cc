@@ -140,10 +140,10 @@ class FunctionWriter {
 
   /// Absent inputs of the node become inputs of the function that its call leaves out.
   void take_absent_inputs(onnx::NodeProto& node) {
-    static const std::map<std::string, int> optional_behind = {
+    static const std::map<std::string, int> optional_after = {
         {"Clip", 3}, {"Conv", 3}, {"Gemm", 3}, {"ReduceSum", 2}, {"Trilu", 2}, {"QuantizeLinear", 3}};
-    const auto found = optional_behind.find(node.op_type());
-    const bool has_inputs = found != optional_behind.end() && opset() >= 13 && random_.chance(0.5);
+    const auto found = optional_after.find(node.op_type());
+    const bool has_inputs = found != optional_after.end() && opset() >= 13 && random_.chance(0.5);
     for (int i = node.input_size(); has_inputs && i < found->second; ++i) node.add_input("");
     for (std::string& input : *node.mutable_input()) {
       if (!input.empty() || !random_.chance(0.5)) continue;

@@ -48,7 +48,7 @@ void put_checksum(std::vector<std::byte>& state) {
   std::memcpy(state.data() + state.size() - sizeof(checksum), &checksum, sizeof(checksum));
 }
 
-/// `body` behind the header that a collector of these statistics writes, with its checksum.
+/// `body` after the header that a collector of these statistics writes, with its checksum.
 std::vector<std::byte> state_with(const Collector& empty, std::span<const std::byte> body) {
   std::vector<std::byte> state = empty.serialize();
   state.resize(header_size(state));

@@ -163,7 +163,7 @@ def test_search_by_accuracy(net, images, labels):
     assert 0 <= result.best.quality["accuracy"] <= 1
     assert result.reference["accuracy"] == 1
     judged = net.search(images, validation=pairs, **{**SEARCH, "max_drop": 5})
-    assert judged.best.quality["samples"] == 192, "samples of calibration behind those of validation"
+    assert judged.best.quality["samples"] == 192, "samples of calibration after those of validation"
     assert "accuracy" in str(judged.best)
     pandas = pytest.importorskip("pandas")
     frame = result.front_frame()

@@ -42,7 +42,7 @@ at::Tensor gathered(const GatherSamples& gather, const std::vector<at::Tensor>& 
 // Where worker w has n_w values a channel of mean m_w and variance v_w:
 //   mean = sum n_w m_w / n,  variance = sum n_w (v_w + (m_w - mean)^2) / n
 // (Chan, Golub, LeVeque 1979). With g_m and g_v the gradients of both, summed over the workers, since what
-// each computes behind them depends on them: gradient of x = g_m / n + 2 (x - mean) g_v / n.
+// each computes after them depends on them: gradient of x = g_m / n + 2 (x - mean) g_v / n.
 struct SharedMoments : torch::autograd::Function<SharedMoments> {
   static variable_list forward(AutogradContext* context, const at::Tensor& values,
                                const c10::intrusive_ptr<Gathering>& gathering) {

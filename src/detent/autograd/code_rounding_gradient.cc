@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-/// To the bit what is computed behind training.
+/// To the bit what is computed after training.
 at::Tensor normalized(const at::Tensor& x) {
   const at::Tensor exact = to_torch(tanh_normalized(from_torch(x.detach().contiguous())));
   const at::Tensor bounded = at::tanh(x);

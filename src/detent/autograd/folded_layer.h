@@ -24,7 +24,7 @@ struct FoldedNorm {
 /// Rounds a weight.
 using RoundWeight = std::function<at::Tensor(const at::Tensor&)>;
 
-/// What the layer and the norm behind it compute together, differentiably, of operands that are rounded but
+/// What the layer and the norm after it compute together, differentiably, of operands that are rounded but
 /// for the weight; updates the running statistics. With W the weight, mu and sigma of the batch (of the sums
 /// of the weights before they are rounded), r the sigma that weights are multiplied by the inverse of:
 ///

@@ -1,4 +1,4 @@
-// Layers that take up the batch norm behind them while they are trained.
+// Layers that take up the batch norm after them while they are trained.
 
 #include <map>
 #include <memory>
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, FoldedNorm, testing::Values("batch", "corrected"
 TEST(FoldedNormErrors, NothingToFold) {
   PassBench bench(build_model("toy", {1, 2, 2}, 2));
   EXPECT_THAT(bench.error_of("[passes.prepare_qat]\nfold_batch_norm = \"batch\"\nnum_samples = 20\n"),
-              HasSubstr("no layer that is quantized has a batch norm behind it"));
+              HasSubstr("no layer that is quantized has a batch norm after it"));
   PassBench learned(build_model("digits_cnn", {1, 8, 8}, 10));
   EXPECT_THAT(learned.error_of("[passes.prepare_qat]\nfold_batch_norm = \"batch\"\nnum_samples = 20\n"
                                "quantizers = \"w4a8_learned_rounding\"\n"),

@@ -199,7 +199,7 @@ TEST(LearnedScale, IsCheckedWhereItIsUsed) {
       HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": log has no scale to train"));
 }
 
-/// Two linear layers behind the quantize pass.
+/// Two linear layers after the quantize pass.
 class LearnedScaleGraph : public testing::Test {
  protected:
   LearnedScaleGraph() {

@@ -11,7 +11,7 @@ namespace detent {
 /// What a command takes, as its help says it: for completion in shells and the manual page.
 struct OptionDescription {
   std::vector<std::string> flags;  // "--output", "-o"; none of what is told by its place
-  std::string value;               // what stands behind them, "FILE"; "" of a switch
+  std::string value;               // what stands after them, "FILE"; "" of a switch
   std::string help;
   std::string group;
   std::string place;                 // "model": may stand without a flag

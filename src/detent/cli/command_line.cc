@@ -81,7 +81,7 @@ std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
       ++i;
       continue;
     }
-    if (separate && i + 1 == args.size()) throw UsageError(flag + ": expected a name behind it");
+    if (separate && i + 1 == args.size()) throw UsageError(flag + ": expected a name after it");
     const std::string name = separate ? args[i + 1] : args[i].substr(flag.size() + 1);
     try {
       set_simd_target(name, flag);

@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What may stand behind `words`, the words of a command line without the program's name: commands, options,
+/// What may stand after `words`, the words of a command line without the program's name: commands, options,
 /// or what an option or place takes, where that is a list. Empty where any text or file may.
 std::vector<std::string> completions(std::span<const CommandDescription> commands,
                                      const std::vector<std::string>& words);

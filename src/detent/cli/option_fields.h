@@ -27,7 +27,7 @@ const OptionField& option_field(const std::string& name);
 /// name.
 void set_option(RunOptions& options, const std::string& name, const Value& value, const std::string& where);
 
-/// The same for what stands behind the field's flag; throws UsageError.
+/// The same for what stands after the field's flag; throws UsageError.
 void set_flag(RunOptions& options, const std::string& name, const Value& value);
 
 /// For the table of options: strings without quotes.

@@ -36,7 +36,7 @@ std::string text_of(const std::vector<std::string>& paths) {
   return text;
 }
 
-/// The names behind a dot: members that are read.
+/// The names after a dot: members that are read.
 std::set<std::string> members_in(const std::string& text) {
   static const std::regex member(R"([.>](\w+))");
   std::set<std::string> names;

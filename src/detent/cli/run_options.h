@@ -88,7 +88,7 @@ struct RunOptions {
           "`detent "
           "list quantizers`; NA: as the loaded network has them");
     visit("fold_batch_norm", self.fold_batch_norm,
-          "train: with quantize, whether layers round the weights that they have with the batch norm behind "
+          "train: with quantize, whether layers round the weights that they have with the batch norm after "
           "them "
           "folded in; batch: by the statistics of the batch, corrected: by the running ones");
     visit("teacher", self.teacher,

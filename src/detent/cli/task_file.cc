@@ -88,7 +88,7 @@ class QuestionReader {
   Continuation checked(Continuation result) const {
     if (result.begin < 1) fail("{}: the context has no tokens, expected at least one", where_);
     if (result.begin >= std::ssize(result.tokens) || result.bytes < 1) {
-      fail("{}: a choice has no tokens behind the context, expected at least one", where_);
+      fail("{}: a choice has no tokens after the context, expected at least one", where_);
     }
     return result;
   }

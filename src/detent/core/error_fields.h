@@ -39,7 +39,7 @@ ErrorFields fields_of(const Error& error);
 /// fault knows it better.
 DetailedError with_fields(const Error& error, std::string_view message, ErrorFields more);
 
-/// `where: got VALUE, expected ALLOWED`, with got and allowed beside `more`; `note` stands behind the value.
+/// `where: got VALUE, expected ALLOWED`, with got and allowed beside `more`; `note` stands after the value.
 [[noreturn]] void fail_value(const std::string& where, std::string got, std::string allowed,
                              ErrorFields more = {}, std::string_view note = {});
 

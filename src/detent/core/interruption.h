@@ -38,7 +38,7 @@ class ShareInterruption {
 };
 
 /// Whether the work of `state`, which is not nullptr, is to end. For what may not throw: it leaves out the
-/// rest of its work, and check_interruption() throws behind it.
+/// rest of its work, and check_interruption() throws after it.
 bool is_interrupted(Interruptible::State* state);
 
 /// Throws Interrupted where the work is to end.

@@ -25,7 +25,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `done` of `total` steps; `note` (a loss, say) is shown behind them.
+  /// `done` of `total` steps; `note` (a loss, say) is shown after them.
   void update(int64_t done, const std::string& note = "");
   /// Removes the bar, so that ordinary output can follow. Called by the destructor too.
   void finish();

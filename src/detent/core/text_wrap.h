@@ -14,13 +14,13 @@ size_t display_width(std::string_view text);
 std::string_view first_columns(std::string_view text, size_t columns);
 
 /// `text` in lines of at most `width` columns, at least one line. Lines break at spaces and newlines, words
-/// that are longer behind one of , . / _ - = : ; or else anywhere.
+/// that are longer after one of , . / _ - = : ; or else anywhere.
 std::vector<std::string> wrapped_lines(std::string_view text, size_t width);
 
-/// The same, each line behind `indent` spaces and with a newline; `width` counts the indent.
+/// The same, each line after `indent` spaces and with a newline; `width` counts the indent.
 std::string wrapped_text(std::string_view text, size_t indent, size_t width);
 
-/// An entry of a list for people, `width` columns wide: `name` behind two spaces and, from a fixed column on,
+/// An entry of a list for people, `width` columns wide: `name` after two spaces and, from a fixed column on,
 /// what it means.
 std::string described(std::string_view name, std::string_view meaning, size_t width);
 

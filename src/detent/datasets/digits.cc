@@ -20,7 +20,7 @@ constexpr int64_t kDigitsClasses = 10;
 constexpr int kBlack = 16;
 constexpr uint64_t kMostCsvBytes = 1 << 20;
 
-/// Takes the integer at the front of `text` and the separator behind it.
+/// Takes the integer at the front of `text` and the separator after it.
 int take_number(std::string_view& text, int most) {
   int number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,7 +31,7 @@ int take_number(std::string_view& text, int most) {
   return number;
 }
 
-/// Every fifth image is for the test, the one behind it for validation.
+/// Every fifth image is for the test, the one after it for validation.
 bool belongs(int64_t row, Split split) {
   constexpr int64_t kFolds = 5;
   switch (split) {

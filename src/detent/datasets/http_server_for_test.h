@@ -34,7 +34,7 @@ struct HttpReply {
   std::string location = {};                        // of a redirect
   size_t cut = std::numeric_limits<size_t>::max();  // bytes of the body after which the connection is closed
   size_t stall = std::numeric_limits<size_t>::max();  // ... after which nothing more comes
-  int pause = 0;                                      // milliseconds behind each 100 bytes
+  int pause = 0;                                      // milliseconds after each 100 bytes
   bool ranges = true;                                 // false: always all of it
   bool says_length = true;
 };

@@ -99,14 +99,14 @@ void reverse_elements(std::span<std::byte> bytes, size_t element_size) {
 }
 
 [[noreturn]] void fail_too_short(const GzipReader& reader, const IdxHeader& header, const std::string& got) {
-  fail("{}: truncated idx file: {} bytes behind the header, but dimensions {} of {} need {}", reader.name(),
+  fail("{}: truncated idx file: {} bytes after the header, but dimensions {} of {} need {}", reader.name(),
        got, shape_text(header.shape), dtype_name(header.dtype), header.byte_count);
 }
 
 void check_at_end(GzipReader& reader, const IdxHeader& header) {
   std::byte extra{};
   if (reader.read({&extra, 1}) == 0) return;
-  fail("{}: more than the {} bytes behind the header that dimensions {} of {} announce", reader.name(),
+  fail("{}: more than the {} bytes after the header that dimensions {} of {} announce", reader.name(),
        header.byte_count, shape_text(header.shape), dtype_name(header.dtype));
 }
 

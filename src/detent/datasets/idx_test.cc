@@ -64,10 +64,10 @@ TEST(Idx, WrongHeadersAreNamed) {
 
 TEST(Idx, SizesThatDifferFromTheDimensionsAreNamed) {
   EXPECT_EQ(idx_error(header(11, {2, 2}) + "1234567"),
-            "source: truncated idx file: 7 bytes behind the header, but dimensions [2, 2] of int16 need 8");
+            "source: truncated idx file: 7 bytes after the header, but dimensions [2, 2] of int16 need 8");
   EXPECT_EQ(idx_error(header(8, {2, 2}) + "12345"),
-            "source: more than the 4 bytes behind the header that dimensions [2, 2] of uint8 announce");
-  EXPECT_THAT(idx_error(gzip_for_test(header(8, {4}) + "123")), HasSubstr("3 bytes behind the header"));
+            "source: more than the 4 bytes after the header that dimensions [2, 2] of uint8 announce");
+  EXPECT_THAT(idx_error(gzip_for_test(header(8, {4}) + "123")), HasSubstr("3 bytes after the header"));
   EXPECT_THAT(idx_error(gzip_for_test(header(8, {4}) + "12345")), HasSubstr("more than the 4 bytes"));
   // Refused before 4 GiB are allocated.
   EXPECT_THAT(idx_error(gzip_for_test(header(8, {1U << 31, 2}))), HasSubstr("at most "));

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A kind of file, `endings` behind the name of the split.
+/// A kind of file, `endings` after the name of the split.
 struct FileKind {
   const char* name;
   std::vector<std::string> endings;

@@ -38,7 +38,7 @@ class TarReader {
   GzipReader reader_;
   uint64_t limit_;
   uint64_t unread_ = 0;   // of the member
-  uint64_t padding_ = 0;  // behind it, to a multiple of the block
+  uint64_t padding_ = 0;  // after it, to a multiple of the block
 };
 
 }  // namespace detent

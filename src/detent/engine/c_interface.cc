@@ -108,7 +108,7 @@ thread_local std::string error_text;
 using detent::failed;
 using detent::guarded;
 
-/// It begins with the version of its format, a small number; a graph with the length of its header, behind
+/// It begins with the version of its format, a small number; a graph with the length of its header, after
 /// which that begins.
 bool is_onnx(const std::filesystem::path& path) {
   constexpr size_t kHeader = 8;

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// A test that chooses engine targets and numbers of threads: they are what they were behind it.
+/// A test that chooses engine targets and numbers of threads: they are what they were after it.
 class EngineTargetTest : public testing::Test {
  protected:
   void TearDown() override {

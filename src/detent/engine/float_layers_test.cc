@@ -64,7 +64,7 @@ TEST_F(FloatLayers, AreThoseOfTheReference) {
                             {{"stride", two(1, 2)}, {"padding", two(0, 2)}, {"groups", groups}}, draw.coin());
     x = followed(draw, builder, x, out);
     x = between(draw, builder, x);
-    if (draw.coin()) x = batch_norm(builder, "norm_behind", x, out);
+    if (draw.coin()) x = batch_norm(builder, "norm_after", x, out);
     if (draw.coin()) x = builder.call("add", {x, builder.call("relu6", {x})});
     x = builder.convolution("last", x, out, 7, {1, 2}, {{"padding", int64_t{1}}, {"dilation", two(1, 2)}});
     x = builder.call("adaptive_avg_pool2d", {x}, {{"output_size", int64_t{1}}});
@@ -153,7 +153,7 @@ TEST_F(FloatLayers, GiveTheirWeightsBack) {
   }
 }
 
-/// Weights that are rounded and stay in float, and layers in integers before and behind.
+/// Weights that are rounded and stay in float, and layers in integers before and after.
 TEST_F(FloatLayers, BetweenLayersInIntegersAreThoseOfTheReference) {
   KernelCounts kernels;
   for (uint32_t seed = 0; seed < 40; ++seed) {

@@ -13,7 +13,7 @@ constexpr int64_t kSize = 6;  // of images; three channels
 /// Blocks of networks that join branches along their channels.
 class Blocks {
  public:
-  /// Some layers have `activation` behind them, others a rectifier.
+  /// Some layers have `activation` after them, others a rectifier.
   Blocks(Draw& draw, GraphBuilder& builder, const char* activation)
       : draw_(draw), builder_(builder), activation_(activation) {}
 
@@ -120,7 +120,7 @@ class Blocks {
   int64_t layers_ = 0;
 };
 
-/// The block, maybe with a layer behind it.
+/// The block, maybe with a layer after it.
 Graph network_of(Draw& draw, int64_t kind, int64_t channels, bool is_output, const char* activation) {
   GraphBuilder builder("joined");
   Blocks blocks(draw, builder, activation);

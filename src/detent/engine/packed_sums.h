@@ -39,7 +39,7 @@ struct RunStart {
 struct WindowShape {
   int64_t depth = 1, height = 1, width = 1;
   int64_t stride_z = 1, stride_y = 1, stride_x = 1;
-  int64_t padding_z = 0, padding_y = 0, padding_x = 0;  // below 0: windows begin behind the first position
+  int64_t padding_z = 0, padding_y = 0, padding_x = 0;  // below 0: windows begin after the first position
   int64_t dilation_z = 1, dilation_y = 1, dilation_x = 1;
 
   int64_t positions() const { return depth * height * width; }

@@ -14,7 +14,7 @@ namespace detent {
 enum class Layout { kRows, kChannelsLast };
 
 /// A border around each image of a value, filled with zero points, in which windows may begin and end. Images
-/// of three dimensions have whole planes before and behind theirs too.
+/// of three dimensions have whole planes before and after theirs too.
 struct Halo {
   int64_t front = 0;
   int64_t back = 0;
@@ -55,7 +55,7 @@ struct Place {
   /// Its elements are read in another shape too: they stay adjacent, without a border.
   bool is_shared = false;
 
-  /// Bytes that a kernel may read behind the last.
+  /// Bytes that a kernel may read past the last.
   static constexpr int64_t kSlack = 128;
 
   /// What follows from shape and layout, noted once by measure().

@@ -57,7 +57,7 @@ class EngineStep {
   /// Whether it writes bytes there that a table of 256 may convert.
   virtual bool takes_table(size_t /*index*/) const { return false; }
   virtual void add_table(std::span<const uint8_t> /*table*/) {}
-  /// Those of the step behind, which it may bring nearer.
+  /// The next step's weights, to prefetch.
   virtual void set_next_weights(std::span<const int8_t> /*weights*/) {}
 
   std::string nodes;   // "conv1, relu"

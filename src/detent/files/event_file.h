@@ -20,7 +20,7 @@ struct ScalarEvent {
 /// The file's name must contain "tfevents" for TensorBoard to find it.
 class EventFile {
  public:
-  /// Goes on behind the first `keep` bytes of a file that is there, which must be whole records; with 0 it
+  /// Goes on after the first `keep` bytes of a file that is there, which must be whole records; with 0 it
   /// begins anew. `wall_time`: seconds since 1970.
   EventFile(std::filesystem::path path, uint64_t keep, double wall_time);
 

@@ -56,7 +56,7 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t limit = u
 
 /// A regular file mapped read-only into memory. Tensors that view it keep it alive through
 /// `shared_from_this`-like ownership: hold the shared_ptr that `map_file` returns. Reading what was cut off
-/// behind the mapping's back is a SIGBUS, which handle_signals_for_open_files() explains.
+/// after the mapping's back is a SIGBUS, which handle_signals_for_open_files() explains.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);

@@ -13,7 +13,7 @@ namespace detent {
 /// Reads a file, or bytes in memory, front to back: plain bytes as they are, gzip-compressed ones (detected
 /// by their first two bytes, 1f 8b; several members in a row count as one stream) decompressed. Memory use
 /// does not depend on the size of the data. Throws Error, naming the source, on a truncated or corrupt stream
-/// (the checksum of each member is verified when its end is reached) and on bytes behind the last member.
+/// (the checksum of each member is verified when its end is reached) and on bytes past the last member.
 class GzipReader {
  public:
   explicit GzipReader(const std::filesystem::path& path);
@@ -24,7 +24,7 @@ class GzipReader {
   GzipReader& operator=(const GzipReader&) = delete;
 
   /// Fills `target` from its front and returns how many bytes it got: fewer than asked for only at the
-  /// end. Faults at the end (checksum, bytes behind it) show when a read gets fewer than it asked for.
+  /// end. Faults at the end (checksum, bytes after it) show when a read gets fewer than it asked for.
   size_t read(std::span<std::byte> target);
   /// An upper bound of the bytes that `read` can still return: exact for plain data.
   uint64_t remaining_at_most() const;

@@ -31,7 +31,7 @@ std::string escaped(const std::string& text, InvalidText invalid) {
 
 bool holds_containers(const Value& value) { return value.is<List>() || value.is<Table>(); }
 
-/// Whether `text` is the form of a number that JSON has no number for, behind backslashes or not. As a string
+/// Whether `text` is the form of a number that JSON has no number for, after backslashes or not. As a string
 /// it is written with a backslash more, so that it does not read as the number.
 bool is_number_word(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of('\\'), text.size()));

@@ -54,7 +54,7 @@ class HeaderParser {
       }
     }
     skip_spaces();
-    if (!rest_.empty()) fail("{}: text behind the header's dictionary", name_);
+    if (!rest_.empty()) fail("{}: text after the header's dictionary", name_);
     if (!descr_ || !fortran_order_ || !shape_) {
       fail("{}: the header must have the keys descr, fortran_order and shape", name_);
     }

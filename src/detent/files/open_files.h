@@ -12,7 +12,7 @@ namespace detent {
 
 /// A file that a signal handler must know of while this object lives: a temporary one or a temporary folder,
 /// which are removed when a signal ends the process, or a mapped one, which is named when it was truncated
-/// behind the mapping's back.
+/// after the mapping's back.
 class OpenFile {
  public:
   enum class Temporary { kFile, kFolder };

@@ -25,7 +25,7 @@ struct Entry {
 
 bool is_dots(const char* name) { return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0; }
 
-/// Removing entries may move those behind: it is read from the start until nothing goes any more.
+/// Removing entries may move those that follow: it is read from the start until nothing goes any more.
 void remove_content(int folder, int depth) {
   alignas(Entry) char buffer[2048];
   for (bool removes = true; removes;) {

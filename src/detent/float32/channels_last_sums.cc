@@ -96,7 +96,7 @@ HWY_INLINE void LeaveTile(const ChannelsLastSums& s, int64_t first, TileSums<kWi
   constexpr int64_t kWindowSums = kVectors * kLanes;
   const Singles d;
   const bool is_plain = s.end.bias == nullptr && s.end.scale == nullptr && s.others == nullptr &&
-                        s.outputs == kWindowSums && s.sums_behind == nullptr;
+                        s.outputs == kWindowSums && s.sums_after == nullptr;
   if (is_plain) {
     const SumsEnd end = s.end;  // a copy, where no result can lie
 #pragma GCC unroll 32
@@ -108,13 +108,13 @@ HWY_INLINE void LeaveTile(const ChannelsLastSums& s, int64_t first, TileSums<kWi
     return;
   }
   alignas(64) float stored[size_t{kWindows * kWindowSums}];
-  float* const to = s.sums_behind == nullptr ? stored : s.sums_behind + first * kWindowSums;
+  float* const to = s.sums_after == nullptr ? stored : s.sums_after + first * kWindowSums;
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, to + i * kWindowSums + v * kLanes);
   }
-  if (s.sums_behind == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
+  if (s.sums_after == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
 }
 
 template <int kWindows, int kVectors, bool kOneTap>

@@ -10,8 +10,8 @@ namespace detent {
 // other: vectors run over outputs, and what a network computes next on a sum is computed while it is in a
 // register.
 
-/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing; as many
-/// numbers are read as outputs are computed together, kSumOutputs or twice as many.
+/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing; as
+/// many numbers are read as outputs are computed together, kSumOutputs or twice as many.
 struct SumsEnd {
   const float* bias = nullptr;  // added
   const float* scale = nullptr;
@@ -45,7 +45,7 @@ struct ChannelsLastSums {
   int64_t blocks;        // 1 or 2
   int64_t outputs;       // at most 16 * blocks
   int64_t first_output = 0;
-  const float* start;    // what sums begin with
+  const float* start;  // what sums begin with
   SumsEnd end;
   /// What is added to the results of each window, from output 0 on, and what is computed on these sums;
   /// nullptr: nothing. As many values are read as outputs are computed together.
@@ -54,13 +54,13 @@ struct ChannelsLastSums {
   /// Where some channels at a time are added: [window][16 * blocks], the sums that others left, and instead
   /// of results those that these leave.
   const float* sums_before = nullptr;
-  float* sums_behind = nullptr;
+  float* sums_after = nullptr;
   /// As many weights as these, which come next: brought nearer meanwhile.
   const float* next = nullptr;
 };
 void add_channels_last(const ChannelsLastSums& sums);
 
-/// A window of each channel by itself, `windows` of them side by side. Up to 15 values behind the last
+/// A window of each channel by itself, `windows` of them side by side. Up to 15 values past the last
 /// channel of a position are read. Windows of 3 x 3 positions side by side share what they read.
 struct ChannelsLastDepthwise {
   const float* input;

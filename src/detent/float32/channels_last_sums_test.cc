@@ -103,7 +103,7 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
 }
 
 /// Outputs from the third on, with something added to them and clamped.
-TEST_P(ChannelsLast, WhatIsAddedComesBehindTheSums) {
+TEST_P(ChannelsLast, WhatIsAddedComesAfterTheSums) {
   const Layer layer{4, {0, 5}, 2, 23, 17};
   const std::vector<float> input = normal(400, 11);
   const std::vector<float> weights = normal(size_t{4} * 2 * 32, 12);
@@ -167,7 +167,7 @@ TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
     for (int64_t left = layer.channels; left > 0;) {
       sums.channels = std::min(at_once, left);
       left -= sums.channels;
-      sums.sums_behind = left > 0 ? partial.data() : nullptr;
+      sums.sums_after = left > 0 ? partial.data() : nullptr;
       add_channels_last(sums);
       sums.sums_before = partial.data();
       sums.first_channel += sums.channels;

@@ -282,7 +282,7 @@ Tensor transposed_convolution_sums(const Tensor& inputs, const Tensor& weight,
   Spread spread{{}, window.stride, {}};
   for (size_t d = 0; d < dims; ++d) {
     const auto axis = static_cast<int64_t>(d) + 2;
-    // With `before` zeros in front, and as many behind plus the output's padding. Fewer than none: some of
+    // With `before` zeros in front, and as many after plus the output's padding. Fewer than none: some of
     // the inputs only reach places that the padding cuts off.
     const int64_t before = window.dilation[d] * (weight.dim(axis) - 1) - window.padding[d];
     spread.begin.push_back(before);

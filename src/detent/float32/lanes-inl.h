@@ -22,11 +22,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Singles = hn::CappedTag<float, kSumLanes>;
 using Doubles = hn::CappedTag<double, kSumLanes>;
 
-// What masks can read without touching memory behind the end.
+// What masks can read without touching memory past the end.
 #define DETENT_HAS_MASKED_LOADS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 
 /// How the vectors of a sixteen are read and written: whole, or its first `count` elements. `offset` is that
-/// of the vector in the sixteen; `missing` stands for the elements behind the end.
+/// of the vector in the sixteen; `missing` stands for the elements past the end.
 struct WholeSixteen {
   template <class D>
   HWY_INLINE hn::VFromD<D> Load(D d, const float* from, size_t /*offset*/, float /*missing*/) const {

@@ -6,7 +6,7 @@
 namespace detent {
 
 // Norms in float32 whose bits do not depend on the processor. Means and variances are summed in double, in
-// sixteen lanes (lanes.h), of what remains of the values behind the first one, so that a large mean takes
+// sixteen lanes (lanes.h), of what remains of the values after the first one, so that a large mean takes
 // nothing off the variance. Then, in float32, ((x - mean) - what rounding it left) / deviation * weight +
 // bias, the last two with one rounding. `weight` and `bias` may be empty. `results` may be `values`.
 

@@ -32,7 +32,7 @@ struct RecurrentSample {
   float* reset;         // r h of a GRU whose last gate sums these
 };
 
-/// From the states before the step to those behind it.
+/// From the states before the step to those after it.
 using RecurrentGates = void (*)(const RecurrentCell& cell, const RecurrentSample& s);
 
 void rnn_gates(const RecurrentCell& cell, const RecurrentSample& s);

@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// What remains of the elements of a row behind its first one, and its squares, summed in double.
+/// What remains of the elements of a row after its first one, and its squares, summed in double.
 struct RowSums {
   double first = 0;
   double sum = 0;

@@ -87,7 +87,7 @@ HWY_INLINE V Tan(D d, V x) {
   const V cosine = Polynomial(d, hn::Mul(r, r), c::kCosine);
   const auto one = hn::Set(du, uint64_t{1});
   const auto is_odd = hn::RebindMask(d, hn::Eq(hn::And(hn::BitCast(du, rounded), one), one));
-  // -1 / tan(r) behind an odd number of quarter turns: the sign is in the sine.
+  // -1 / tan(r) after an odd number of quarter turns: the sign is in the sine.
   const V tangent = hn::Div(hn::IfThenElse(is_odd, cosine, sine), hn::IfThenElse(is_odd, sine, cosine));
   return WithHugeAngles(d, x, tangent, tangent_reference);
 }

@@ -62,7 +62,7 @@ TEST(ParseFormat, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(format_error("fixed:width=8,width=8"), HasSubstr("key \"width\" is given twice"));
   EXPECT_THAT(format_error("fixed:width"), HasSubstr("got \"width\", expected key=value"));
   EXPECT_THAT(format_error("fixed:width=8,,"), HasSubstr("expected key=value"));
-  EXPECT_THAT(format_error("fixed:"), HasSubstr("expected key=value behind the colon"));
+  EXPECT_THAT(format_error("fixed:"), HasSubstr("expected key=value after the colon"));
   EXPECT_THAT(format_error(""), HasSubstr("expected name:key=value"));
   EXPECT_THAT(format_error("fixed:width=8x8"), HasSubstr("got [8, 8]"));
   EXPECT_THAT(format_error("fixed:width=4.5"), HasSubstr("expected integer"));

@@ -81,7 +81,7 @@ TextForm parse_text_form(std::string_view text, const std::string& where) {
   form.name = trimmed(cut(rest, ':'));
   if (form.name.empty()) fail("{}: expected name:key=value,key=value", where);
   if (text.find(':') != std::string_view::npos && trimmed(rest).empty()) {
-    fail("{}: expected key=value behind the colon", where);
+    fail("{}: expected key=value after the colon", where);
   }
   while (!rest.empty()) {
     std::string_view value = cut(rest, ',');

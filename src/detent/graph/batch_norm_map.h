@@ -14,9 +14,9 @@ struct ChannelMap {
 };
 ChannelMap channel_map(const Node& norm);
 
-/// The weight of a layer that takes up a norm behind it.
+/// The weight of a layer that folds the norm after it.
 Tensor scaled_weight(const Node& layer, const ChannelMap& map);
-/// The bias of a layer that takes up a norm behind it; all 0 before where it has none.
+/// The bias of a layer that folds the norm after it; all 0 before where it has none.
 Tensor moved_bias(const Node& layer, const ChannelMap& map);
 /// Puts it in the place of the layer's, or adds it.
 void set_bias(Node& layer, Tensor bias);

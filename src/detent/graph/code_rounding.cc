@@ -85,7 +85,7 @@ float round_up_of(float fraction) {
   return -std::log(1 / share - 1);
 }
 
-Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input) {
+Tensor round_after_training(const Quantizer& quantizer, const Tensor& input) {
   const DefaultFloatEnvironment environment;
   const CodeRounding rounding = quantizer.code_rounding;
   const QuantSpec spec = with_owned_fields(quantizer);
@@ -124,7 +124,7 @@ SettledOperand settle(const Quantizer& quantizer, const Tensor& values) {
   const std::optional<QuantSpec> spec =
       with_learned_scale(with_owned_fields(quantizer), owned_scale(quantizer));
   DETENT_CHECK(spec.has_value(), "{} has no integers", quant_spec_text(quantizer.spec));
-  return {Quantizer(*spec), round_behind_training(quantizer, values)};
+  return {Quantizer(*spec), round_after_training(quantizer, values)};
 }
 
 }  // namespace detent

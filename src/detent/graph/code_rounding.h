@@ -22,8 +22,8 @@ constexpr float kStretchFrom = -0.1F;
 /// The v at which h(v) is `fraction`, in [0, 1].
 float round_up_of(float fraction);
 
-/// What the quantizer makes of `input` behind training.
-Tensor round_behind_training(const Quantizer& quantizer, const Tensor& input);
+/// What the quantizer makes of `input` after training.
+Tensor round_after_training(const Quantizer& quantizer, const Tensor& input);
 
 /// Rounds the operand once and for all: its values, and a quantizer of a format, which leaves them as they
 /// are and has the same integers. Of a quantizer that rounds to the nearest: `values` as they were.

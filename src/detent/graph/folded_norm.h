@@ -9,7 +9,7 @@ NormFolding norm_folding(const Node& layer);
 /// Whether any layer folds one.
 bool folds_norms(const Graph& graph);
 
-/// The norm behind `layer`, when that can take it up: the layer's only reader, and nothing between them is
+/// The norm after `layer`, when that can take it up: the layer's only reader, and nothing between them is
 /// rounded. nullptr otherwise.
 const Node* foldable_norm(const Graph& graph, const Node& layer);
 /// The norm that the layer takes up; nullptr where it takes up none. Throws Error where there is none to take

@@ -50,7 +50,7 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
 Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
   if (const std::optional<QuantSpec> rounding = quantizer.rounding())
     return fake_quantize(*rounding, input, seed);
-  if (!quantizer.rounds_to_nearest()) return round_behind_training(quantizer, input);
+  if (!quantizer.rounds_to_nearest()) return round_after_training(quantizer, input);
   return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
 }
 

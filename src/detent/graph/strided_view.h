@@ -22,7 +22,7 @@ struct StridedView {
 
   /// Whether its elements are adjacent, in row-major order.
   bool is_contiguous() const;
-  /// Whether no dimension is stepped through faster than one behind it.
+  /// Whether no dimension is stepped through faster than one after it.
   bool keeps_order() const;
   /// This view of the elements that `inner` has, in their row-major order, as a view of the memory that
   /// `inner` views; nullopt where no strides say it.

@@ -30,7 +30,7 @@ enum class OperatorRole {
 /// A layer: the result's channels are sums over the input's, times `weight`, plus `bias`; at each position,
 /// or over a window of positions. Channels may fall into `groups` that do not mix.
 struct WeightedSum {
-  size_t spatial_dims = 0;    // of input, result and weight, behind the channels
+  size_t spatial_dims = 0;    // of input, result and weight, after the channels
   int64_t channel_axis = -1;  // of input and result
   bool transposed = false;    // weight [in, out / groups, ...]; else [out, in / groups, ...]
 
@@ -97,7 +97,7 @@ struct Normalization {
 /// Truth tables over the values of the input's elements (graph/table_layer.h); at each position, or over a
 /// window of positions.
 struct TableLayer {
-  size_t spatial_dims = 0;  // of input and result, behind the channels
+  size_t spatial_dims = 0;  // of input and result, after the channels
 };
 
 /// exp(x) / sum of exp(x) along the dimension `dim`, or its logarithm.
@@ -129,8 +129,8 @@ bool is_pooling(const Node& node, Pooling::Of of);
 const Clamp* clamp_of(const Node& node);
 /// max(x, 0)
 bool is_rectifier(const Node& node);
-/// Dimension of the channels in a result of that rank: of a weighted sum, a layer of tables or a normalization
-/// as declared, of others 1.
+/// Dimension of the channels in a result of that rank: of a weighted sum, a layer of tables or a
+/// normalization as declared, of others 1.
 size_t channel_axis(const Node& node, size_t rank);
 
 /// Which channels the elements of a weighted sum's weight connect, by row-major index.

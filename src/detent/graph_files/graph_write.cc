@@ -123,7 +123,7 @@ class Writer {
     return Table{{graph_layout::kTensorKey, name}};
   }
 
-  /// The tensor behind the codes of this parameter that holds just that list; "" where none does.
+  /// The tensor after the codes of this parameter that holds just that list; "" where none does.
   std::string stream_with(const Node& node, const std::string& operand, const Value& list) const {
     const Parameter* parameter = node.find_parameter(operand);
     const auto codes = parameter == nullptr ? codes_.end() : codes_.find(parameter->tensor.bytes().data());

@@ -76,8 +76,7 @@ TEST(CircuitErrors, LatencyIsBounded) {
   quantize_for_test(graph, "fixed:width=6,frac_width=3", "fixed:width=5,frac_width=3");
   EXPECT_THAT(
       error_of([&] { make_circuit(graph, {.latency = 9}); }),
-      HasSubstr(
-          "latency: got 9 clock cycles, expected 0 (no registers) to 4, one behind each of the layers"));
+      HasSubstr("latency: got 9 clock cycles, expected 0 (no registers) to 4, one after each of the layers"));
 }
 
 TEST(VerilogNames, AreIdentifiersAndDiffer) {

@@ -53,7 +53,7 @@ SynthesisResult synthesized(const Design& design) {
   return synthesize(folder.get());
 }
 
-/// Estimates of sums are a third off at most. Of registers behind sums yosys leaves out some that never
+/// Estimates of sums are a third off at most. Of registers after sums yosys leaves out some that never
 /// change.
 TEST(Design, EstimatesWhatYosysFindsSlow) {
   if (const std::string why = why_no_synthesis(); !why.empty()) GTEST_SKIP() << why;

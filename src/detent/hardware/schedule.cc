@@ -7,7 +7,7 @@
 namespace detent {
 namespace {
 
-/// Layers that each signal has behind it.
+/// Layers that each signal has after it.
 std::vector<int> depths_of(const Circuit& circuit) {
   std::vector<int> depths(circuit.signals.size());
   for (const Layer& layer : circuit.layers) {
@@ -46,7 +46,7 @@ void schedule(Circuit& circuit, std::optional<int64_t> latency) {
   const std::vector<int> depths = depths_of(circuit);
   const int deepest = deepest_output(circuit, depths);
   if (latency && (*latency < 0 || *latency > deepest)) {
-    fail("latency: got {} clock cycles, expected 0 (no registers) to {}, one behind each of the layers",
+    fail("latency: got {} clock cycles, expected 0 (no registers) to {}, one after each of the layers",
          *latency, deepest);
   }
   circuit.latency = static_cast<int>(latency.value_or(deepest));

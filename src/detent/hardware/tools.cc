@@ -128,7 +128,7 @@ SimulationResult simulate(const fs::path& folder, const std::string& top, Simula
   std::string command;
   if (simulator == Simulator::kVerilator) {
     // The code that it makes is compiled without optimization: that is what takes longest. Its makefile's own
-    // -Os stands behind -CFLAGS. Each of its files includes the same headers, which takes as long as some
+    // -Os stands after -CFLAGS. Each of its files includes the same headers, which takes as long as some
     // 10,000 statements.
     command = fmt::format(
         "verilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -O1 -MAKEFLAGS OPT_FAST=-O0 "

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// What a signal is called so many clock cycles behind the inputs.
+/// What a signal is called so many clock cycles after the inputs.
 std::string name_at(const Signal& signal, int stage) {
   return stage == signal.stage ? signal.name : fmt::format("{}$at{}", signal.name, stage);
 }
@@ -70,7 +70,7 @@ std::map<int32_t, int> last_reads(const Circuit& circuit) {
 
 std::string ports_comment(const Circuit& circuit) {
   std::string text = fmt::format(
-      "// {}: one sample a clock cycle, its outputs {} clock cycle{} behind its inputs.\n"
+      "// {}: one sample a clock cycle, its outputs {} clock cycle{} after its inputs.\n"
       "//   clk      rising edges count{}\n",
       circuit.name, circuit.latency, circuit.latency == 1 ? "" : "s",
       circuit.latency == 0 ? "; not used, as there are no registers" : "");

@@ -115,7 +115,7 @@ TEST_P(AddedOnEveryTarget, FloatsRoundAtEachStep) {
   constexpr size_t kDepth = 40;
   std::mt19937 generator(2);
   std::uniform_real_distribution<float> digits(-2, 2);
-  std::uniform_int_distribution<int> exponents(-11, 6);  // products need no place behind kPlaces
+  std::uniform_int_distribution<int> exponents(-11, 6);  // products need no place beyond kPlaces
   std::vector<float> factors(kDepth);
   std::vector<float> values(kDepth * 2 * kAddedColumns);
   const auto drawn = [&](int divisor) {

@@ -36,12 +36,12 @@ class CachedTensor {
 
   /// Writes tokens [from, from + tokens of the tensor), with more pages where they are needed.
   void write(const Tensor& tensor, int64_t from);
-  /// Gives back the pages behind the first tokens.
+  /// Gives back the pages after the first tokens.
   void truncate(int64_t tokens);
   /// A copy of the first tokens, without gaps. Not of what a codec keeps.
   Tensor first(int64_t tokens) const;
 
-  /// A head's part of a page. What lies behind the tokens is finite.
+  /// A head's part of a page. What lies after the tokens is finite.
   struct Part {
     const std::byte* elements;  // words [rows, columns], or bytes, two rows in one where they are nibbles
     const float* scales;        // of each token; null where there are none

@@ -112,7 +112,7 @@ Flow last_token(const Flow& flow) {
   return last;
 }
 
-/// The rows of all sequences, behind each other.
+/// The rows of all sequences, one after another.
 Tensor joined_rows(const Flows& inputs) {
   const Tensor& first = inputs.front().tensor;
   const int64_t depth = first.shape().back();
@@ -516,7 +516,7 @@ SequenceCache Decoder::start() const {
 std::vector<Tensor> Decoder::run(std::span<const DecoderInput> inputs, WantedLogits wanted) const {
   std::vector<Compiled::Sequence> sequences;
   for (const DecoderInput& input : inputs) {
-    if (input.tokens.empty()) fail("no tokens are put behind a sequence");
+    if (input.tokens.empty()) fail("no tokens are put after a sequence");
     const auto is_same = [&](const DecoderInput& other) { return other.cache == input.cache; };
     DETENT_CHECK(std::ranges::count_if(inputs, is_same) == 1, "one cache for several of {} inputs",
                  inputs.size());

@@ -32,7 +32,7 @@ class SequenceCache {
   std::unique_ptr<Contents> contents_;
 };
 
-/// Tokens that are going to be put behind those of a sequence.
+/// Tokens that are going to be put after those of a sequence.
 struct DecoderInput {
   SequenceCache* cache;
   std::span<const int64_t> tokens;  // at least one
@@ -55,7 +55,7 @@ class Decoder {
 
   /// A sequence without tokens.
   SequenceCache start() const;
-  /// Appends the tokens of each sequence; a cache may be there once. For each: logits [1, vocabulary] behind
+  /// Appends the tokens of each sequence; a cache may be there once. For each: logits [1, vocabulary] after
   /// its last token, or [tokens, vocabulary]. Throws Error on a token that the vocabulary does not have; the
   /// caches then stay as they were.
   std::vector<Tensor> run(std::span<const DecoderInput> inputs,

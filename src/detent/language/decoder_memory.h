@@ -12,7 +12,7 @@ struct ReferencePlan;
 struct DecoderLoad {
   int64_t sequences = 1;
   int64_t tokens = 0;       // of each, when all has been run
-  int64_t at_once = 0;      // that a run puts behind each, at most
+  int64_t at_once = 0;      // that a run puts after each, at most
   bool all_logits = false;  // of each of them, or of the last
 };
 

@@ -72,7 +72,7 @@ void KnownMove::note(const Node& node, const std::vector<Flow>& inputs, const st
   std::optional<CodeType> type = inputs.front().type;
   if (type) type = moved_type(node, *type);
   for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].type != type) return;  // rounded behind
+    if (results[i].type != type) return;  // rounded afterwards
     const Shape& shape = results[i].tensor.shape();
     Result result{{shape, results[i].type}, movement_copies(node, shapes, shape, i)};
     int64_t copied = 0;

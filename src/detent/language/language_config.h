@@ -12,9 +12,9 @@ namespace detent {
 
 enum class NormKind { kLayerNorm, kRmsNorm };
 
-/// Where a block has its norms: before attention and perceptron; behind them, when what they took is added
-/// again (BERT); or before them and behind them, before that is added (Gemma 3).
-enum class NormPlace { kBefore, kBehind, kAround };
+/// Where a block has its norms: before attention and perceptron; after them, when what they took is added
+/// again (BERT); or before them and after them, before that is added (Gemma 3).
+enum class NormPlace { kBefore, kAfter, kAround };
 
 /// down(act(up x)), or down(act(gate x) * up x).
 enum class PerceptronKind { kPlain, kGated };
@@ -22,12 +22,12 @@ enum class PerceptronKind { kPlain, kGated };
 enum class Activation { kRelu, kGelu, kGeluTanh, kSilu };
 
 /// From where positions are counted: all tokens from 0 on; tokens that the attention mask has (OPT), from
-/// `position_offset` on; or tokens other than the padding, from behind it on (RoBERTa).
+/// `position_offset` on; or tokens other than the padding, from after it on (RoBERTa).
 enum class PositionCount { kAll, kAttended, kUnpadded };
 
 /// By what angle pairs of elements of queries and keys turn at each position (Su et al. 2021,
 /// arXiv:2104.09864): position * frequencies[i] for elements i and
-/// i + size of each head, of which 2 * size turn; those behind them stay.
+/// i + size of each head, of which 2 * size turn; those after them stay.
 struct Rotary {
   /// One for each pair, as float32 has them. Empty: heads do not turn.
   std::vector<float> frequencies = {};
@@ -95,7 +95,7 @@ struct LanguageConfig {
   Activation activation = Activation::kSilu;
 
   bool qkv_bias = false;
-  bool output_bias = false;  // of the projection behind attention
+  bool output_bias = false;  // of the projection after attention
   bool perceptron_bias = false;
   bool head_bias = false;
   bool tied_head = false;  // logits by the rows of the embedding

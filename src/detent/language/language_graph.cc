@@ -275,7 +275,7 @@ class LanguageGraphBuilder {
     return config_.is_causal ? named("identity", target, {y}) : y;
   }
 
-  /// Heads that share keys lie behind one another, so that they are rows of one product.
+  /// Heads that share keys lie one after another, so that they are rows of one product.
   NodeInput attended(const std::string& target, const NodeInput& query, const NodeInput& keys,
                      const NodeInput& values, const NodeInput& seen) {
     NodeInput rows = call("permute", {query}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
@@ -353,7 +353,7 @@ class LanguageGraphBuilder {
   template <class Part>
   NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
     const int64_t size = config_.hidden;
-    if (config_.norm_place == NormPlace::kBehind) return norm(name, call("add", {x, part(x)}), size);
+    if (config_.norm_place == NormPlace::kAfter) return norm(name, call("add", {x, part(x)}), size);
     NodeInput y = part(norm(name, x, size));
     if (config_.norm_place == NormPlace::kAround) {
       const std::string behind = name.substr(0, name.rfind("_norm")) + "_post_norm";

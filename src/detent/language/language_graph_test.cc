@@ -43,7 +43,7 @@ void expect_same(const LanguageConfig& config) {
   std::vector<int64_t> mask(tokens.size(), 1);
   EXPECT_LT(difference(config, tokens, mask), 1e-5);
   for (size_t i = 0; i < 5; ++i) mask[mask.size() - 1 - i] = 0;
-  EXPECT_LT(difference(config, tokens, mask), 1e-5) << "padding behind";
+  EXPECT_LT(difference(config, tokens, mask), 1e-5) << "padding at the end";
   std::ranges::reverse(mask);
   EXPECT_LT(difference(config, tokens, mask), 1e-5) << "padding before";
 }
@@ -91,7 +91,7 @@ TEST(LanguageGraph, HasLayerNormsLearnedPositionsAndPlainPerceptrons) {
     learned(c);
     c.position_offset = 2;
     c.position_count = PositionCount::kAttended;
-    c.norm_place = NormPlace::kBehind;
+    c.norm_place = NormPlace::kAfter;
     c.final_norm = false;
   }));
 }
@@ -111,7 +111,7 @@ TEST(LanguageGraph, IsAnEncoder) {
     expect_same(with([&](LanguageConfig& c) {
       c.is_causal = false;
       c.norm = NormKind::kLayerNorm;
-      c.norm_place = NormPlace::kBehind;
+      c.norm_place = NormPlace::kAfter;
       c.final_norm = false;
       c.embedding_norm = true;
       c.rotary = c.window_rotary = {};

@@ -14,12 +14,12 @@
 namespace detent {
 
 // Tensors of a language model have the same names here whatever file they come from, {} being a layer's
-// number, and .weight or .bias behind each:
+// number, and .weight or .bias after each:
 //
 //   embed_tokens embed_positions embed_types embed_norm             tables [rows, hidden]
 //   layers.{}.attention.query .key .value .output                   [out, in]
 //   layers.{}.attention.query_norm .key_norm                        [head_size]
-//   layers.{}.attention_norm .attention_post_norm                   before and behind attention
+//   layers.{}.attention_norm .attention_post_norm                   before and after attention
 //   layers.{}.perceptron.gate .up .down                             [out, in]
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   norm  head

@@ -22,7 +22,7 @@ struct Question {
   int64_t answer = 0;                 // the right one
 };
 
-/// The log of the probability of each continuation's tokens behind the context, added up in their order.
+/// The log of the probability of each continuation's tokens after the context, added up in their order.
 /// Throws Error on logits that are NaN, and on tokens that the vocabulary lacks.
 std::vector<double> log_likelihoods(const LogitsOf& network, const Question& question);
 

@@ -11,13 +11,13 @@
 
 namespace detent {
 
-/// Which tokens of a long text are scored, behind which others.
+/// Which tokens of a long text are scored, after which others.
 enum class PerplexityProtocol {
   /// Windows that begin every `stride` tokens, each run by itself; of each, all tokens that no window before
   /// has
   /// scored, but for its first. With a stride of a whole window: the tables of GPTQ (Frantar et al. 2022).
   kWindows,
-  /// Windows one behind the other, each with the token that begins a sequence in front where the tokenizer
+  /// Windows one after the other, each with the token that begins a sequence in front where the tokenizer
   /// wants one;
   /// their second halves are scored. The protocol of llama.cpp.
   kHalves,

@@ -3,7 +3,7 @@
 #include "detent/models/models.h"
 
 // Networks that are trained with signs, and then with tables: no activation but what the next layer rounds
-// to, batch norm behind each layer. LFC and CNV: FINN (Umuroglu et al. 2017, arXiv:1612.07119) as LUTNet
+// to, batch norm after each layer. LFC and CNV: FINN (Umuroglu et al. 2017, arXiv:1612.07119) as LUTNet
 // (Wang et al. 2019, arXiv:1904.00938) has them.
 
 namespace detent {

@@ -7,7 +7,7 @@ namespace detent {
 namespace {
 
 // Classifiers of jets (16 features, 5 classes) as in LogicNets (Umuroglu et al. 2020, arXiv:2004.03021);
-// layers and names as in MASE, whose ReLU behind the last layer is kept.
+// layers and names as in MASE, whose ReLU after the last layer is kept.
 
 int64_t feature_count(const Shape& sample_shape) {
   if (sample_shape.size() != 1) {

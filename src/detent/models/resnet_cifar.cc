@@ -6,7 +6,7 @@ namespace detent {
 namespace {
 
 /// The shortcut without parameters (option A of He et al. 2015, arXiv:1512.03385): every second pixel, and as
-/// many channels of zeros before as behind.
+/// many channels of zeros before as after.
 NodeInput padded_shortcut(GraphBuilder& builder, const NodeInput& x, int64_t in, int64_t out) {
   const NodeInput every_second =
       builder.call("slice", {x}, {{"dims", List{Value(2), Value(3)}}, {"steps", 2}});

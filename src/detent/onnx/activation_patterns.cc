@@ -29,7 +29,7 @@ class ActivationPatterns {
     }
   }
 
-  /// The nodes behind one that computes erf or tanh.
+  /// The nodes after one that computes erf or tanh.
   void recognize_gelu(const std::string& function) {
     const Node* gate = only_reader(function);
     if (gate == nullptr || gate->op != "add" || !is_sum_with_one(*gate)) return;

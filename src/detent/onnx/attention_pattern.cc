@@ -54,7 +54,7 @@ class AttentionReader {
     return last;
   }
 
-  /// Whether heads that share keys are rows behind one another, and are apart again at the end.
+  /// Whether heads that share keys are rows one after another, and are apart again at the end.
   bool fits(const AttentionPattern& found, const Node& last) const {
     const Shape query = shape(found.query);
     const Shape keys = shape(found.keys);

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// The order of dimensions that brings the last one behind the first, or back.
+/// The order of dimensions that brings the last one after the first, or back.
 std::vector<int64_t> moved_channels(size_t rank, bool to_last) {
   if (rank < 2) fail("a tensor of {} dimensions that has channels", rank);
   std::vector<int64_t> dims(rank);

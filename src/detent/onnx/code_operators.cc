@@ -30,7 +30,7 @@ struct Codes {
 /// A layer that may become an operator on codes when its result is quantized.
 struct OpenNode {
   onnx::NodeProto node;
-  std::optional<onnx::NodeProto> addition = std::nullopt;  // of a bias, behind a product of matrices
+  std::optional<onnx::NodeProto> addition = std::nullopt;  // of a bias, after a product of matrices
 };
 
 bool is_op(const onnx::NodeProto& node, std::string_view op) {

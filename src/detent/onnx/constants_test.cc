@@ -196,14 +196,14 @@ std::vector<Way> ways() {
          model.node("Transpose", {"q"}, {"qt"});
          model.dequantize("qt", "c", scales.axis);
        }},
-      {"Transpose behind",
+      {"Transpose after",
        [](ConstantModel& model, const Tensor& given, const Scales& scales) {
          model.floats("t", reversed(given));
          model.quantize("t", "q", given.rank() - 1 - scales.axis);
          model.dequantize("q", "d", given.rank() - 1 - scales.axis);
          model.node("Transpose", {"d"}, {"c"});
        }},
-      {"Reshape behind Unsqueeze",
+      {"Reshape after Unsqueeze",
        [](ConstantModel& model, const Tensor& given, const Scales& scales) {
          model.constant("one", {1}, Ints{1});
          model.constant("shape", {given.rank()}, Ints(given.shape()));

@@ -3,7 +3,7 @@
 namespace detent {
 namespace {
 
-/// An empty domain or operator stands for all of them; "*" behind an operator for all that begin so.
+/// An empty domain or operator stands for all of them; "*" after an operator for all that begin so.
 struct Advice {
   std::string_view domain;
   std::string_view op;

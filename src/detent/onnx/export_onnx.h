@@ -33,7 +33,7 @@ struct OnnxExportOptions {
   /// attention of floats is one operator.
   std::optional<int64_t> opset = std::nullopt;
   /// With more bytes of weights than this, they lie in a file beside the model, called as the model with a
-  /// digest of them and ".data" behind; 0: always. A file in ONNX's format has at most 2 GiB.
+  /// digest of them followed by ".data"; 0: always. A file in ONNX's format has at most 2 GiB.
   uint64_t most_bytes_within = 1'900'000'000;
   /// QDQ weights of 8 bits and fewer are uint8 with a zero point of 128 instead of int8. ONNX Runtime's
   /// products of uint8 and int8 saturate in 16 bits on x86 processors without VNNI; those of two uint8 do

@@ -167,7 +167,7 @@ TEST(OnnxExport, OperatorsOnCodesComputeTheSameCodesAgain) {
       EXPECT_EQ(imported.requantization(), Requantization::kFloat) << name;
       const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
       const std::vector<Tensor> actual = IntegerProgram(imported).run(std::span(&input, 1));
-      // Codes of 4 bits are cut behind an operator of 8, so the last layer takes values and adds up floats.
+      // Codes of 4 bits are cut after an operator of 8, so the last layer takes values and adds up floats.
       const std::vector<Tensor> wanted = results(bench.graph, input);
       const auto expected = wanted.at(0).values<float>();
       const float tolerance = keys[0] == 'w' ? 1e-6F : 0.0F;

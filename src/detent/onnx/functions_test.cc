@@ -135,7 +135,7 @@ TEST_F(OnnxFunctions, ReadNothingFromInputsThatTheCallLeavesOut) {
 
 class OnnxFloatTypes : public OnnxFunctions {
  protected:
-  /// As float16 behind a node that keeps the type.
+  /// As float16 after a node that keeps the type.
   std::string half_negated() {
     model.node("Cast", {"x"}, {"half"}, {{"to", int64_t{onnx::TensorProto::FLOAT16}}});
     model.node("Neg", {"half"}, {"negated"});

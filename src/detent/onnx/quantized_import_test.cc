@@ -273,7 +273,7 @@ TEST(OnnxQuantizedImport, ScalesThatFollowFromTheDataBecomeQuantizersThatDeriveT
     EXPECT_NEAR(expected.values<float>()[i], actual.values<float>()[i], 1e-3) << i;
 }
 
-/// Output of one QONNX node behind the input.
+/// Output of one QONNX node after the input.
 Floats rounded(const char* op, const Floats& x, const std::vector<Floats>& parameters,
                const std::vector<OnnxAttribute>& attributes) {
   OnnxModelForTest model(17);

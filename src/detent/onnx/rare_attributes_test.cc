@@ -135,7 +135,7 @@ TEST(RareAttributes, ABorderThatDoesNotCountTakesOpenSizes) {
   node.expect({counting_from_one({1, 1, 5})}, {float_tensor({1, 1, 3}, {1, 2, 4})});
 }
 
-TEST(RareAttributes, AWindowThatBeginsInTheBorderBehindDoesNotCount) {
+TEST(RareAttributes, AWindowThatBeginsInTheBorderAfterDoesNotCount) {
   for (const char* op : {"MaxPool", "AveragePool"}) {
     expect_result(op,
                   {{"kernel_shape", Ints{3}}, {"strides", Ints{3}}, {"pads", Ints{0, 1}}, {"ceil_mode", 1}},
@@ -153,7 +153,7 @@ TEST(RareAttributes, ABorderBelowZeroCutsOffWhatNoWindowReads) {
   }
 }
 
-TEST(RareAttributes, AWindowThatBeginsInTheBorderBehindIsNotWritten) {
+TEST(RareAttributes, AWindowThatBeginsInTheBorderAfterIsNotWritten) {
   OneNode node(17);
   node.model.input("x", {1, 1, 2});
   node.model.node("MaxPool", {"x"}, {"pooled"},
@@ -162,7 +162,7 @@ TEST(RareAttributes, AWindowThatBeginsInTheBorderBehindIsNotWritten) {
   node.expect({counting_from_one({1, 1, 2})}, {float_tensor({1, 1, 1}, {1})});
 }
 
-/// The windows of a pool that shape inference before ONNX 1.17 counts: those in the border behind too.
+/// The windows of a pool that shape inference before ONNX 1.17 counts: those in the border at the end too.
 Ints windows_counted_early(const std::filesystem::path& file, const Shape& input) {
   onnx::ModelProto model;
   EXPECT_TRUE(model.ParseFromString(read_file(file)));
@@ -225,7 +225,7 @@ TEST(RareAttributes, PositionsThatATransposedConvolutionAddsHaveTheBias) {
   expect({1, 1, 1}, {2, 1, 2}, {6, 5, 5, 5});
 }
 
-TEST(RareAttributes, PositionsBeyondATransposedConvolutionLieBehind) {
+TEST(RareAttributes, PositionsBeyondATransposedConvolutionLieAfter) {
   for (const char* automatic : {"NOTSET", "SAME_UPPER", "SAME_LOWER"}) {
     OneNode node;
     node.model.input("x", {1, 1, 2});

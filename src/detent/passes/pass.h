@@ -127,7 +127,7 @@ struct PassInfo {
   std::string help;
   std::vector<FieldDescription> options;
   std::string former_name = {};  // of an earlier version: still understood, with a warning
-  /// What passes before it did to the graph does not matter to those behind it.
+  /// What passes before it did to the graph does not matter to those after it.
   bool replaces_graph = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
   /// with `where` (file and table).

@@ -76,7 +76,7 @@ void Pipeline::check_order() const {
       for (size_t later = i + 1; later < steps_.size() && !steps_[later].pass->replaces_graph; ++later) {
         if (steps_[later].pass->stage != PassStage::kAny) staged.push_back(steps_[later].pass);
       }
-      fail("{}: the pass \"{}\" ({}) stands behind \"{}\" ({}); the right order is {}", file_, pass.name,
+      fail("{}: the pass \"{}\" ({}) stands after \"{}\" ({}); the right order is {}", file_, pass.name,
            stage_name(pass), previous->name, stage_name(*previous), right_order(staged));
     }
     if (pass.stage == PassStage::kRoundingWeights) {

@@ -115,7 +115,7 @@ TEST(Pipeline, RefusesAnOrderThatUndoesWhatAPassDoes) {
   EXPECT_THAT(
       in_order({"static_quantize", "bias_correction", "gptq"}),
       HasSubstr(
-          "t.toml: the pass \"gptq\" (rounding weights) stands behind \"bias_correction\" (after rounding "
+          "t.toml: the pass \"gptq\" (rounding weights) stands after \"bias_correction\" (after rounding "
           "weights); the right order is static_quantize, gptq, bias_correction"));
   EXPECT_THAT(in_order({"gptq", "report_graph", "static_quantize", "fuse_batch_norm"}),
               HasSubstr("the right order is fuse_batch_norm, static_quantize, gptq"));

@@ -195,7 +195,7 @@ Table network_value(const ComparedNetwork& network, const ComparisonPlan& plan) 
   return row;
 }
 
-/// Cells behind the names.
+/// Cells after the names.
 std::vector<std::string> quality_cells(const Quality& quality, bool has_labels, bool has_classes) {
   std::vector<std::string> cells;
   if (has_labels)

@@ -208,7 +208,7 @@ std::pair<double, double> FrontCover::family_worth(const std::vector<Candidate>&
     size_t best = candidates.size();
     for (size_t i = 0; i < candidates.size(); ++i) {
       if (is_taken[i] != 0) continue;
-      const double share = study_.shared().share_behind(family.back(), candidates[i].assignment);
+      const double share = study_.shared().share_after(family.back(), candidates[i].assignment);
       shares[i] = std::min(shares[i], std::max(share, kLeastShare));
       const double rate = candidates[i].worth / shares[i];
       if (best == candidates.size() || rate > candidates[best].worth / shares[best]) best = i;

@@ -30,7 +30,7 @@ class SharedRuns {
   /// Cost of these in runs of a whole network: each counts as the share of the products from its first node.
   double runs(const std::vector<RunFamily>& families) const;
   /// The share of the second where it is run after the first.
-  double share_behind(const Assignment& before, const Assignment& after) const {
+  double share_after(const Assignment& before, const Assignment& after) const {
     return share_from_[first_difference(before, after)];
   }
 

@@ -64,7 +64,7 @@ class OrderStatistics {
 
  private:
   std::vector<ValueBin> bins_;
-  std::vector<int64_t> ends_;  // of each bin: the first rank behind it
+  std::vector<int64_t> ends_;  // of each bin: the first rank after it
   float min_;
   float max_;
   int64_t below_;  // negative infinities

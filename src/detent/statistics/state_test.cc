@@ -119,7 +119,7 @@ TEST(State, TruncatedAnywhereIsRefused) {
   }
 }
 
-/// Damages `state` in a few places, mostly where the structure is: behind the statistics' names.
+/// Damages `state` in a few places, mostly where the structure is: after the statistics' names.
 void damage(Bytes& state, size_t header, std::mt19937& generator) {
   for (int i = 0; i < 3; ++i) {
     const size_t at =

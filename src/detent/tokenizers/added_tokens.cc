@@ -19,8 +19,8 @@ char32_t character_at(std::string_view text, size_t begin) { return next_charact
 
 bool is_whole_word(std::string_view text, size_t begin, size_t end) {
   const bool open_before = begin == 0 || !properties_of(character_before(text, begin)).has(kIsWord);
-  const bool open_behind = end == text.size() || !properties_of(character_at(text, end)).has(kIsWord);
-  return open_before && open_behind;
+  const bool open_after = end == text.size() || !properties_of(character_at(text, end)).has(kIsWord);
+  return open_before && open_after;
 }
 
 }  // namespace

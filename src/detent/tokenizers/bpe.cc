@@ -144,7 +144,7 @@ class Bpe : public SubwordModel {
   }
 
   /// A symbol a character, in bytes or unknown where the vocabulary lacks it. An unknown one is added only
-  /// when a known one follows, behind bytes that stand between: so the files' own library does it.
+  /// when a known one follows, after bytes that stand between: so the files' own library does it.
   std::vector<Symbol> first_symbols(std::string_view word) const {
     std::vector<Symbol> symbols;
     symbols.reserve(word.size());

@@ -373,7 +373,7 @@ class Parser {
     return value;
   }
 
-  /// ?, *, + or {n,m} behind `part`, which it then wraps.
+  /// ?, *, + or {n,m} after `part`, which it then wraps.
   bool repeat(Node& part, size_t begin) {
     Node node;
     node.kind = Node::Kind::kRepeat;

@@ -141,7 +141,7 @@ Vocabulary read_sentencepiece_vocabulary(std::span<const std::byte> bytes, const
   Vocabulary vocabulary;
   vocabulary.kind = TokenizerKind::kUnigram;
   vocabulary.remove_extra_whitespaces = true;
-  vocabulary.add_space_behind_tokens = false;
+  vocabulary.add_space_after_tokens = false;
   // What the file leaves out is as in the definition of its fields.
   vocabulary.special.begin_of_sequence = 1;
   vocabulary.special.end_of_sequence = 2;

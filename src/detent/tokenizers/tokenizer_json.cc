@@ -93,12 +93,12 @@ double score_of_digits(double score) {
   if (mark == std::string_view::npos) return score;
   int places = 0;
   uint64_t digits = 0;
-  bool behind_point = false;
+  bool after_point = false;
   for (const char character : whole.substr(0, mark)) {
-    if (character == '.') behind_point = true;
+    if (character == '.') after_point = true;
     if (character < '0' || character > '9') continue;
     digits = digits * 10 + static_cast<uint64_t>(character - '0');
-    if (behind_point) ++places;
+    if (after_point) ++places;
   }
   const auto significand = static_cast<double>(digits);
   const int power = std::atoi(std::string(whole.substr(mark + 1)).c_str()) - places;

@@ -126,7 +126,7 @@ Normalizer sentence_piece_normalizer(const Vocabulary& vocabulary, const std::st
     map = std::make_shared<const CharacterMap>(vocabulary.precompiled_charsmap, name);
   const bool removes = vocabulary.remove_extra_whitespaces;
   const bool prefixes = vocabulary.add_space_prefix;
-  const bool everywhere = vocabulary.add_space_behind_tokens;
+  const bool everywhere = vocabulary.add_space_after_tokens;
   return [=](NormalizedText& text) {
     if (map != nullptr) text.text = map->map_longest(text.text);
     if (removes) remove_extra_spaces(text.text);

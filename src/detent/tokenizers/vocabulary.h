@@ -48,7 +48,7 @@ struct Vocabulary {
   /// "llama-bpe", "qwen2", "smollm", ...).
   std::string pre_tokenizer = "default";
   bool add_space_prefix = true;           // "▁" before the text
-  bool add_space_behind_tokens = true;    // and before what follows a special token
+  bool add_space_after_tokens = true;     // and before what follows a special token
   bool remove_extra_whitespaces = false;  // SentencePiece's normalizer: runs of spaces become one
   bool lowercase = true;                  // WordPiece
   std::string precompiled_charsmap;       // bytes of SentencePiece's normalizer; may be empty

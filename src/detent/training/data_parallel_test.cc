@@ -131,7 +131,7 @@ TEST(Workers, GradientsOfParametersThatSomeWorkerHas) {
   });
 }
 
-/// A convolution, whose weights are rounded with the batch norm behind it folded in where `folding` says so.
+/// A convolution, whose weights are rounded with the batch norm after it folded in where `folding` says so.
 Graph network_with_norm(NormFolding folding) {
   GraphBuilder builder("norms");
   NodeInput x = builder.convolution("conv", builder.input("x", {2, 5, 5}), 2, 4, {3, 3});

@@ -134,7 +134,7 @@ class GlooGroup final : public ProcessGroup {
     if (!work->wait(timeout_)) fail_for_time(timeout_);
   }
 
-  /// c10d's exceptions carry a stack trace behind the first line. A group that failed is not destroyed: its
+  /// c10d's exceptions carry a stack trace after the first line. A group that failed is not destroyed: its
   /// threads may wait for the others, and the process is about to end.
   template <class Action>
   void attempt(const char* purpose, const Action& action) {

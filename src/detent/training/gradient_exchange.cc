@@ -50,7 +50,7 @@ void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> 
   std::copy(sums.end() - static_cast<std::ptrdiff_t>(others.size()), sums.end(), others.begin());
 }
 
-// Each worker's shape, and its values behind it.
+// Each worker's shape, and its values after it.
 at::Tensor gather_samples(const at::Tensor& own, ProcessGroup& group) {
   const at::Tensor dense = own.contiguous();
   std::vector<int64_t> header = {dense.dim()};

@@ -58,7 +58,7 @@ Graph quantized_network() {
   return graph;
 }
 
-/// The same with weights that are rounded at random with the norm behind them, that learn how they are
+/// The same with weights that are rounded at random with the norm after them, that learn how they are
 /// rounded, and an exponent bias.
 Graph network_of_roundings() {
   Graph graph = stateful_network();
@@ -150,7 +150,7 @@ class ResumeTest : public testing::Test {
       SignalAt signal;
       int64_t epoch;
       int64_t step;
-      bool is_behind_batches;  // all those of the epoch
+      bool is_after_batches;  // all those of the epoch
     };
     // When the workers agree on what a step does, this one's hooks have not run yet: the next one stops.
     const Stop stops[] = {{{.step = 2}, 1, 3, false},
@@ -170,7 +170,7 @@ class ResumeTest : public testing::Test {
       EXPECT_EQ(stopped.signal, SIGTERM);
       EXPECT_EQ(stopped.progress.global_step, stop.step);
       EXPECT_EQ(stopped.progress.epoch, stop.epoch);
-      EXPECT_EQ(stopped.progress.batches == batches, stop.is_behind_batches);
+      EXPECT_EQ(stopped.progress.batches == batches, stop.is_after_batches);
       EXPECT_EQ(epochs_reported_, stop.epoch - 1);
       expect_goes_on_to(expected, options);
     }

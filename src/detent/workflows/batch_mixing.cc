@@ -32,7 +32,7 @@ bool are_close(const Tensor& got, const Tensor& wanted) {
   return noise <= kTolerance * kTolerance * signal;
 }
 
-/// Whether an output of two samples is those of each, one behind the other. What has another number of rows
+/// Whether an output of two samples is those of each, one after the other. What has another number of rows
 /// (boxes that were found) tells nothing, unless it has no more than one sample gives.
 bool is_of_both(const Tensor& both, const Tensor& one, const Tensor& other) {
   if (one.rank() == 0 || both.shape() == one.shape()) return both.shape() != one.shape();

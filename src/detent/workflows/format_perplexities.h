@@ -31,8 +31,8 @@ struct FormatPerplexity {
 
 /// The perplexity of a float network and of what static_quantize makes of it with each pair, on the same
 /// windows. Each window runs at once, for blocks may lie along the text. Ranges, where a format needs some,
-/// are those of `kCalibrationWindows` short windows behind the ones that are scored, or of the text's last
-/// ones. `seen` is called behind each.
+/// are those of `kCalibrationWindows` short windows after the ones that are scored, or of the text's last
+/// ones. `seen` is called after each.
 std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::span<const FormatPair> formats,
                                                   std::span<const int64_t> tokens,
                                                   const PerplexityOptions& options,

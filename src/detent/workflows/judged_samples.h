@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// Samples of `validation` in random order, and behind them those of `training`, at most `count` in all. Both
+/// Samples of `validation` in random order, and after them those of `training`, at most `count` in all. Both
 /// may be the same set; they must outlive what is returned.
 JudgedSamples judged_samples(const Dataset& validation, const Dataset& training, int64_t count,
                              const RandomSource& random);

@@ -73,7 +73,7 @@ void check_perplexity_options(const PerplexityOptions& options) {
   at_least("--stride", options.stride, 0);
   at_least("--windows", options.windows, 0);
   if (options.stride > 0 && options.protocol == PerplexityProtocol::kHalves)
-    throw UsageError("--stride: windows of the protocol halves stand one behind the other");
+    throw UsageError("--stride: windows of the protocol halves stand one after the other");
   if (options.stride > options.window)
     throw UsageError(
         fmt::format("--stride: got {}, expected at most the window, {}", options.stride, options.window));

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kStaticQuantize = "static_quantize";
 constexpr const char* kFinish = "finish_qat";
 
-/// The passes before that which quantizes, and it with those behind.
+/// The passes before that which quantizes, that one, and those that follow.
 std::pair<Table, Table> split_passes(const Table& passes) {
   Table before;
   Table rest;

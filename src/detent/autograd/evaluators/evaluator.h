@@ -26,7 +26,7 @@ struct Evaluation {
 
   const at::Tensor& tensor(size_t index) const;
   int64_t integer(size_t index) const;
-  /// Absent, or behind the last input.
+  /// Absent, or after the last input.
   bool is_absent(size_t index) const {
     return index >= inputs.size() || std::holds_alternative<std::monostate>(inputs[index]);
   }

@@ -72,7 +72,7 @@ at::Tensor places_of(const at::Tensor& padded_places, const at::Tensor& x, const
   return places + at::arange(channels, places.options()).reshape(one_each) * elements;
 }
 
-/// The window of an operator with a border: padding before each dimension, then behind each.
+/// The window of an operator with a border: padding before each dimension, then after each.
 struct BorderedWindow {
   explicit BorderedWindow(const Evaluation& e)
       : dims(static_cast<size_t>(e.tensor(0).dim()) - 2),
@@ -127,7 +127,7 @@ Results evaluate_max_pool_with_places(const Evaluation& e) {
                                     boolean_attribute(e.node, "column_major"))});
 }
 
-/// A mean divides by the elements of the window, with the border or without, but not by what lies behind
+/// A mean divides by the elements of the window, with the border or without, but not by what lies beyond
 /// that.
 Results evaluate_mean_with_border(const Evaluation& e) {
   const at::Tensor& x = e.tensor(0);

@@ -40,7 +40,7 @@ struct GgufFile {
 bool is_gguf(std::span<const std::byte> bytes);
 
 /// Throws Error naming the file, and key or tensor where there is one, on what is cut off, counts that the
-/// file cannot hold, names that occur twice, unknown formats of tensors, and bytes that overlap or end behind
+/// file cannot hold, names that occur twice, unknown formats of tensors, and bytes that overlap or end past
 /// the file.
 GgufFile read_gguf(const std::filesystem::path& path);
 

@@ -22,7 +22,7 @@ class GgufBytes {
   static std::string text_bytes(std::string_view text) {
     return number_bytes(uint64_t{text.size()}) + std::string(text);
   }
-  /// What stands behind the key of an array.
+  /// What stands after the key of an array.
   static std::string array_bytes(GgufType type, uint64_t count, const std::string& elements) {
     return number_bytes(static_cast<uint32_t>(type)) + number_bytes(count) + elements;
   }
@@ -47,7 +47,7 @@ class GgufBytes {
     return entry(key, GgufType::kFloat32, number_bytes(value));
   }
 
-  /// Data behind those of the tensors before. The shape has rows first.
+  /// Data after those of the tensors before. The shape has rows first.
   GgufBytes& tensor(std::string_view name, uint32_t format, const Shape& shape, const std::string& data) {
     return tensor_at(name, format, shape, data_.size(), data);
   }

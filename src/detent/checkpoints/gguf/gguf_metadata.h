@@ -34,7 +34,7 @@ enum class GgufType : uint32_t {
 std::string_view gguf_type_name(GgufType type);
 
 /// Views the elements in the file, which the reader has checked: numbers one after the other, strings each
-/// behind its length in 8 bytes, arrays each behind type and length.
+/// after its length in 8 bytes, arrays each after type and length.
 struct GgufArray {
   GgufType type = GgufType::kUInt8;  // of the elements
   uint64_t count = 0;

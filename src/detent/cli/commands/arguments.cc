@@ -48,7 +48,7 @@ bool is_rare(const CLI::Option* option) { return option->get_group().starts_with
 void print_help(CLI::App& app, bool all) {
   app.formatter(std::make_shared<HelpFormat>(all));
   std::string text = app.help();
-  // CLI11 puts a blank line behind a group that was left out, too.
+  // CLI11 puts a blank line after a group that was left out, too.
   for (size_t at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n")) text.erase(at, 1);
   while (text.ends_with("\n\n")) text.pop_back();
   const auto left_out = std::ranges::count_if(app.get_options(), is_rare);
@@ -89,7 +89,7 @@ void refuse_empty_texts(const CLI::App& app) {
 
 bool parse_arguments(CLI::App& app, const std::vector<std::string>& args) {
   app.set_help_flag();
-  app.set_help_flag("-h,--help", "print this help");  // behind the options of its own
+  app.set_help_flag("-h,--help", "print this help");  // after the options of its own
   app.set_help_all_flag("--help-all", "print help on all options")
       ->group(std::ranges::any_of(app.get_options(), is_rare) ? "Options" : "");
   if (is_describing()) {

@@ -21,7 +21,7 @@ namespace detent {
 struct Command {
   std::string name;
   std::string help;
-  /// The arguments behind the name; returns the exit status, throws UsageError and Error.
+  /// The arguments after the name; returns the exit status, throws UsageError and Error.
   std::function<int(const std::vector<std::string>& args)> run;
 };
 
@@ -52,7 +52,7 @@ int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);
 int run_completion(const std::vector<std::string>& args);
 int run_man(const std::vector<std::string>& args);
-/// What may stand behind `args`, a line each: for completion. `args` may begin with "--".
+/// What may stand after `args`, a line each: for completion. `args` may begin with "--".
 int run_complete(const std::vector<std::string>& args);
 
 /// Begins the names of groups of options that `--help` leaves out and `--help-all` shows.

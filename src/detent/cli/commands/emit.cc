@@ -62,10 +62,9 @@ void add_emit_options(CLI::App& app, EmitOptions& options) {
   app.add_option("-o,--output", options.output, "folder for the files of the design")
       ->required()
       ->option_text("DIR");
-  app.add_option(
-         "--latency", options.latency,
-         "clock cycles from the inputs to the outputs, 0 for no registers; default: a register behind "
-         "each layer")
+  app.add_option("--latency", options.latency,
+                 "clock cycles from the inputs to the outputs, 0 for no registers; default: a register after "
+                 "each layer")
       ->option_text("N");
   app.add_option("--top", options.top, "name of the top module; default: the network's")->option_text("NAME");
   app.add_option("--input", options.inputs, "NAME=FILE.npy: samples of an input, for the testbench");
@@ -189,7 +188,7 @@ TextTable layer_table(const DesignResources& resources) {
 
 std::string lut_text(const DesignResources& resources) {
   if (!resources.luts_are_counted) return fmt::format(", about {} LUT6 by an estimate", resources.luts);
-  return fmt::format(", {} LUT6, at most {} behind each other in a layer", resources.luts, resources.deepest);
+  return fmt::format(", {} LUT6, at most {} one after another in a layer", resources.luts, resources.deepest);
 }
 
 /// Simulates and synthesizes; returns whether all bits were equal.

@@ -132,7 +132,7 @@ GeneratedText generate(TextGenerator& generator, const GenerateArguments& argume
   display.finish(generated, prompt.size(), seconds.count());
   if (generated.stopped_by == "signal" && !arguments.chat)
     throw Interrupted(StopSignals::received(),
-                      fmt::format("stopped behind {} tokens", generated.tokens.size()));
+                      fmt::format("stopped after {} tokens", generated.tokens.size()));
   return generated;
 }
 

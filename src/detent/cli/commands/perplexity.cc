@@ -209,7 +209,7 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
       ->option_text("PATH");
   app.add_option(
          "--protocol", arguments.protocol,
-         "windows: all of each window but its first token (GPTQ); halves: the second half of each, behind "
+         "windows: all of each window but its first token (GPTQ); halves: the second half of each, after "
          "the token that begins a sequence (llama.cpp)")
       ->capture_default_str();
   app.add_option("--window", arguments.options.window, "tokens of a window")->capture_default_str();

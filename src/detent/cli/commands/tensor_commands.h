@@ -5,7 +5,7 @@
 
 namespace detent {
 
-/// The commands behind `detent tensor`; as Command::run.
+/// The commands after `detent tensor`; as Command::run.
 int run_tensor_quantize(const std::vector<std::string>& args);
 int run_tensor_unpack(const std::vector<std::string>& args);
 int run_tensor_compare(const std::vector<std::string>& args);

@@ -1,4 +1,4 @@
-// Included by target_avx512*.cc behind a definition of Ops: but for how four bits are looked up.
+// Included by target_avx512*.cc after a definition of Ops: but for how four bits are looked up.
 
 struct CommonBlocks {
   static constexpr int kMostGroups = 4;  // of one window at once

@@ -1,4 +1,4 @@
-// Included by target_*.cc behind sums-inl.h and a definition of Bits: no include guard.
+// Included by target_*.cc after sums-inl.h and a definition of Bits: no include guard.
 
 void BitPlanes(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels, uint64_t* planes,
                int32_t* others_than_zero) {

@@ -13,7 +13,7 @@ HWY_INLINE int32_t TakeBytes(const uint8_t* from, int64_t count, const BlockInpu
 /// Steps as 256 high + low: four lows, four highs, ...
 template <int64_t kCount>
 HWY_INLINE int32_t TakeValues(const float* from, int64_t count, const BlockInputs& s, int8_t* to) {
-  constexpr float kWhole = 0x1.8p23F;  // behind these 24 bits there is no place for a fraction
+  constexpr float kWhole = 0x1.8p23F;  // after these 24 bits there is no place for a fraction
   constexpr int64_t kMost = 256;
   if constexpr (kCount != 0) count = kCount;
   alignas(64) int32_t steps[kMost];

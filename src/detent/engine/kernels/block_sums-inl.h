@@ -1,4 +1,4 @@
-// Included by target_*.cc behind sums-inl.h and a definition of Blocks: no include guard.
+// Included by target_*.cc after sums-inl.h and a definition of Blocks: no include guard.
 
 /// Leaves 16 outputs of a window, of which the last may be filled up.
 inline void LeaveSteps(const BlockSums& s, const float* steps, int64_t window, int64_t group) {
@@ -9,7 +9,7 @@ inline void LeaveSteps(const BlockSums& s, const float* steps, int64_t window, i
     std::memcpy(to + first * 4, steps, static_cast<size_t>(count) * 4);
     return;
   }
-  constexpr float kWhole = 0x1.8p23F;  // behind these 24 bits there is no place for a fraction
+  constexpr float kWhole = 0x1.8p23F;  // after these 24 bits there is no place for a fraction
   alignas(64) float whole[kBlockOutputs];
   for (int64_t i = 0; i < kBlockOutputs; ++i) {
     const float below = steps[i] < s.finish.most ? steps[i] : s.finish.most;
@@ -34,7 +34,7 @@ inline void LeaveSteps(const BlockSums& s, const float* steps, int64_t window, i
 /// products.
 enum class BlockCodes { kBytes, kNibbles, kLargeNibbles };
 
-/// Adds the products of a vector of weights of each group, and goes on to the inputs behind them.
+/// Adds the products of a vector of weights of each group, and goes on to the inputs after them.
 template <int kWindows, int kAcross, BlockCodes kCodes, bool kWide>
 HWY_INLINE void AddBlockVector(Ops::V table, const Ops::V (&packed)[size_t{kAcross}],
                                const int8_t* (&inputs)[size_t{kWindows}],

@@ -101,7 +101,7 @@ struct WindowSums {
   /// Where some runs at a time are added: [window][output of the blocks], what others gave, and instead of
   /// results what these give.
   const int32_t* sums_before = nullptr;
-  int32_t* sums_behind = nullptr;
+  int32_t* sums_after = nullptr;
   /// What is computed with next: brought nearer meanwhile.
   const int8_t* next = nullptr;
   int64_t next_bytes = 0;
@@ -251,7 +251,7 @@ struct KernelSet {
   void (*add_windows)(const WindowSums&);  // blocks <= most_blocks
   void (*add_depthwise)(const DepthwiseSums&);
   /// The bit planes of positions of `channels` bytes each, of which the byte `zero` is 0, and how many are
-  /// not. Up to 64 bytes behind the last are read. Null where products of bytes are faster.
+  /// not. Up to 64 bytes past the last are read. Null where products of bytes are faster.
   void (*bit_planes)(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels,
                      uint64_t* planes, int32_t* others_than_zero);
   void (*add_bit_planes)(const WindowSums&);  // likewise; one block

@@ -1,4 +1,4 @@
-// Included by target_*.cc behind tiles-inl.h: weights of fewer than 8 bits, which are unpacked where they are
+// Included by target_*.cc after tiles-inl.h: weights of fewer than 8 bits, which are unpacked where they are
 // multiplied.
 
 /// Codes are weights plus this, so that they have no sign.

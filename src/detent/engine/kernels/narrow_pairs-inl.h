@@ -1,4 +1,4 @@
-// Included by target_*.cc behind narrow_codes-inl.h where there is no instruction that adds four products to
+// Included by target_*.cc after narrow_codes-inl.h where there is no instruction that adds four products to
 // 32 bits. Two products of an input and a code are added in 16 bits, which hold those of all steps of a
 // packing.
 

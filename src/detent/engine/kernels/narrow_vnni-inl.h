@@ -1,4 +1,4 @@
-// Included by target_*.cc behind narrow_codes-inl.h where an instruction adds four products to 32 bits.
+// Included by target_*.cc after narrow_codes-inl.h where an instruction adds four products to 32 bits.
 
 /// Weights times 2^shift: in the high bits of bytes, of which the highest, the sign, is the other.
 template <WeightPacking kPacking, int kStep, size_t kPlanes>

@@ -1,4 +1,4 @@
-// Included by target_*.cc behind tiles-inl.h and how it adds packed tiles: no include guard.
+// Included by target_*.cc after tiles-inl.h and how it adds packed tiles: no include guard.
 
 /// Four vectors of sums, whose bytes follow each other within 16.
 template <class O = Ops>

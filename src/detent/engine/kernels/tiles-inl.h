@@ -1,4 +1,4 @@
-// Included by target_*.cc behind a definition of Ops: how tiles of sums begin and end. No include guard.
+// Included by target_*.cc after a definition of Ops: how tiles of sums begin and end. No include guard.
 
 /// Whether sums are finished four vectors at once.
 constexpr bool kPacksBytes = Ops::kBytes == kBlockBytes;
@@ -122,15 +122,15 @@ template <int kWindows, int kAcross>
 HWY_INLINE void LeaveTile(const WindowSums& w, const Ops::V (&sums)[size_t{kWindows}][size_t{kAcross}],
                           int64_t first) {
   if constexpr (kPacksBytes) {
-    if (w.finish.cuts_bytes && w.sums_behind == nullptr)
+    if (w.finish.cuts_bytes && w.sums_after == nullptr)
       return FinishTile<kWindows, kAcross, Ops>(w, sums, first);
   }
   alignas(64) int32_t stored[size_t{kWindows * kAcross * Ops::kLanes}];
-  int32_t* to = w.sums_behind == nullptr ? stored : w.sums_behind + first * int64_t{kAcross * Ops::kLanes};
+  int32_t* to = w.sums_after == nullptr ? stored : w.sums_after + first * int64_t{kAcross * Ops::kLanes};
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
 #pragma GCC unroll 32
     for (int v = 0; v < kAcross; ++v) Ops::StoreSums(sums[i][v], to + (i * kAcross + v) * Ops::kLanes);
   }
-  if (w.sums_behind == nullptr) FinishStored(w, stored, first, kWindows);
+  if (w.sums_after == nullptr) FinishStored(w, stored, first, kWindows);
 }

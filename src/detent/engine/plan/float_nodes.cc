@@ -9,7 +9,7 @@
 #include "detent/integer/pooling.h"
 
 // Nodes that compute in float32: layers by kernels that follow the order of float32/sums.h, with the norms,
-// clamps and additions behind them; of others those whose inputs already lie channels last.
+// clamps and additions after them; of others those whose inputs already lie channels last.
 
 namespace detent {
 namespace {
@@ -55,7 +55,7 @@ std::optional<FloatRows> element_function(const Node& node, const Shape& shape) 
   return rows;
 }
 
-/// How many zeros a node puts before the positions of each dimension behind the channels, if it does nothing
+/// How many zeros a node puts before the positions of each dimension after the channels, if it does nothing
 /// else but put them around.
 std::optional<std::vector<int64_t>> border_of(const Node& node, const ValueTypes& values) {
   const auto* movement = trait<Movement>(node);

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// The only dimension in which all inputs, which the result has one behind the other, differ from it.
+/// The only dimension in which all inputs, which the result has one after the other, differ from it.
 std::optional<size_t> joined_axis(std::span<const StridedCopy> copies, const Shape& result) {
   const StridedView whole = StridedView::of(result);
   std::optional<size_t> axis;

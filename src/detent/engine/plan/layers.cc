@@ -26,7 +26,7 @@ bool cuts_sums(const ReferenceStep& step, const CodeType& type, SumFinish& finis
   return true;
 }
 
-/// A rectifier cuts the sums themselves, or, behind something else, is a table.
+/// A rectifier cuts the sums themselves, or, after something else, is a table.
 void add_follow_up(PlanBuilder& plan, const ReferenceStep& step, const std::string& value, Layout layout,
                    CodeType& type, SumsLayer& layer) {
   if (layer.follow_ups.empty() && cuts_sums(step, type, layer.finish)) return;
@@ -170,7 +170,7 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
   SumFinish finish = packed->finish;
   for (const size_t index : std::span(fused.steps).subspan(1)) {
     names += ", " + steps[index].node->name;
-    DETENT_CHECK(cuts_sums(steps[index], *form.output, finish), "{} behind blocks", names);
+    DETENT_CHECK(cuts_sums(steps[index], *form.output, finish), "{} after blocks", names);
   }
   const size_t to = plan.add_place({.shape = plan.shape(result),
                                     .layout = layout,

@@ -142,7 +142,7 @@ class FloatSumsStep final : public EngineStep {
   struct Windows {
     const float* inputs[kMostWindows];
     float* results[kMostWindows];
-    const float* others[kMostWindows];  // of the addition behind, if there is one
+    const float* others[kMostWindows];  // of the addition that follows, if there is one
   };
 
   /// Positions of the input `from` are `pitch` apart.
@@ -268,7 +268,7 @@ class FloatSumsStep final : public EngineStep {
     for (int64_t left = sums.channels; left > 0;) {
       sums.channels = std::min(most, left);
       left -= sums.channels;
-      sums.sums_behind = left > 0 ? partial : nullptr;
+      sums.sums_after = left > 0 ? partial : nullptr;
       const float* const behind = sums.weights + sums.channels * channel_weights;
       sums.next = left > 0 ? behind : next_block;
       add_channels_last(sums);

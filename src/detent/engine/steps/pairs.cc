@@ -46,12 +46,12 @@ class PairsStep final : public EngineStep {
     loops_.run(state.threads, kTaskBytes, [&](const PairLoops::Line& line) {
       uint8_t* const to = state.bytes(to_) + line.to;
       compute(line, state.bytes(a_) + line.a, state.bytes(b_) + line.b, to);
-      if (!behind_.empty()) kernels_.look_up(behind_.data(), to, to, line.count);
+      if (!after_.empty()) kernels_.look_up(after_.data(), to, to, line.count);
     });
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
-  bool takes_table(size_t index) const override { return index == to_ && behind_.empty(); }
-  void add_table(std::span<const uint8_t> table) override { behind_.assign(table.begin(), table.end()); }
+  bool takes_table(size_t index) const override { return index == to_ && after_.empty(); }
+  void add_table(std::span<const uint8_t> table) override { after_.assign(table.begin(), table.end()); }
 
  private:
   void compute(const PairLoops::Line& line, const uint8_t* a, const uint8_t* b, uint8_t* to) const {
@@ -80,7 +80,7 @@ class PairsStep final : public EngineStep {
   const KernelSet& kernels_;
   BytePairs pairs_;
   size_t a_, b_, to_;
-  std::vector<uint8_t> behind_;  // the results of which are looked up, if there is one
+  std::vector<uint8_t> after_;  // the results of which are looked up, if there is one
   PairLoops loops_;
 };
 

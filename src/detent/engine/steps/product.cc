@@ -140,7 +140,7 @@ class ProductStep final : public EngineStep {
       product.windows = &window;
       product.results = &nowhere;
       product.count = 1;
-      product.sums_behind = sums.data();
+      product.sums_after = sums.data();
       layer_.kernels->add_windows(product);
     }
     const uint32_t both =

@@ -248,7 +248,7 @@ class SumsStep final : public EngineStep {
       SumFinish finish = packed.finish_at(group.sums);
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
-      const std::span<const int8_t> next = weights_behind(g);
+      const std::span<const int8_t> next = weights_after(g);
       const WindowSums sums{.windows = of_task.inputs,
                             .results = collected.results(of_task),
                             .result_offset = group.first_output * element,
@@ -333,7 +333,7 @@ class SumsStep final : public EngineStep {
     for (int64_t left = packed.run_count; left > 0;) {
       sums.run_count = std::min(most, left);
       left -= sums.run_count;
-      sums.sums_behind = left > 0 ? partial.data() : nullptr;
+      sums.sums_after = left > 0 ? partial.data() : nullptr;
       packed.kernels->add_windows(sums);
       sums.sums_before = partial.data();
       sums.runs += sums.run_count;
@@ -344,7 +344,7 @@ class SumsStep final : public EngineStep {
     }
   }
 
-  /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` behind
+  /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` after
   /// the lower ones.
   void add_wide_group(const WindowSums& sums, int64_t plane) const {
     const KernelSet& kernels = *layer_.packed->kernels;
@@ -352,7 +352,7 @@ class SumsStep final : public EngineStep {
     std::vector<int32_t> low(count);
     std::vector<int32_t> high(count);
     WindowSums part = sums;
-    part.sums_behind = low.data();
+    part.sums_after = low.data();
     kernels.add_windows(part);
     const uint8_t* upper[kMostWindows];
     std::transform(sums.windows, sums.windows + sums.count, upper,
@@ -360,7 +360,7 @@ class SumsStep final : public EngineStep {
     const std::vector<int32_t> nothing(static_cast<size_t>(sums.blocks * kBlockOutputs));
     part.windows = upper;
     part.start = nothing.data();
-    part.sums_behind = high.data();
+    part.sums_after = high.data();
     kernels.add_windows(part);
     for (size_t i = 0; i < count; ++i)
       low[i] = static_cast<int32_t>(static_cast<uint32_t>(low[i]) + 256U * static_cast<uint32_t>(high[i]));
@@ -476,8 +476,8 @@ class SumsStep final : public EngineStep {
                  state.bytes(layer_.output) + out.at(n, row, 0));
   }
 
-  /// Groups of this layer behind `group`, or what comes behind the layer.
-  std::span<const int8_t> weights_behind(int64_t group) const {
+  /// Groups of this layer after `group`, or what comes after the layer.
+  std::span<const int8_t> weights_after(int64_t group) const {
     if (group + 1 >= std::ssize(layer_.packed->groups)) return next_;
     return weights().subspan(layer_.packed->groups[static_cast<size_t>(group + 1)].weights);
   }

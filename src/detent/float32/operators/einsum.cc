@@ -115,7 +115,7 @@ struct Dims {
   int64_t count() const { return element_count(shape); }
 };
 
-/// The sum over the labels of both that are not `wanted` behind it.
+/// The sum over the labels of both that are not `wanted` after it.
 template <class Wanted>
 Factor factor_product(const Factor& left, const Factor& right, const std::map<int, int64_t>& sizes,
                       Wanted wanted) {

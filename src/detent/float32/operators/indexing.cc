@@ -30,7 +30,7 @@ size_t dim_of(const FloatNode& n, const Tensor& x) {
   return n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
 }
 
-int64_t count_behind(const Shape& shape, size_t dim) {
+int64_t count_after(const Shape& shape, size_t dim) {
   return element_count({shape.begin() + static_cast<int64_t>(dim) + 1, shape.end()});
 }
 
@@ -71,7 +71,7 @@ Tensor gathered_positions(const FloatNode& n) {
   shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
   shape.insert(shape.end(), x.shape().begin() + static_cast<int64_t>(dim) + 1, x.shape().end());
   const int64_t size = x.shape()[dim];
-  return copied_parts(x, shape, positions(n, indices, size), size, count_behind(x.shape(), dim));
+  return copied_parts(x, shape, positions(n, indices, size), size, count_after(x.shape(), dim));
 }
 
 /// float32 indices are integers; negative ones count from the end.
@@ -208,7 +208,7 @@ Tensor one_hot(const FloatNode& n) {
   Shape shape = indices.shape();
   const size_t dim = n.dimension(integer_attribute(n.node, "dim"), shape.size() + 1);
   shape.insert(shape.begin() + static_cast<int64_t>(dim), depth);
-  const int64_t inner = count_behind(shape, dim);
+  const int64_t inner = count_after(shape, dim);
   Tensor result(choices.dtype(), shape);
   visit_words(choices.dtype(), [&]<class Word>(Word) {
     Word* const to = words_of<Word>(result);
@@ -244,21 +244,21 @@ Tensor nonzero(const FloatNode& n) {
 class Slices {
  public:
   Slices(const Tensor& x, size_t dim)
-      : x_(x), size_(x.shape()[dim]), behind_(count_behind(x.shape(), dim)), rows_(0) {
-    const int64_t of_row = size_ * behind_;
+      : x_(x), size_(x.shape()[dim]), after_(count_after(x.shape(), dim)), rows_(0) {
+    const int64_t of_row = size_ * after_;
     rows_ = of_row == 0 ? 0 : x.numel() / of_row;
   }
 
   int64_t size() const { return size_; }
 
-  /// Below 0, 0 or above: element after element, NaN behind all numbers and equal to each other.
+  /// Below 0, 0 or above: element after element, NaN after all numbers and equal to each other.
   int compare(int64_t a, int64_t b) const {
     int result = 0;
     visit_numbers(x_.dtype(), [&]<class T>(T) {
       const T* const from = words_of<T>(x_);
-      for (int64_t i = 0; i < rows_ * behind_ && result == 0; ++i) {
-        const int64_t row = i / behind_ * size_ * behind_ + i % behind_;
-        result = order(from[row + a * behind_], from[row + b * behind_]);
+      for (int64_t i = 0; i < rows_ * after_ && result == 0; ++i) {
+        const int64_t row = i / after_ * size_ * after_ + i % after_;
+        result = order(from[row + a * after_], from[row + b * after_]);
       }
     });
     return result;
@@ -276,7 +276,7 @@ class Slices {
 
   const Tensor& x_;
   int64_t size_;
-  int64_t behind_;
+  int64_t after_;
   int64_t rows_;
 };
 
@@ -333,7 +333,7 @@ std::vector<Tensor> unique_slices(const FloatNode& n) {
   const auto list = [](const std::vector<int64_t>& values) {
     return Tensor::from<int64_t>({std::ssize(values)}, values);
   };
-  return {copied_parts(given, shape, found.first, given.shape()[dim], count_behind(given.shape(), dim)),
+  return {copied_parts(given, shape, found.first, given.shape()[dim], count_after(given.shape(), dim)),
           list(found.first), list(found.which), list(found.count)};
 }
 

@@ -25,7 +25,7 @@ int64_t column_major(int64_t place, const Shape& sizes) {
   return result;
 }
 
-/// The border before each dimension, then that behind each.
+/// The border before each dimension, then that after each.
 std::vector<int64_t> borders_of(const FloatNode& n, size_t dims) {
   return integers_attribute(n.node, "padding", 2 * dims);
 }
@@ -34,7 +34,7 @@ std::vector<int64_t> borders_of(const FloatNode& n, size_t dims) {
 WindowPlaces windows_of(const FloatNode& n, const Shape& result) {
   const Shape& x = n.tensor(0).shape();
   const size_t dims = result.size() - 2;
-  const std::vector<int64_t> borders = borders_of(n, dims);  // no window needs to know those behind
+  const std::vector<int64_t> borders = borders_of(n, dims);  // no window needs to know those after
   return {{result.begin() + 2, result.end()},
           {x.begin() + 2, x.end()},
           integers_attribute(n.node, "kernel_size", dims),
@@ -92,7 +92,7 @@ Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape
   return result;
 }
 
-/// How many elements of each window a mean divides by: with the border, but not what lies behind that.
+/// How many elements of each window a mean divides by: with the border, but not what lies after that.
 std::vector<int64_t> counted_elements(const FloatNode& n, const WindowPlaces& over) {
   WindowPlaces counted = over;
   if (boolean_attribute(n.node, "count_include_pad")) {

@@ -95,7 +95,7 @@ void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, 
 void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
   const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
   const auto bytes = static_cast<size_t>(packed_size(Packing::kBits, width, end - begin));
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(address_behind(first, bytes + i));
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(address_after(first, bytes + i));
   unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 

@@ -84,10 +84,10 @@ bool takes_packed_codes(const BlockLayout& layout, int width, const float* value
 void value_blocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
                   float* values, int64_t begin, int64_t end, bool stream);
 
-/// Address of the element `count` behind `from`, to be fetched ahead: it may lie behind the array, where
+/// Address of the element `count` after `from`, to be fetched ahead: it may lie after the array, where
 /// arithmetic on pointers may not go.
 template <class T>
-const T* address_behind(const T* from, size_t count) {
+const T* address_after(const T* from, size_t count) {
   return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + count * sizeof(T));
 }
 

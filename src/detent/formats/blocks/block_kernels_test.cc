@@ -113,7 +113,7 @@ TEST_P(EveryTargetBlocks, QuotientsAtTies) {
   EXPECT_EQ(difference(input, decode(encode(spec, input)), reference_fake_quantize(spec, input)), "");
 }
 
-/// Zeros behind the elements of a block change nothing, but make it wide.
+/// Zeros after the elements of a block change nothing, but make it wide.
 TEST_P(EveryTargetBlocks, NarrowBlocksSaturateAsWideOnes) {
   for (const char* format : {"block_fp:width=3", "block_minifloat", "mx:element=e2m1", "block_log:width=4"}) {
     for (const int64_t width : {1, 2, 4, 8}) {

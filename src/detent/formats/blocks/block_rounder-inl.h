@@ -224,7 +224,7 @@ class BlockRounder {
   /// Maxima of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN
   /// are the largest.
   static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
-    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(address_behind(from, kPrefetched + i));
+    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(address_after(from, kPrefetched + i));
     StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),
                        LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width), largest);
   }
@@ -408,7 +408,7 @@ class BlockRounder {
     for (IntVec& of_vector : bits) of_vector = hn::Zero(di);
     for (int64_t r = 0; r < count; ++r) {
       const float* from = input_ + rows[r] + column;
-      hwy::Prefetch(address_behind(from, kPrefetchedColumns));
+      hwy::Prefetch(address_after(from, kPrefetchedColumns));
       for (size_t v = 0; v < kStripVectors; ++v) {
         const BlockVec x = hn::LoadU(d, from + v * hn::Lanes(d));
         hn::Store(x, d, strip[r] + v * hn::Lanes(d));
@@ -461,7 +461,7 @@ class BlockRounder {
     for_each_row(layout_, unit, [&](int64_t row) {
       const float* from = input_ + row + column;
       // The next tile, as rows are too short for the processor's own prefetching.
-      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(address_behind(from, size + i));
+      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(address_after(from, size + i));
       RoundTileRow(tile, block, from, Output(row + column), size);
     });
   }

@@ -44,7 +44,7 @@ class CodebookSearch {
     }
   }
 
-  /// The codes are entries; those behind the last value decode to it.
+  /// The codes are entries; those after the last value decode to it.
   template <int kLevels>
   class Kernel {
    public:
@@ -211,7 +211,7 @@ void Codebook::validate(const std::string& where) const {
   }
   for (size_t i = 1; i < entries.size(); ++i) {
     if (entries[i - 1] < entries[i]) continue;
-    fail("{}: key \"values\": got {} at index {} behind {}, expected ascending values", where,
+    fail("{}: key \"values\": got {} at index {} after {}, expected ascending values", where,
          float_text(static_cast<double>(entries[i])), i, float_text(static_cast<double>(entries[i - 1])));
   }
 }

@@ -282,7 +282,7 @@ TEST(EveryElementFormat, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(parse_error("affine:symmetric=true,signed=false"), HasSubstr("key \"symmetric\""));
   EXPECT_THAT(parse_error("affine:scale=1,granularity=channel"), HasSubstr("one for the whole tensor"));
   EXPECT_THAT(parse_error("codebook"), HasSubstr("got 0 values"));
-  EXPECT_THAT(parse_error("codebook:values=1x1"), HasSubstr("got 1.0 at index 1 behind 1.0"));
+  EXPECT_THAT(parse_error("codebook:values=1x1"), HasSubstr("got 1.0 at index 1 after 1.0"));
   EXPECT_THAT(parse_error("binary_residual:levels=3,gamma=1x2"), HasSubstr("one for each of 3 levels"));
 }
 

@@ -18,7 +18,7 @@
 namespace detent {
 namespace {
 
-/// A view of `count` elements, `offset` elements behind an aligned address.
+/// A view of `count` elements, `offset` elements after an aligned address.
 Tensor unaligned(const Tensor& storage, int64_t offset, int64_t count) {
   std::byte* data = const_cast<std::byte*>(storage.bytes().data()) + offset * 4;
   return Tensor::borrow(DType::kFloat32, {count}, data, storage.owner());

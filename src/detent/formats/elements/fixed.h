@@ -51,7 +51,7 @@ struct Fixed {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("width", self.width, "bits a value, sign included", Between{1, 32});
-    visit("frac_width", self.frac_width, "bits behind the point, may be negative; NA: width / 2",
+    visit("frac_width", self.frac_width, "bits after the point, may be negative; NA: width / 2",
           Between{-96, 96});
     visit("signed", self.is_signed, "whether one bit is the sign");
     visit("rounding", self.rounding, "where a value between two representable ones goes; ties to even");
@@ -72,7 +72,7 @@ struct Fixed {
   }
   double largest_code() const { return high_code(); }
 
-  /// With the most bits behind the point that still hold all of `ranges` without saturating, as far as the
+  /// With the most bits after the point that still hold all of `ranges` without saturating, as far as the
   /// format has codes of that sign; unchanged when there is nothing but 0 to hold.
   Fixed qparams_from_range(std::span<const Interval> ranges, ScaleForm /*form*/) const;
 

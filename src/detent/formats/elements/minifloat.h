@@ -20,7 +20,7 @@ namespace detent {
 /// float32 must hold all of them: 0 <= M <= 22, min_exponent - M >= -149.
 ///
 /// Magnitudes are numbered from 0 up: n < 2^M is the subnormal n * 2^(min_exponent - M); from 2^M on, n =
-/// (e - min_exponent + 1) * 2^M + m is (1 + m / 2^M) * 2^e. That number stands behind the sign of a code.
+/// (e - min_exponent + 1) * 2^M + m is (1 + m / 2^M) * 2^e. That number stands after the sign of a code.
 struct MinifloatGrid {
   int mantissa_bits;  // M
   int min_exponent;   // of the smallest normal value

@@ -56,7 +56,7 @@ struct Ternary {
     visit("median", self.median, "median of |x|: threshold 0.75 * median");
     visit("max", self.max, "largest |x|: threshold 0.05 * max");
     visit("threshold", self.threshold, "the threshold itself");
-    visit("frac_width", self.frac_width, "bits behind the point; always 0", Between{0, 0});
+    visit("frac_width", self.frac_width, "bits after the point; always 0", Between{0, 0});
   }
 
   /// With the threshold 0.05 * max of the largest magnitude in `ranges`.

@@ -120,7 +120,7 @@ void WriteBytes(const uint64_t* words, int64_t count, int word_bytes, uint8_t* b
   for (; i < count; ++i, bytes += word_bytes) std::memcpy(bytes, words + i, kWordBytes);
 }
 
-/// Writes the lowest `word_bits` (below 64) of each word, whose other bits are 0, behind each other, and up
+/// Writes the lowest `word_bits` (below 64) of each word, whose other bits are 0, one after another, and up
 /// to two words more.
 void WriteBits(const uint64_t* words, int64_t count, int word_bits, uint8_t* bytes) {
   if (word_bits % 8 == 0) return WriteBytes(words, count, word_bits / 8, bytes);

@@ -98,7 +98,7 @@ void for_each_number(const std::vector<ParameterStream>& layout, Streams& stream
   }
 }
 
-/// Stores the parameters of all groups into the streams behind the codes.
+/// Stores the parameters of all groups into the streams after the codes.
 void store_parameters(const QuantSpec& spec, const GroupParameters& parameters, Encoded& encoded) {
   const std::vector<ParameterStream> layout = parameter_streams(spec.format);
   if (layout.empty()) return;

@@ -149,7 +149,7 @@ std::optional<Tensor> sliced_elements(const Node& /*node*/, std::span<const Oper
   return gathered(*inputs[0].elements, view);
 }
 
-/// Inputs: how many before each dimension, then how many behind each; the value; the dimensions that are
+/// Inputs: how many before each dimension, then how many after each; the value; the dimensions that are
 /// meant.
 Operand infer_dynamic_pad(const Node& /*node*/, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);
@@ -355,11 +355,10 @@ OperatorSchema dynamic_expand() {
 }
 
 OperatorSchema dynamic_pad() {
-  OperatorSchema schema =
-      shaping("dynamic_pad",
-              "a border as wide as input 1 says: before each dimension, then behind each; "
-              "of the value that is input 2; of the dimensions that input 3 lists",
-              infer_dynamic_pad, 2, 4);
+  OperatorSchema schema = shaping("dynamic_pad",
+                                  "a border as wide as input 1 says: before each dimension, then after each; "
+                                  "of the value that is input 2; of the dimensions that input 3 lists",
+                                  infer_dynamic_pad, 2, 4);
   schema.attributes = {{.name = "mode",
                         .kind = AttributeKind::kChoice,
                         .default_value = "constant",
@@ -436,7 +435,7 @@ std::vector<OperatorSchema> dynamic_shape_operators() {
       {.name = "shape_of",
        .help = "the sizes of the dimensions start to end, as a list",
        .attributes = {{"start", AttributeKind::kInteger, 0, "first dimension"},
-                      {"end", AttributeKind::kInteger, Value(), "behind the last one; NA: all", true}},
+                      {"end", AttributeKind::kInteger, Value(), "past the last one; NA: all", true}},
        .infer = infer_shape_of,
        .dtypes = DTypeRule::kOwn,
        .takes_open_sizes = true},

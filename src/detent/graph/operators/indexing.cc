@@ -34,17 +34,16 @@ std::vector<StridedCopy> sliced(const Node& node, std::span<const Shape> inputs,
 }
 
 OperatorSchema slice() {
-  return {
-      .name = "slice",
-      .help = "every step-th element of some dimensions, as x[start:end:step] does in Python",
-      .mase_type = MaseType::kImplicitFunc,
-      .attributes = {{"dims", AttributeKind::kIntegers, Value(), "dimensions to slice"},
-                     {"starts", AttributeKind::kIntegers, 0, "first element of each"},
-                     {"ends", AttributeKind::kIntegers, Value(), "element behind the last; NA: all", true},
-                     {"steps", AttributeKind::kIntegers, 1, "distance of elements, at least 1"}},
-      .infer = infer_slice,
-      .dtypes = DTypeRule::kKept,
-      .trait = Movement{sliced}};
+  return {.name = "slice",
+          .help = "every step-th element of some dimensions, as x[start:end:step] does in Python",
+          .mase_type = MaseType::kImplicitFunc,
+          .attributes = {{"dims", AttributeKind::kIntegers, Value(), "dimensions to slice"},
+                         {"starts", AttributeKind::kIntegers, 0, "first element of each"},
+                         {"ends", AttributeKind::kIntegers, Value(), "element past the last; NA: all", true},
+                         {"steps", AttributeKind::kIntegers, 1, "distance of elements, at least 1"}},
+          .infer = infer_slice,
+          .dtypes = DTypeRule::kKept,
+          .trait = Movement{sliced}};
 }
 
 Operand infer_select(const Node& node, std::span<const Operand> inputs) {
@@ -108,7 +107,7 @@ OperatorSchema pad() {
           .help = "zeros around the last dimensions",
           .mase_type = MaseType::kBuiltinFunc,
           .attributes = {{"pad", AttributeKind::kIntegers, Value(),
-                          "zeros before and behind the last dimension, then the one before it, ..."}},
+                          "zeros before and after the last dimension, then the one before it, ..."}},
           .infer = infer_pad,
           .dtypes = DTypeRule::kKept,
           .trait = Movement{padded}};
@@ -185,7 +184,7 @@ std::vector<StridedCopy> joined(const Node& node, std::span<const Shape> inputs,
 
 OperatorSchema cat() {
   return {.name = "cat",
-          .help = "the inputs behind one another along a dimension",
+          .help = "the inputs one after another along a dimension",
           .mase_type = MaseType::kBuiltinFunc,
           .max_inputs = kMostJoined,
           .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"}},

@@ -81,7 +81,7 @@ OperatorSchema avg_pool(size_t dims) {
 /// Whether a window of a pooling with a border may lie in the border alone.
 enum class EmptyWindows { kRefused, kAllowed };
 
-/// [N, C, ...] padded by `padding`: before each dimension, then behind each.
+/// [N, C, ...] padded by `padding`: before each dimension, then after each.
 Shape infer_bordered_pool(const Node& node, std::span<const Operand> inputs, EmptyWindows empty) {
   const Shape& input = tensor_shape(inputs, 0);
   if (input.size() < 3 || input.size() > 5)
@@ -102,11 +102,11 @@ Shape infer_bordered_pool(const Node& node, std::span<const Operand> inputs, Emp
     expect_size("attribute \"padding\"", behind, 0);
     const int64_t padded = input[i + 2] + before + behind;
     int64_t count = window_count(padded, kernel[i], stride[i], 0, dilation[i], ceil_mode);
-    const auto begins_behind = [&] { return (count - 1) * stride[i] >= before + input[i + 2]; };
-    if (ceil_mode && begins_behind()) --count;
+    const auto begins_after = [&] { return (count - 1) * stride[i] >= before + input[i + 2]; };
+    if (ceil_mode && begins_after()) --count;
     shape.push_back(count);
     if (empty == EmptyWindows::kAllowed) continue;
-    if (before >= dilation[i] * (kernel[i] - 1) + 1 || begins_behind())
+    if (before >= dilation[i] * (kernel[i] - 1) + 1 || begins_after())
       fail("padding {} and {} leaves a window without elements", before, behind);
     expect_elements_in_windows(input[i + 2], stride[i], before, dilation[i]);
   }
@@ -115,7 +115,7 @@ Shape infer_bordered_pool(const Node& node, std::span<const Operand> inputs, Emp
 
 std::vector<AttributeSchema> bordered_window_attributes() {
   std::vector<AttributeSchema> attributes = window_attributes();
-  attributes[2].help = "border before each dimension, then behind each";
+  attributes[2].help = "border before each dimension, then after each";
   attributes.push_back({"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"});
   return attributes;
 }

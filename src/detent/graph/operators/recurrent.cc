@@ -85,7 +85,8 @@ std::vector<Operand> infer_recurrent(const Kind& kind, const Node& node, std::sp
   expect_shape(inputs, 2, {directions, kind.gates * hidden, hidden});
   expect_shape(inputs, 3, {directions, 2 * kind.gates * hidden});
   expect_shape(inputs, 4, {batch});
-  const Shape first = batch_first ? Shape{kOpenSize, directions, hidden} : Shape{directions, kOpenSize, hidden};
+  const Shape first =
+      batch_first ? Shape{kOpenSize, directions, hidden} : Shape{directions, kOpenSize, hidden};
   expect_shape(inputs, kFirstState, first);
   if (kind.has_cell) {
     expect_shape(inputs, kFirstState + 1, first);
@@ -112,9 +113,9 @@ OperatorSchema recurrent(const Kind& kind) {
                       .help = "which way the steps go",
                       .choices = {"forward", "reverse", "bidirectional"}},
                      {"activations", AttributeKind::kText, kind.functions,
-                      "functions of each direction, apart by spaces, with numbers behind colons"},
-                     {"clip", AttributeKind::kNumber, Value(), "bound of what the gates' functions get; NA: none",
-                      true},
+                      "functions of each direction, apart by spaces, with numbers after colons"},
+                     {"clip", AttributeKind::kNumber, Value(),
+                      "bound of what the gates' functions get; NA: none", true},
                      {"batch_first", AttributeKind::kBoolean, false,
                       "samples before steps, as before directions"}},
       .infer_results = [&kind](

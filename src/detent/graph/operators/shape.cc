@@ -44,7 +44,7 @@ Operand infer_flatten(const Node& node, std::span<const Operand> inputs) {
   const Shape& shape = tensor_shape(inputs, 0);
   const size_t start = dimension_index(integer_attribute(node, "start_dim"), shape.size());
   const size_t end = dimension_index(integer_attribute(node, "end_dim"), shape.size());
-  if (start > end) fail("start_dim {} is behind end_dim {}", start, end);
+  if (start > end) fail("start_dim {} is after end_dim {}", start, end);
   Shape result(shape.begin(), shape.begin() + static_cast<int64_t>(start));
   result.push_back(element_count(
       {shape.begin() + static_cast<int64_t>(start), shape.begin() + static_cast<int64_t>(end) + 1}));

@@ -10,7 +10,7 @@ namespace detent {
 
 class ConfigReader;
 
-// Encoders: layer norms behind, a norm of the embedding, no head.
+// Encoders: layer norms after each part, a norm of the embedding, no head.
 
 LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
 std::vector<StoredName> encoder_weights(const std::string& prefix);

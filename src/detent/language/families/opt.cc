@@ -4,7 +4,7 @@
 namespace detent {
 namespace {
 
-/// Layer norms before or, in one size, behind; positions count what the mask has, from row 2 on.
+/// Layer norms before each part or, in one size, after it; positions count what the mask has, from row 2 on.
 LanguageConfig read_opt(const ConfigReader& json) {
   constexpr int64_t kOffset = 2;
   LanguageConfig config = common_config(json, "opt", true);
@@ -15,7 +15,7 @@ LanguageConfig read_opt(const ConfigReader& json) {
   config.norm = NormKind::kLayerNorm;
   config.norm_eps = 1e-5;
   const bool is_before = json.boolean("do_layer_norm_before", true);
-  config.norm_place = is_before ? NormPlace::kBefore : NormPlace::kBehind;
+  config.norm_place = is_before ? NormPlace::kBefore : NormPlace::kAfter;
   config.final_norm = is_before && !json.boolean("_remove_final_layer_norm", false);
   json.expect("layer_norm_elementwise_affine", true);
   config.embedded_size = json.integer("word_embed_proj_dim", config.hidden);

@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-/// As BERT; positions count tokens other than the padding, from the row behind that of the padding on.
+/// As BERT; positions count tokens other than the padding, from the row after that of the padding on.
 LanguageConfig read_roberta(const ConfigReader& json) {
   LanguageConfig config = read_encoder(json, "roberta");
   const int64_t pad = json.integer("pad_token_id", 1);

@@ -63,7 +63,7 @@ std::string stored_name(const Case& of, const std::string& name) {
   return layer + (other != of.other_names.end() ? other->second : kNames.at(role)) + name.substr(point);
 }
 
-/// Rows i and i + half of each head one behind the other.
+/// Rows i and i + half of each head one after the other.
 Tensor paired_rows(const Tensor& rows, int64_t head_size) {
   Tensor result(DType::kFloat32, rows.shape());
   const int64_t width = rows.numel() / rows.dim(0);
@@ -190,7 +190,7 @@ LanguageConfig bert_config() {
   LanguageConfig config = gpt2_config();
   config.family = "bert";
   config.is_causal = false;
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfter;
   config.final_norm = false;
   config.embedding_norm = true;
   config.activation = Activation::kGelu;

@@ -74,7 +74,7 @@ NodeInput valid_keys(NodeImport& node) {
   return node.add("unsqueeze", {node.input(kValidKeys), NodeImport::list_of({1, 2, 3})});
 }
 
-/// Positions of queries among the keys, as a column: they come behind the past.
+/// Positions of queries among the keys, as a column: they come after the past.
 NodeInput query_positions(NodeImport& node, const Heads& heads) {
   const NodeInput counts = node.add("unsqueeze", {places_of(node, heads.query), NodeImport::list_of({1})});
   if (node.has_input(kPastKey))
@@ -190,7 +190,7 @@ void convert_rotary_embedding(NodeImport& node) {
   node.set_output(0, has_heads ? result : join_heads(node, result));
 }
 
-/// The cache with new parts at the positions that each sample has reached; behind its end comes its beginning
+/// The cache with new parts at the positions that each sample has reached; past its end comes its beginning
 /// where it is circular.
 void convert_tensor_scatter(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));

@@ -103,7 +103,7 @@ NodeInput zeros_of_place(NodeImport& node, const NodeInput& x) {
   return node.add("full", {shape}, {{"value", 0}, {"dtype", "float32"}});
 }
 
-/// The cache with the new part behind what each sample has, and zeros behind that.
+/// The cache with the new part after what each sample has, and zeros after that.
 NodeInput with_cached(NodeImport& node, const NodeInput& now, size_t cache, const CachePlaces& places) {
   const NodeInput count = node.size_of(now, kSequenceAxis);
   std::vector<NodeInput> all = {now, zeros_of_place(node, now)};

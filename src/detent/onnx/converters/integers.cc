@@ -76,7 +76,7 @@ void convert_bitwise_not(NodeImport& node) {
   node.set_output(0, node.add("sub", {constant_of_type(node, all), node.input(0)}));
 }
 
-/// The bits of an integer but for its sign, as a dimension behind the others.
+/// The bits of an integer but for its sign, as a dimension after the others.
 NodeInput value_bits(NodeImport& node, const NodeInput& x, const NodeInput& powers) {
   const NodeInput column = node.add("unsqueeze", {x, NodeImport::list_of({-1})});
   const NodeInput below = node.add("remainder", {column, powers});

@@ -51,7 +51,7 @@ NodeInput convolved(NodeImport& node) {
 
 void convert_conv(NodeImport& node) { node.set_output(0, convolved(node)); }
 
-/// The border that is cut from each side of the result, and what is added behind it.
+/// The border that is cut from each side of the result, and what is added after it.
 struct TransposedBorder {
   std::vector<int64_t> before;
   std::vector<int64_t> behind;
@@ -80,7 +80,7 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
     const int64_t beyond = wanted.empty() ? 0 : wanted[i] - *size * window.stride[i];
     const int64_t total =
         border.extra[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i] - beyond;
-    // What a larger result has more lies behind, as in ONNX Runtime; ONNX does not say where.
+    // What a larger result has more lies at the end, as in ONNX Runtime; ONNX does not say where.
     border.before[i] = std::max<int64_t>(automatic == "SAME_UPPER" ? total / 2 : total - total / 2, 0);
     border.behind[i] = total - border.before[i];
   }
@@ -95,7 +95,7 @@ NodeInput bias_along_channels(NodeImport& node, size_t dims) {
 }
 
 /// What libtorch's layer cannot cut, as its border is the same on both sides and not negative, a pad or slice
-/// does afterwards. The bias comes behind that where it adds positions.
+/// does afterwards. The bias comes after that where it adds positions.
 void convert_transposed(NodeImport& node) {
   const Shape weight = node.shape(1);
   const ImportedWindow window = imported_window(node, spatial(weight), OpenBorders::kComputed);
@@ -238,7 +238,7 @@ NodeInput matrix_sum(NodeImport& node) {
 
 void convert_gemm(NodeImport& node) { node.set_output(0, matrix_sum(node)); }
 
-/// The function that ONNX Runtime's optimizer has put behind a layer, with its numbers where it has any.
+/// The function that ONNX Runtime's optimizer has put after a layer, with its numbers where it has any.
 NodeInput activated(NodeImport& node, NodeInput x, const std::string& function,
                     const std::vector<double>& numbers) {
   const auto number = [&](size_t index, float otherwise) {
@@ -281,7 +281,7 @@ void convert_fused_gemm(NodeImport& node) {
 }
 
 /// With the first dimension as the last but one.
-NodeInput with_first_behind(NodeImport& node, NodeInput x, size_t rank) {
+NodeInput with_first_after(NodeImport& node, NodeInput x, size_t rank) {
   std::vector<int64_t> dims;
   for (size_t d = 1; d + 1 < rank; ++d) dims.push_back(static_cast<int64_t>(d));
   dims.push_back(0);
@@ -298,7 +298,7 @@ NodeInput transposed_factor(NodeImport& node, size_t index, const TransposedFact
   NodeInput factor = node.input(index);
   const size_t rank = node.rank(index);
   if (rank < 2 && (transposed.batch || transposed.matrix)) fail("a vector that is transposed");
-  if (transposed.batch && rank > 2) factor = with_first_behind(node, std::move(factor), rank);
+  if (transposed.batch && rank > 2) factor = with_first_after(node, std::move(factor), rank);
   return transposed.matrix ? node.add("transpose", {std::move(factor)}, {{"dim0", -2}, {"dim1", -1}})
                            : factor;
 }

@@ -63,7 +63,7 @@ void convert_average(NodeImport& node) {
   node.set_output(0, quantized(node, average_pooled(node, dequantized(node, {0, 1, 2})), 3));
 }
 
-/// Scale and zero point of the result, then those of each part behind its codes.
+/// Scale and zero point of the result, then those of each part after its codes.
 void convert_quantized_concat(NodeImport& node) {
   std::vector<NodeInput> parts;
   for (size_t i = 2; i + 1 < node.input_count(); i += 3)

@@ -229,7 +229,7 @@ AttendedParts projected(NodeImport& node, const NodeInput& x, const std::optiona
   return {parts[0], parts[1], parts[2], size_of_heads(ends[1], heads)};
 }
 
-/// Keys and values one behind the other, as the next run's past.
+/// Keys and values one after the other, as the next run's past.
 void set_stacked_present(NodeImport& node, const AttendedParts& parts) {
   if (!node.wants(1)) return;
   std::vector<NodeInput> both;

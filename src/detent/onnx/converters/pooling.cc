@@ -62,8 +62,8 @@ void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window
   node.set_output(0, as_dtype_of(node, x, 0));
 }
 
-/// With ceil_mode a window that begins in the border behind does not count, which a border that is part of
-/// the input could not tell.
+/// With ceil_mode a window that begins in the border at the end does not count, which a border that is part
+/// of the input could not tell.
 void convert_max_pool(NodeImport& node) {
   ImportedWindow window =
       imported_window(node, {}, node.wants(1) ? OpenBorders::kRefused : OpenBorders::kComputed);

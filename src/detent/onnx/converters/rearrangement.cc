@@ -109,7 +109,7 @@ struct WindowPlaces {
   std::vector<int64_t> before;
   Shape counts;  // of windows along each dimension
 
-  /// For each position of a window and each window the place of its element in the image; behind the last
+  /// For each position of a window and each window the place of its element in the image; after the last
   /// place for those that lie in the border.
   Tensor places() const {
     const int64_t positions = element_count(window);

@@ -312,7 +312,7 @@ void set_rounded(NodeImport& node, const QuantSpec& spec) {
   node.set_output(0, fake_quantize(spec, *constant), spec);
 }
 
-/// The scale of a constant is in its values; that of others comes behind the sign.
+/// The scale of a constant is in its values; that of others comes after the sign.
 void convert_bipolar_quant(NodeImport& node) {
   const Tensor& scale = node.expect_constant(1, "the scale");
   QuantSpec spec;

@@ -73,7 +73,7 @@ Tap tap_at(NodeImport& node, const Sampling& sampling, size_t dim, NodeInput pla
   return {index, share};
 }
 
-/// The shares of four pixels at a distance behind the second one: cubic convolution with a = -0.75.
+/// The shares of four pixels at a distance after the second one: cubic convolution with a = -0.75.
 std::vector<NodeInput> cubic_shares(NodeImport& node, const NodeInput& behind) {
   constexpr double kA = -0.75;
   const auto far = [&](const NodeInput& t) {

@@ -93,7 +93,7 @@ NodeInput imaginary_part(NodeImport& node, const Parts& signal, const Waves& wav
   return node.add("add", {imaginary, node.add("matmul", {signal.imaginary, waves.cosine})});
 }
 
-/// The transform along the last dimension, its parts as a dimension behind it.
+/// The transform along the last dimension, its parts as a dimension after it.
 NodeInput transformed(NodeImport& node, const Parts& signal, const Waves& waves, bool real = false) {
   std::vector<NodeInput> parts = {real_part(node, signal, waves)};
   if (!real) parts.push_back(imaginary_part(node, signal, waves));

@@ -9,7 +9,7 @@
 namespace detent {
 namespace {
 
-/// Borders that give ceil(size / stride) windows; an odd one more behind (SAME_UPPER) or before (SAME_LOWER).
+/// Borders that give ceil(size / stride) windows; an odd one more after (SAME_UPPER) or before (SAME_LOWER).
 /// Where the stride is larger than the window they are below 0: what no window reads is cut off, half of it
 /// before, as the formula of ONNX has it.
 void set_same_border(const NodeImport& node, bool upper, OpenBorders borders, ImportedWindow& window) {

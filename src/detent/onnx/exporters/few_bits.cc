@@ -107,7 +107,7 @@ std::optional<FewBits> few_bits(const NodeExport& node, const char* name) {
   return result;
 }
 
-/// Rows of `count` codes, each of whole bytes, with zeros behind.
+/// Rows of `count` codes, each of whole bytes, with zeros at the end.
 std::string packed_rows(const std::vector<uint32_t>& codes, int64_t count, int64_t padded, int bits) {
   std::string bytes;
   for (auto row = codes.begin(); row != codes.end(); row += count) {

@@ -23,15 +23,15 @@ Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vec
           node.flag("ceil_mode")};
 }
 
-/// A window that would begin in the border behind is none, which shape inference before ONNX 1.17 counts. So
-/// the windows are written without ceil_mode where their number allows it, otherwise with a border that ends
-/// where the last window does.
+/// A window that would begin in the border at the end is none, which shape inference before ONNX 1.17 counts.
+/// So the windows are written without ceil_mode where their number allows it, otherwise with a border that
+/// ends where the last window does.
 void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& windows) {
   if (!windows.ceil_mode) return;
   std::vector<int64_t> widened = windows.behind;  // to the end of the last window, for no ceil_mode
-  std::vector<int64_t> trimmed = windows.behind;  // to it where a further window would begin behind
+  std::vector<int64_t> trimmed = windows.behind;  // to it where a further window would begin past it
   bool rounds_down = true;
-  bool begins_behind = false;
+  bool begins_after = false;
   bool can_trim = true;
   for (size_t i = 0; i < widened.size(); ++i) {
     const auto size = node.size(0, i + 2);
@@ -43,16 +43,16 @@ void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& wind
     const int64_t needed = (count - 1) * stride + span - *size - windows.before[i];
     const bool is_counted = (steps + stride - 1) / stride + 1 == count;
     rounds_down = rounds_down && steps / stride + 1 == count;
-    begins_behind = begins_behind || !is_counted;
+    begins_after = begins_after || !is_counted;
     can_trim = can_trim && (is_counted || needed >= 0);
     widened[i] = std::max(needed, is_counted ? widened[i] : 0);
     if (!is_counted) trimmed[i] = needed;
   }
   if (rounds_down) {
     windows.ceil_mode = false;
-  } else if (begins_behind && counts_border) {
+  } else if (begins_after && counts_border) {
     if (can_trim) windows.behind = std::move(trimmed);
-  } else if (begins_behind && std::ranges::equal(widened, windows.kernel, std::less())) {
+  } else if (begins_after && std::ranges::equal(widened, windows.kernel, std::less())) {
     // No reader takes a border as wide as the window.
     windows.behind = std::move(widened);
     windows.ceil_mode = false;
@@ -82,7 +82,7 @@ void export_max_pool(NodeExport& node) {
   node.emit("MaxPool", {node.input(0)}, std::move(attributes));
 }
 
-/// The border lies before each dimension, then behind each.
+/// The border lies before each dimension, then after each.
 Table bordered_attributes(const NodeExport& node, bool counts_border) {
   const std::vector<int64_t> padding = node.integers("padding", 2 * (node.rank(0) - 2));
   const auto half = padding.begin() + std::ssize(padding) / 2;

@@ -50,7 +50,7 @@ OnnxValues code_factors(NodeExport& node) {
 
 void export_integer_matmul(NodeExport& node) { node.emit("MatMulInteger", code_factors(node)); }
 
-/// The bias is added behind, along the channels.
+/// The bias is added afterwards, along the channels.
 void export_integer_convolution(NodeExport& node) {
   constexpr size_t kBias = 4;
   OnnxValues inputs = code_factors(node);

@@ -93,7 +93,7 @@ void export_empty_flatten(NodeExport& node, int64_t start, int64_t end) {
   node.emit("Reshape", {input, sizes}, {{"allowzero", 1}});
 }
 
-/// The dimensions in front are kept, those behind as they are known or as the shape says.
+/// The dimensions in front are kept, those after as they are known or as the shape says.
 void export_flatten(NodeExport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   const int64_t start = node.dimension(node.integer("start_dim"));
@@ -177,7 +177,7 @@ void export_shape_of(NodeExport& node) {
 
 void export_numel(NodeExport& node) { node.emit("Size", {node.input(0)}); }
 
-/// Zeros before and behind the last dimension first.
+/// Zeros before and after the last dimension first.
 void export_pad(NodeExport& node) {
   const std::vector<int64_t> border = node.integers("pad");
   const size_t rank = node.rank(0);
@@ -189,7 +189,7 @@ void export_pad(NodeExport& node) {
   node.emit("Pad", {node.input(0), node.list_of(pads)});
 }
 
-/// The borders of all dimensions, from those of some: 0 is put behind these, and taken for the others.
+/// The borders of all dimensions, from those of some: 0 is put after these, and taken for the others.
 std::string borders_of_all(NodeExport& node, const std::vector<int64_t>& dims) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   const int64_t count = std::ssize(dims);

@@ -66,7 +66,7 @@ Value layerwise_errors_value(const LayerwiseErrors& errors);
 /// "the logits have an SQNR of 26.1 dB"; "" where there is no output to compare.
 std::string output_sqnr_text(const LayerwiseErrors& errors);
 
-/// Reports tables, with `conclusion` behind that of the nodes, and writes layerwise_error.json and .csv, and
+/// Reports tables, with `conclusion` after that of the nodes, and writes layerwise_error.json and .csv, and
 /// quantization_outputs.csv, into `folder`.
 void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
                              const PassContext& context, const std::string& conclusion);

@@ -23,7 +23,7 @@ std::string fx_opcode(const Node& node) {
 namespace {
 
 /// The text of the spec, for people: a scale for each of 512 channels would fill a screen. In that text a
-/// list is its numbers with an x between them, or behind a single one.
+/// list is its numbers with an x between them, or after a single one.
 std::string with_lists_counted(const QuantSpec& spec) {
   constexpr auto kMostShown = 4;
   const std::string text = quant_spec_text(spec);

@@ -39,7 +39,7 @@ double share_from(const Graph& graph, size_t first) {
   return 1 - static_cast<double>(first) / static_cast<double>(graph.nodes().size());
 }
 
-/// Takes the rounding off the value where it is computed, behind which codes may have been moved or clamped.
+/// Takes the rounding off the value where it is computed, after which codes may have been moved or clamped.
 /// Returns the position of the first node that this changes, or `position`.
 size_t release_value(Graph& graph, const NodeInput& value, size_t position) {
   Node& giver = graph.node(value.node);

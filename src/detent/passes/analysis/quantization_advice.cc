@@ -39,7 +39,7 @@ constexpr const char* kGptaq = "gptaq";
 /// The options of a quantization.
 struct Options {
   Table quantize;                    // of static_quantize
-  std::vector<std::string> improve;  // passes behind it
+  std::vector<std::string> improve;  // passes after it
 };
 
 Options options_of(const Table& passes) {

@@ -38,7 +38,7 @@ struct Advised {
 const std::string kNarrow =
     "[passes.static_quantize]\nreport = false\nnum_samples = 20\nweights = \"int2\"\n";
 
-/// The passes behind static_quantize that flags of the command stand for, and the options of that pass.
+/// The passes after static_quantize that flags of the command stand for, and the options of that pass.
 std::string passes_of_flags(const std::string& flags) {
   const std::string pass = flags.find("gptaq") == std::string::npos ? "gptq" : "gptaq";
   const bool by_mse = flags.find("--weight-calibrator mse") != std::string::npos;
@@ -88,7 +88,7 @@ TEST(QuantizationAdvice, LeavesOutWhatDoesNotFit) {
     EXPECT_THAT(tried.options, testing::Not(HasSubstr("gptq")));
 }
 
-/// As those behind a suppression of boxes.
+/// As those after a suppression of boxes.
 TEST(StorageBits, ValuesWhoseNumberTheDataDecideTakeNothing) {
   GraphBuilder b("kept");
   const NodeInput x = b.linear("layer", b.input("x", {4, 6}), 6, 6);

@@ -109,7 +109,7 @@ void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
 using Clamps = std::map<std::string, Clamp, std::less<>>;
 
 /// By node, what all readers of its output make of it, where that is one clamp.
-Clamps clamps_behind(const Graph& graph) {
+Clamps clamps_after(const Graph& graph) {
   std::map<std::string, std::optional<Clamp>, std::less<>> common;
   for (const Node& node : graph.nodes()) {
     for (const NodeInput& input : node.inputs) {
@@ -141,7 +141,7 @@ void check_layers_were_there(const Graph& network, const Graph& quantized, const
   }
 }
 
-/// For the layers that are corrected, but for those behind which there is a clamp.
+/// For the layers that are corrected, but for those after which there is a clamp.
 MeansByNode float_means(const Graph& network, const Graph& quantized, const Clamps& clamps,
                         const BiasCorrectionOptions& options, PassContext& context) {
   MeansByNode means;
@@ -258,7 +258,7 @@ double correct(Node& node, const Shifts& shifts) {
     largest = std::max(largest, std::fabs(shifts[c]));
   }
   if (bias == nullptr) {
-    node.parameters.emplace_back("bias", Parameter{std::move(corrected), true});  // behind the weight
+    node.parameters.emplace_back("bias", Parameter{std::move(corrected), true});  // after the weight
   } else {
     node.find_parameter("bias")->tensor = std::move(corrected);
   }
@@ -272,7 +272,7 @@ void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, Pas
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);
   if (context.float_network == nullptr) warn_of_rounded_weights(graph, context);
   check_layers_were_there(network, graph, context);
-  const Clamps clamps = clamps_behind(graph);
+  const Clamps clamps = clamps_after(graph);
   const MeansByNode wanted = float_means(network, graph, clamps, options, context);
   Graph corrected = graph;
   StagedRun run(corrected, options, context);

@@ -18,7 +18,7 @@ struct EqualizationPair {
   std::string producer;
   std::vector<std::string> sinks;
   int64_t channels = 0;
-  int64_t features = 1;  // adjacent inputs of each sink that a channel becomes: more than 1 behind a flatten
+  int64_t features = 1;  // adjacent inputs of each sink that a channel becomes: more than 1 after a flatten
 };
 
 struct EqualizationPairs {

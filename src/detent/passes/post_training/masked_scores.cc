@@ -36,7 +36,7 @@ class Scores {
     }
   }
 
-  /// What computes on masks that depend on an input, or on scores behind such a mask: no samples tell their
+  /// What computes on masks that depend on an input, or on scores after such a mask: no samples tell their
   /// range, as there may be nothing masked in them.
   Names by_input() const {
     Names names;

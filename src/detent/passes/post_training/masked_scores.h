@@ -19,7 +19,7 @@ struct MaskedScores {
 /// score far below the largest one of its row (-inf, the lowest float32, -10000 for what is not to be
 /// attended to) counts for nothing, and steps of a range that reaches so far would leave none for the others.
 /// A mask that an input gives is one whatever the samples show, others are where their range, over a few
-/// calibration samples, is wide. Runs these where there is a softmax behind elementwise nodes.
+/// calibration samples, is wide. Runs these where there is a softmax after elementwise nodes.
 MaskedScores masked_scores(const Graph& graph, const PassContext& context);
 
 }  // namespace detent

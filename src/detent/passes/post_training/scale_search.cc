@@ -17,7 +17,7 @@
 // weights that shares one adds to the layer's outputs: the objective of GPTQ (Frantar et al. 2022,
 // arXiv:2210.17323), and in groups the one by which AWQ clips (Lin et al. 2023, arXiv:2306.00978). Errors
 // weighted by the mean squares of the inputs alone would favour clipping too much: what is clipped errs in
-// one direction, and inputs behind a relu add that up.
+// one direction, and inputs after a relu add that up.
 //
 //     linear, conv with a spec of weight  ->  the same with other scales (and zero points)
 //

@@ -31,7 +31,7 @@
 // from a run of the float network over calibration samples.
 //
 // What one node computes and all that only moves or compares it (relu, max pooling, views, padding) are one
-// group of values with one scale, chosen for those of its values that a node computes with: a relu behind a
+// group of values with one scale, chosen for those of its values that a node computes with: a relu after a
 // convolution is so part of the convolution's rounding. Layers with weights take `activations` bits in; what
 // adds, joins, averages or looks up takes `elementwise` bits, so that a sum of residuals need not be as
 // coarse as the inputs of the layers. `bits` names nodes that take other widths; keep_float wins over it, it

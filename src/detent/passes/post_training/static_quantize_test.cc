@@ -43,7 +43,7 @@ TEST(StaticQuantize, OneTypeForWhatOneNodeComputes) {
   bench.run_passes(kQuantizeOptions);
   const Graph& graph = bench.graph;
   const CodeType rectified = type_of(graph, "conv1", "data_out_0");
-  EXPECT_EQ(rectified.zero_point, 0) << "the range begins at 0 behind relu";
+  EXPECT_EQ(rectified.zero_point, 0) << "the range begins at 0 after relu";
   EXPECT_EQ(type_of(graph, "conv2", "data_in_0"), rectified);
   EXPECT_EQ(type_of(graph, "add", "data_in_1"), rectified);
   EXPECT_TRUE(graph.node("relu").quantization.empty()) << "it compares codes";

@@ -18,7 +18,7 @@
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/post_training/weight_ranges.h"
 
-// A network behind quantization-aware training, made ready for integer execution: each batch norm moves into
+// A network after quantization-aware training, made ready for integer execution: each batch norm moves into
 // the quantized layer before it, which keeps its integers. With s the scale of a channel, m its factor in the
 // norm and q the codes,
 //

@@ -62,7 +62,7 @@ struct PrepareQatOptions {
           "how weights that are integers with a learned scale become whole numbers; NA: as the quantizers "
           "say");
     visit("fold_batch_norm", self.fold_batch_norm,
-          "whether layers are trained with the batch norm behind them in their weights, as inference has it; "
+          "whether layers are trained with the batch norm after them in their weights, as inference has it; "
           "batch: with the statistics of the batch; corrected: with the running ones, and sums corrected by "
           "the "
           "batch's");
@@ -231,7 +231,7 @@ std::map<std::string, Tensor> fold_weights(
     weight = scaled_weight(layer, channel_map(*norm));
   }
   if (weights.empty())
-    fail("{}: key \"fold_batch_norm\": no layer that is quantized has a batch norm behind it", where);
+    fail("{}: key \"fold_batch_norm\": no layer that is quantized has a batch norm after it", where);
   return weights;
 }
 

@@ -16,7 +16,7 @@ struct QatPreset {
   std::string help;
   std::string weights;
   std::string activations;              // "": these stay in float
-  std::string activations_not_below_0;  // of inputs that were never negative, as behind a relu
+  std::string activations_not_below_0;  // of inputs that were never negative, as after a relu
   /// What stands for the scales that are learned.
   ScaleParameter weight_scale = ScaleParameter::kScale;
   ScaleParameter activation_scale = ScaleParameter::kScale;

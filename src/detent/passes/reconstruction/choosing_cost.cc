@@ -8,7 +8,7 @@
 // A run of the network for the choice, another one in float beside it where its outputs are the aim, and two
 // for the biases. Of each layer with n inputs the second moments take n^2 / 2 products a row, and those with
 // what the inputs moved by three times as much; their inverse about n^3; spreading an error over the weights
-// behind it n^2 a row of the weight.
+// after it n^2 a row of the weight.
 
 namespace detent {
 

@@ -5,7 +5,7 @@
 
 namespace detent {
 
-/// What choosing the values of all weights takes, and correcting the biases behind it, in products: for each
+/// What choosing the values of all weights takes, and correcting the biases after it, in products: for each
 /// sample, and whatever the samples.
 struct ChoosingCost {
   double per_sample = 0;

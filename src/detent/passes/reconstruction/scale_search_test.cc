@@ -26,7 +26,7 @@ Tensor drawn_weight(uint32_t seed) {
   return weight;
 }
 
-/// The mean of x x^T of inputs that are correlated, as behind a relu.
+/// The mean of x x^T of inputs that are correlated, as after a relu.
 Matrix<double> drawn_gram(uint32_t seed) {
   constexpr int kDraws = 40;
   std::mt19937 random(seed);

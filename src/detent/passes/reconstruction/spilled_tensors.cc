@@ -20,7 +20,7 @@ Tensor on_disk(const Tensor& tensor, const std::filesystem::path& directory) {
 
 void SpilledTensors::put(const std::string& name, int64_t index, const Tensor& tensor) {
   std::vector<Stored>& parts = values_[name];
-  DETENT_CHECK(index == static_cast<int64_t>(parts.size()), "{}: part {} behind {}", name, index,
+  DETENT_CHECK(index == static_cast<int64_t>(parts.size()), "{}: part {} after {}", name, index,
                parts.size());
   const auto bytes = static_cast<int64_t>(tensor.byte_size());
   const bool fits = in_memory_ + bytes <= budget_;

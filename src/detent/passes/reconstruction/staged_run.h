@@ -49,7 +49,7 @@ Tensor quantized_operand(const Node& node, std::string_view operand, const Tenso
                          const std::string& where);
 
 /// Runs a network over the calibration samples in stages, from the inputs of one layer to those of the next,
-/// so that a layer can be changed before the layers behind it see what it gives. Between stages only the
+/// so that a layer can be changed before the layers after it see what it gives. Between stages only the
 /// values wait that later layers read.
 class StagedRun {
  public:

@@ -51,7 +51,7 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
     if (!is_batch_norm(norm)) continue;
     ++count;
     const std::string& source = norm.inputs[0].node;
-    const auto fused = replaced.find(source);  // a norm behind a norm
+    const auto fused = replaced.find(source);  // a norm after a norm
     Node& layer = graph.node(fused == replaced.end() ? source : fused->second);
     std::string reason = folding_obstacle(layer, norm, values.at(source).shape.size(), readers.at(source));
     if (reason.empty() && !layer.quantization.empty()) reason = fmt::format("{} is quantized", layer.name);

@@ -73,7 +73,7 @@ std::vector<std::string> names_of_nodes(const Value& value, const std::string& k
   for (const Value& name : *list) {
     const auto* text = name.get_if<std::string>();
     if (text == nullptr) fail("{}: key \"{}\": got {}, expected text", where, key, value_text(name));
-    if (*text != "output") names.push_back(*text);  // MASE's mark of a layer behind which there is none
+    if (*text != "output") names.push_back(*text);  // MASE's mark of a layer after which there is none
   }
   return names;
 }
@@ -89,7 +89,7 @@ void QuantizeConfig::read_logicnets_keys(Table& config) {
     if (key == "additional_layers_inputs") {
       before_ = names_of_nodes(value, key, where_);
     } else if (key == "additional_layers_outputs") {
-      behind_ = names_of_nodes(value, key, where_);
+      after_ = names_of_nodes(value, key, where_);
     } else if (key == "floor") {
       const bool* floor = value.get_if<bool>();
       if (floor == nullptr) fail("{}: key \"floor\": got {}, expected a boolean", where_, value_text(value));
@@ -173,8 +173,8 @@ std::pair<const Node*, std::string> QuantizeConfig::place(const Graph& graph, co
     return {&graph.node(before_.front()), operand};
   }
   const Node* last = &node;
-  for (size_t i = 0; operand == "data_out_0" && i < behind_.size(); ++i)
-    last = expect_reads(behind_[i], last->name);
+  for (size_t i = 0; operand == "data_out_0" && i < after_.size(); ++i)
+    last = expect_reads(after_[i], last->name);
   return {last, operand};
 }
 

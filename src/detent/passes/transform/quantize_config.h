@@ -36,7 +36,7 @@ void check_activation_blocks(const Graph& graph, const std::string& where);
 /// said, weights and biases stay in float unless they have keys, `floor = true` rounds down, and
 ///
 ///     additional_layers_inputs = ["bn"]     # nodes in front of the layer that its tables include, in order:
-///     additional_layers_outputs = ["relu"]  # data_in is the first one's; data_out the last one's behind it
+///     additional_layers_outputs = ["relu"]  # data_in is the first one's; data_out the last one's after it
 class QuantizeConfig {
  public:
   /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the
@@ -60,7 +60,7 @@ class QuantizeConfig {
   std::string where_;
   bool active_ = true;               // false: leave nodes alone
   std::vector<std::string> before_;  // nodes that a layer's tables include, in order
-  std::vector<std::string> behind_;
+  std::vector<std::string> after_;
   Table config_;  // without bypass
 };
 

@@ -57,7 +57,7 @@ struct LogicnetsFusionOptions {
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
 };
 
-/// MASE's keys of one layer: the neighbours by whether they stand before or behind it.
+/// MASE's keys of one layer: the neighbours by whether they stand before or after it.
 std::vector<std::string> read_neighbours(const Table& entry, const std::string& where) {
   const Value* config = entry.find("config");
   const Table* table = config == nullptr ? nullptr : config->get_if<Table>();
@@ -72,7 +72,7 @@ std::vector<std::string> read_neighbours(const Table& entry, const std::string& 
     for (const Value& name : *list) {
       const auto* text = name.get_if<std::string>();
       if (text == nullptr) fail("{}.config: key \"{}\": got {}, expected text", where, key, value_text(name));
-      if (*text != "output") names.push_back(*text);  // MASE's mark of a layer behind which there is none
+      if (*text != "output") names.push_back(*text);  // MASE's mark of a layer after which there is none
     }
   }
   return names;

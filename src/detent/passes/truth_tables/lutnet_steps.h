@@ -25,7 +25,7 @@ class ElementSteps {
   std::unique_ptr<const Program> program_;  // nullptr: nothing stands between
 };
 
-/// The sums from which on the residual code behind the steps is 1, 2, ...: [outputs, 2^levels - 1]. Tables of
+/// The sums from which on the residual code after the steps is 1, 2, ...: [outputs, 2^levels - 1]. Tables of
 /// outputs whose code falls are negated.
 std::vector<int32_t> find_thresholds(IntegerTables& tables, const ElementSteps& steps,
                                      const std::vector<float>& gamma);

@@ -32,7 +32,7 @@ TableSize table_size(const Graph& graph, const TableChain& chain);
 
 /// The node that computes the chain by its tables: what the executor makes of every combination of values.
 /// The layer's sums are those of `Connections::sum`. Throws Error where the padding of a convolution is not
-/// 0 behind the chain's head.
+/// 0 after the chain's head.
 Node table_node(const Graph& graph, const TableChain& chain, Executor& executor);
 
 /// Tables of 6 inputs that a table of `address_bits` inputs and one output takes when a tree of multiplexers

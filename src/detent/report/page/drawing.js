@@ -110,7 +110,7 @@ function heatMap(entries) {
     make('table', {}, [make('thead', {}, head), make('tbody', {}, body)]));
 }
 
-// Bars with names before and amounts behind them; the first ones, and all when asked for.
+// Bars with names before and amounts after them; the first ones, and all when asked for.
 function barList(entries, shown) {
   const list = make('div', { class: 'bars', role: 'list' });
   const most = Math.max(...entries.map((entry) => Math.abs(entry.value)), 1e-30);

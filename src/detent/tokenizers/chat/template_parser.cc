@@ -207,7 +207,7 @@ class TemplateParser {
       statement->targets.push_back(expect_name());
       const bool has_default = take_operator("=");
       if (!has_default && !statement->expressions.empty() && statement->expressions.back() != nullptr)
-        refuse("a parameter without a default behind one with a default");
+        refuse("a parameter without a default after one with a default");
       statement->expressions.push_back(has_default ? parse_expression() : nullptr);
     }
     end_tag();
