@@ -19,7 +19,7 @@ echo "|---:|---|---:|---:|"
 for point in "$@"; do
   bits=${point%%:*}
   fan_in=${point#*:}
-  # Pixels go up to 1, values behind a ReLU to about 2; with 1 bit both are 0 or 1.
+  # Pixels go up to 1, values after a ReLU to about 2; with 1 bit both are 0 or 1.
   sed "s/data_in_width = 2/data_in_width = $bits/; s/data_in_frac_width = 2/data_in_frac_width = $bits/
     s/data_in_frac_width = 1/data_in_frac_width = $((bits - 1))/" "$configs/logicnet.toml" > rounded.toml
   run transform --config rounded.toml --project rounded --overwrite

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What LUTNet leaves of a network of signs on the built-in digits: the signs, tables in the place of half of their XNORs
-# before and behind training, and the truth tables in each execution; a minute.
+# before and after training, and the truth tables in each execution; a minute.
 #   bench/lutnet.sh build/bin/detent [OPTION OF detent train...]
 # Where the variable TABLES is set, the network of truth tables is copied there, for bench/hardware.sh.
 # docs/lut_networks.md has the results.

@@ -131,7 +131,7 @@ LanguageConfig encoder_config() {
   LanguageConfig config = small_config();
   config.is_causal = false;
   config.norm = NormKind::kLayerNorm;
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfter;
   config.final_norm = false;
   config.embedding_norm = true;
   config.rotary = config.window_rotary = {};
@@ -175,7 +175,7 @@ int64_t attentions_in(const fs::path& path) {
   return count;
 }
 
-TEST(LanguageModels, AreTheSameInTheEngineAndBehindAnOnnxFile) {
+TEST(LanguageModels, AreTheSameInTheEngineAndAfterAnOnnxFile) {
   for (const LanguageConfig& config :
        {small_config(), window_config(), encoder_config(), attended_config()}) {
     WeightsForTest weights;

@@ -148,7 +148,7 @@ TEST_F(EventFileTest, HoldsWhatWasWritten) {
   EXPECT_THAT(second.scalars, ElementsAre(testing::Pair(std::string(300, 'x'), -1.0F)));
 }
 
-TEST_F(EventFileTest, GoesOnBehindWhatItKeeps) {
+TEST_F(EventFileTest, GoesOnAfterWhatItKeeps) {
   uint64_t keep = 0;
   {
     EventFile file(path_, 0, 1);

@@ -119,7 +119,7 @@ TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
   for (size_t i = 0; i < tensors.size(); ++i) ASSERT_EQ(file.tensors[i].first, tensors[i].first);
 }
 
-TEST_F(Safetensors, ReadsManyTensorsBehindMuchMetadataInLinearTime) {
+TEST_F(Safetensors, ReadsManyTensorsAfterMuchMetadataInLinearTime) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::map<std::string, std::string> metadata;
   for (int i = 0; i < 100'000; ++i) {

@@ -78,7 +78,7 @@ TEST_F(GenerateInC, DrawsTheTokensOfTheDecoder) {
   EXPECT_EQ(run({5, 17, 30}, drawn), expected({5, 17, 30}, 20, sampling));
 }
 
-TEST_F(GenerateInC, EndsBehindAnEndAndWhereTheCallerSaysSo) {
+TEST_F(GenerateInC, EndsAfterAnEndAndWhereTheCallerSaysSo) {
   const std::vector<int64_t> all = run({5, 17, 30}, options(12));
   detent_generate_options ended = options(12);
   ended.ends = &all[4];

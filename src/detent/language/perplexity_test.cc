@@ -40,7 +40,7 @@ std::vector<int64_t> made_up_text(int64_t count) {
   return tokens;
 }
 
-TEST(TokenWindows, OneBehindTheOther) {
+TEST(TokenWindows, OneAfterTheOther) {
   PerplexityOptions options{.window = 4, .stride = 4};
   EXPECT_THAT(token_windows(options, 11), ElementsAre(TokenWindow{0, 4, 1}, TokenWindow{4, 8, 5}));
   options.windows = 1;

@@ -120,7 +120,7 @@ class PlainNetwork {
 
   template <class Part>
   Rows block(const Rows& x, const std::string& name, Part part) const {
-    if (config_.norm_place == NormPlace::kBehind) return norm(name + "_norm", sum(x, part(x)));
+    if (config_.norm_place == NormPlace::kAfter) return norm(name + "_norm", sum(x, part(x)));
     Rows y = part(norm(name + "_norm", x));
     if (config_.norm_place == NormPlace::kAround) y = norm(name + "_post_norm", y);
     return sum(x, y);

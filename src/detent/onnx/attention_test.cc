@@ -129,7 +129,7 @@ TEST_F(Attention, LeavesOutWhatAMaskDoesNotAllow) {
               }));
 }
 
-TEST_F(Attention, PutsKeysBehindThoseOfThePast) {
+TEST_F(Attention, PutsKeysAfterThoseOfThePast) {
   model.input("past_k", {-1, 2, -4, 6});
   model.input("past_v", {-1, 2, -4, 7});
   declare(true, {{"is_causal", 1}}, {"", "past_k", "past_v"});

@@ -33,7 +33,7 @@ TEST(ThresholdTest, PercentilesAreOrderStatistics) {
   EXPECT_DOUBLE_EQ(threshold(Threshold::kPercentileRange, 10), 2);
 }
 
-TEST(ThresholdTest, APercentileLeavesOutItsFirstValueBehindFiftyThousand) {
+TEST(ThresholdTest, APercentileLeavesOutItsFirstValueAfterFiftyThousand) {
   std::vector<float> ramp(50000);
   for (size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<float>(i);
   EXPECT_DOUBLE_EQ(find_threshold(Threshold::kPercentile, 99.999, ramp, {}), 49999);

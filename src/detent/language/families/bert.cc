@@ -11,7 +11,7 @@ LanguageConfig read_encoder(const ConfigReader& json, const std::string& family)
   config.is_causal = false;
   config.kv_heads = config.heads;
   config.norm = NormKind::kLayerNorm;
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfter;
   config.norm_eps = json.number("layer_norm_eps", 1e-12);
   config.final_norm = false;
   config.embedding_norm = true;

@@ -22,7 +22,7 @@ LanguageConfig read_distilbert(const ConfigReader& json) {
   config.context = config.positions = json.integer("max_position_embeddings");
   config.is_causal = false;
   config.norm = NormKind::kLayerNorm;
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfter;
   config.norm_eps = 1e-12;
   config.final_norm = false;
   config.embedding_norm = true;

@@ -181,7 +181,7 @@ LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
   }
   config.is_causal = false;
   config.norm = NormKind::kLayerNorm;
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfter;
   config.final_norm = false;
   config.embedding_norm = true;
   config.perceptron = PerceptronKind::kPlain;

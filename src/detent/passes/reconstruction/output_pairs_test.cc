@@ -43,7 +43,7 @@ double error(const Pair& pair, int64_t channel, double low, double shift) {
   return sum;
 }
 
-TEST(OutputPairs, FindsTheShiftOfLeastErrorBehindARectifier) {
+TEST(OutputPairs, FindsTheShiftOfLeastErrorAfterARectifier) {
   const Pair pair = drawn_pair({40, 5, 6, 2}, 1);
   OutputPairs pairs;
   pairs.add(pair.wanted.rows(0, 25), pair.got.rows(0, 25), 1);

@@ -12,7 +12,7 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kRowGrain = 4;
+constexpr int64_t kRowsAtOnce = 4;
 
 /// The rows that share a Gram matrix. With d = rounded - exact weights, a row errs by d H d^T, whose gradient
 /// is 2 d H; the gap between the neighbours is positive, so the gradient with respect to v has its sign.
@@ -64,7 +64,7 @@ class Descent {
   }
   template <class Body>
   void for_each_row(const Body& body) {
-    parallel_for(difference_.rows(), kRowGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(difference_.rows(), kRowsAtOnce, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) body(r);
     });
   }

@@ -233,7 +233,7 @@ Graph network_of_parts_and_windows() {
   return b.finish(b.linear("fc", b.call("view", {y, constant(-1), constant(72)}), 72, 5));
 }
 
-TEST_F(PostTraining, LayersBehindASplitAndOfWindowsAreServedAsOthers) {
+TEST_F(PostTraining, LayersAfterASplitAndOfWindowsAreServedAsOthers) {
   use(network_of_parts_and_windows());
   std::map<std::string, Tensor> expected_inputs;
   executor_.run(graph_, std::span(&samples_, 1),
