@@ -28,7 +28,7 @@ class Counting final : public Dataset {
 };
 
 TEST(DataFingerprint, DependsOnEverythingThatANetworkSees) {
-  const std::set<uint32_t> fingerprints = {
+  const std::set<uint64_t> fingerprints = {
       data_fingerprint(Counting(129, {2, 3})),        data_fingerprint(Counting(128, {2, 3})),
       data_fingerprint(Counting(129, {3, 2})),        data_fingerprint(Counting(129, {2, 3}, 1)),
       data_fingerprint(Counting(129, {2, 3}, 0, 0)),  data_fingerprint(Counting(129, {2, 3}, 0, 77)),

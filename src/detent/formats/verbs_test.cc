@@ -17,13 +17,13 @@ using testing::IsEmpty;
 
 TEST(Verbs, IntegersGoAndComeBack) {
   const Format format =
-      parse_format("affine:width=5,signed=false,symmetric=true,narrow_range=true,scale=2x3");
+      parse_format("affine:width=5,signed=false,narrow_range=true,scale=2x3,zero_point=4x5");
   const IntegerCodes codes = integer_codes(format).value();
   EXPECT_EQ(codes.low(), 1);
   EXPECT_EQ(codes.high(), 31);
   EXPECT_THAT(given_scales(format).scales, ElementsAre(2, 3));
   EXPECT_EQ(integer_format(codes, given_scales(format)), format);
-  EXPECT_EQ(with_scales(format, {{4}, {1}}), parse_format("affine:width=5,signed=false,symmetric=true,"
+  EXPECT_EQ(with_scales(format, {{4}, {1}}), parse_format("affine:width=5,signed=false,"
                                                           "narrow_range=true,scale=4,zero_point=1"));
   EXPECT_EQ(with_width(format, 7).index(), format.index());
   EXPECT_EQ(integer_codes(with_width(format, 7))->width, 7);
@@ -43,7 +43,7 @@ TEST(Verbs, SayWhatFormatsAre) {
     EXPECT_FALSE(repeats_exactly(format));
   }
   EXPECT_TRUE(repeats_exactly(parse_format("affine:scale=0.5")));
-  EXPECT_EQ(scaled_standard(parse_format("scaled:format=fp8_e4m3fn")), "fp8_e4m3fn");
+  EXPECT_EQ(scaled_standard(parse_format("scaled:element=fp8_e4m3fn")), "fp8_e4m3fn");
   EXPECT_EQ(mx_element(parse_format("mx:element=e2m1")), MxElement::kE2M1);
   EXPECT_FALSE(mx_element(parse_format("nvfp4")));
   const FixedPoint fixed = fixed_point(parse_format("fixed:width=4,frac_width=1,rounding=floor")).value();

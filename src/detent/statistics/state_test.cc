@@ -78,7 +78,7 @@ TEST(State, IsLittleEndianAndVersioned) {
   const Bytes state = filled(all_statistics_of("all", 0)).serialize();
   const Bytes head(state.begin(), state.begin() + 6);
   const Bytes expected = {std::byte{'D'}, std::byte{'T'}, std::byte{'S'},
-                          std::byte{'T'}, std::byte{1},   std::byte{0}};
+                          std::byte{'T'}, std::byte{2},   std::byte{0}};
   EXPECT_EQ(head, expected);
 }
 
@@ -91,7 +91,7 @@ TEST(State, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(merge_error(collector, other), HasSubstr("this is none"));
   other = state;
   other[4] = std::byte{9};
-  EXPECT_THAT(merge_error(collector, other), HasSubstr("got version 9, expected 1"));
+  EXPECT_THAT(merge_error(collector, other), HasSubstr("got version 9, expected 2"));
   other = state;
   other[state.size() / 2] ^= std::byte{1};
   EXPECT_THAT(merge_error(collector, other), HasSubstr("damaged or incomplete"));
