@@ -1,12 +1,11 @@
 #include "detent/cli/language_model.h"
 
-#include <malloc.h>
-
 #include <utility>
 
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/core/resident_memory.h"
 #include "detent/io/gguf/gguf_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/gguf/language_gguf.h"
@@ -24,16 +23,6 @@ bool has_tokenizer_file(const fs::path& folder) {
 
 bool is_gguf_file(const fs::path& path) {
   return fs::is_regular_file(path) && file_kind(path).info == gguf_info;
-}
-
-/// Vectors from this size on go back to the system at once. glibc would keep more of them the larger those
-/// are that packing gives back, and what stays of a run would lie between them: half as much again as is
-/// announced.
-void keep_large_vectors_out_of_heap() {
-#ifdef __GLIBC__
-  constexpr int kBytes = 1 << 16;
-  mallopt(M_MMAP_THRESHOLD, kBytes);
-#endif
 }
 
 LanguageModel read_model_for_decoder(const fs::path& path) {

@@ -1,5 +1,6 @@
 #include "detent/core/resident_memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -22,6 +23,13 @@ ResidentMemory resident_memory() {
   if (memory.now == 0) memory.now = memory.most;
   memory.most = std::max(memory.most, memory.now);
   return memory;
+}
+
+void keep_large_vectors_out_of_heap() {
+#ifdef __GLIBC__
+  constexpr int kBytes = 1 << 16;
+  mallopt(M_MMAP_THRESHOLD, kBytes);
+#endif
 }
 
 }  // namespace detent

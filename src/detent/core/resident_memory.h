@@ -11,4 +11,9 @@ struct ResidentMemory {
 };
 ResidentMemory resident_memory();
 
+/// From now on, vectors from 64 KiB on go back to the system at once. glibc would keep more of them the
+/// larger those are that packing weights gives back, and what stays of a run would lie between them: as much
+/// as half of what is in use.
+void keep_large_vectors_out_of_heap();
+
 }  // namespace detent
