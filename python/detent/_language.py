@@ -115,6 +115,21 @@ class GeneratedToken:
         return self.text
 
 
+@dataclass(frozen=True)
+class GeneratedText:
+    """One of several texts that were continued beside each other, as `detent generate --json` has it: the fields are those
+    of `Generation`.
+    """
+
+    text: str
+    tokens: list[int]
+    stopped_by: str
+    prompt_tokens: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Generation(Iterator[GeneratedToken]):
     """A text that is being continued: an iterator over its tokens as they come.
 
@@ -288,6 +303,24 @@ class LanguageModel:
             ids = prompt
         limit = thread_limit(num_threads)
         return Generation(self.model.start(ids, options, None if chosen is None else chosen._tokenizer, limit))
+
+    def generate_batch(
+        self,
+        prompts: Sequence[Any],
+        num_sequences: int,
+        options: dict[str, Any],
+        *,
+        tokenizer: Tokenizer | Path | None,
+        num_threads: int | None,
+    ) -> list[GeneratedText]:
+        if isinstance(prompts, str) or not prompts:
+            raise TypeError("prompts: expected a list of texts, or of lists of ids")
+        needs_one = bool(options["stop"]) or any(isinstance(prompt, str) for prompt in prompts)
+        chosen = self.tokenizer(tokenizer) if needs_one else self.tokenizer_or_none(tokenizer)
+        ids = [prompt if chosen is None or not isinstance(prompt, str) else chosen.encode(prompt) for prompt in prompts]
+        given = None if chosen is None else chosen._tokenizer
+        limit = thread_limit(num_threads)
+        return [GeneratedText(**found) for found in self.model.generate(ids, num_sequences, options, given, limit)]
 
     def perplexity(
         self,

@@ -65,6 +65,23 @@ def test_generates_what_the_command_does(program, language_folder, language_mode
     assert "tokens" in repr(generation)
 
 
+def test_batch_is_that_of_the_command(program, language_folder, language_model):
+    flags = ["--prompt", "ABC", "--prompt", "xyz", "--num-sequences", "2", "--temperature", "1.5", "--max-tokens", "9"]
+    lines = of_command(program, "generate", language_folder, *flags)
+    wholes = sorted((line for line in lines if "stopped_by" in line), key=lambda line: line["sequence"])
+    found = language_model.generate_batch(["ABC", "xyz"], num_sequences=2, temperature=1.5, max_tokens=9)
+    assert all(isinstance(text, detent.GeneratedText) for text in found)
+    assert [text.tokens for text in found] == [line["tokens"] for line in wholes]
+    assert [str(text) for text in found] == [line["text"] for line in wholes]
+    assert found[3].tokens == language_model.generate("xyz", temperature=1.5, max_tokens=9, seed=1).tokens
+    assert [text.tokens for text in language_model.generate_batch([[1, 2, 3]], max_tokens=2)] == [
+        language_model.generate([1, 2, 3], max_tokens=2).tokens
+    ]
+    for prompts, options in ((["A"], {"num_sequences": 0}), ("ABC", {}), (["A"], {"top": 3}), ([""], {})):
+        with pytest.raises((detent.Error, TypeError)):
+            language_model.generate_batch(prompts, **options)
+
+
 def test_takes_ids_and_messages(program, language_folder, language_model):
     expected = of_command(program, "generate", language_folder, "--prompt-ids", "5,17,30", "--max-tokens", "6")[-1]["tokens"]
     for ids in ([5, 17, 30], (5, 17, 30), np.array([5, 17, 30]), np.int32([5, 17, 30])):
@@ -144,9 +161,10 @@ def test_has_every_option_of_the_commands(program):
     import inspect
     import re
 
+    of_prompts = dict.fromkeys(("prompt_ids", "print_ids", "json", "help", "num_sequences"), "prompt")  # generate_batch
     for command, method, other in (
-        ("generate", detent.Network.generate, {"prompt_ids": "prompt", "print_ids": "prompt", "json": "prompt", "help": "prompt"}),
-        ("perplexity", detent.Network.perplexity, {"json": "text", "help": "text"}),
+        ("generate", detent.Network.generate, of_prompts),
+        ("perplexity", detent.Network.perplexity, {"json": "text", "help": "text", "formats": "text"}),  # quantize
     ):
         shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
         flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.M)}
@@ -203,6 +221,16 @@ def test_perplexity_is_that_of_the_command(program, language_folder, language_mo
         assert language_model.perplexity(ids=given, **options).to_dict() == expected
     assert f"{found.perplexity:.6f}" in str(found)
     assert "<b>" in found._repr_html_()
+
+
+def test_quantizes_keys_and_values(language_model):
+    ids = np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1))
+    small = language_model.quantize(ids, cache_format="int4", analyze=False).network
+    assert len(small.generate([1, 2, 3], max_tokens=4).tokens) > 0
+    with pytest.raises(detent.Error, match="quantized already"):
+        small.generate([1, 2, 3], cache_format="int8")
+    with pytest.raises(detent.Error, match="cache_format"):
+        language_model.quantize(ids, cache_format="int16", analyze=False)
 
 
 def test_runs_and_calibrates_with_ids_alone(language_model, tmp_path):

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "detent/cli/file_kind.h"
-#include "detent/cli/large_vectors.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/core/resident_memory.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/gguf/language_gguf.h"
 #include "detent/language/language_folder.h"
@@ -25,9 +25,6 @@ bool is_gguf_file(const fs::path& path) {
   return fs::is_regular_file(path) && file_kind(path).info == gguf_info;
 }
 
-/// Else a run takes half as much again as is announced.
-constexpr int kLargeVector = 1 << 16;
-
 LanguageModel read_model_for_decoder(const fs::path& path) {
   const fs::path file = graph_file(path);
   const FileKind& kind = file_kind(file);
@@ -39,7 +36,7 @@ LanguageModel read_model_for_decoder(const fs::path& path) {
 }  // namespace
 
 Decoder read_decoder(const fs::path& path, const std::optional<Format>& cache_format) {
-  keep_vectors_out_of_heap(kLargeVector);
+  keep_vectors_out_of_heap(kLargeVectorOfLanguage);
   LanguageModel model = read_model_for_decoder(path);
   if (cache_format) {
     try {

@@ -12,6 +12,10 @@
 
 namespace detent {
 
+/// Vectors that packing and runs of language models take and give back are kept out of the heap from here on
+/// (core/resident_memory.h): else they leave half as much again as is announced.
+inline constexpr int kLargeVectorOfLanguage = 1 << 16;
+
 /// The decoder of a network of language: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either.
 /// Keys and values are kept in the format, if there is one (language/cache_format.h).
 Decoder read_decoder(const std::filesystem::path& path,

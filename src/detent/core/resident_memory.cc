@@ -1,5 +1,6 @@
 #include "detent/core/resident_memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -22,6 +23,12 @@ ResidentMemory resident_memory() {
   if (memory.now == 0) memory.now = memory.most;
   memory.most = std::max(memory.most, memory.now);
   return memory;
+}
+
+void keep_vectors_out_of_heap([[maybe_unused]] int bytes) {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, bytes);
+#endif
 }
 
 }  // namespace detent

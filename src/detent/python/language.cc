@@ -75,8 +75,7 @@ std::string chat_prompt(const std::string& text, const std::string& name, const 
       [&] { return chat_text(ChatTemplate(text, name), given, tokenizer, add_generation_prompt); });
 }
 
-std::shared_ptr<Generation> started(const LanguageModel& model, nb::handle prompt, const nb::dict& given,
-                                    const Tokenizer* tokenizer, int threads) {
+GenerationOptions generation_options(const nb::dict& given) {
   GenerationOptions options;
   options.max_tokens = nb::cast<int64_t>(given["max_tokens"]);
   options.stop = nb::cast<std::vector<std::string>>(given["stop"]);
@@ -88,6 +87,34 @@ std::shared_ptr<Generation> started(const LanguageModel& model, nb::handle promp
   sampling.min_p = nb::cast<double>(given["min_p"]);
   sampling.repetition_penalty = nb::cast<double>(given["repetition_penalty"]);
   sampling.seed = nb::cast<uint64_t>(given["seed"]);
+  return options;
+}
+
+nb::dict generated_dict(const GeneratedText& generated, size_t prompt_tokens) {
+  nb::dict dict;
+  dict["text"] = generated.text;
+  dict["tokens"] = generated.tokens;
+  dict["stopped_by"] = generated.stopped_by;
+  dict["prompt_tokens"] = prompt_tokens;
+  return dict;
+}
+
+nb::list generated_batch(const LanguageModel& model, const nb::list& prompts, int64_t num_sequences,
+                         const nb::dict& given, const Tokenizer* tokenizer, int threads) {
+  const GenerationOptions options = generation_options(given);
+  std::vector<std::vector<int64_t>> ids;
+  for (const nb::handle prompt : prompts) ids.push_back(ids_of(prompt, "prompts"));
+  const std::vector<GeneratedText> texts =
+      without_lock([&] { return model.generate(ids, num_sequences, options, copy_of(tokenizer), threads); });
+  nb::list list;
+  for (size_t i = 0; i < texts.size(); ++i)
+    list.append(generated_dict(texts[i], ids[i / static_cast<size_t>(num_sequences)].size()));
+  return list;
+}
+
+std::shared_ptr<Generation> started(const LanguageModel& model, nb::handle prompt, const nb::dict& given,
+                                    const Tokenizer* tokenizer, int threads) {
+  const GenerationOptions options = generation_options(given);
   const std::vector<int64_t> ids = ids_of(prompt, "prompt");
   return without_lock([&] { return model.start(ids, options, copy_of(tokenizer), threads); });
 }
@@ -98,14 +125,8 @@ nb::object next_piece(Generation& generation) {
   return nb::make_tuple(piece->token < 0 ? nb::none() : nb::object(nb::cast(piece->token)), piece->text);
 }
 
-nb::dict generated_dict(Generation& generation) {
-  const GeneratedText generated = without_lock([&] { return generation.generated(); });
-  nb::dict dict;
-  dict["text"] = generated.text;
-  dict["tokens"] = generated.tokens;
-  dict["stopped_by"] = generated.stopped_by;
-  dict["prompt_tokens"] = generation.prompt_tokens();
-  return dict;
+nb::dict generated_so_far(Generation& generation) {
+  return generated_dict(without_lock([&] { return generation.generated(); }), generation.prompt_tokens());
 }
 
 nb::dict measured_perplexity(const LanguageModel& model, nb::handle tokens, const nb::dict& given,
@@ -202,7 +223,7 @@ void bind_language(nb::module_& module) {
   bind_tokenizers(module);
   nb::class_<Generation>(module, "Generation", "A text that is being continued.")
       .def("next", next_piece, nb::sig("def next(self) -> tuple[int | None, str] | None"))
-      .def("generated", generated_dict, nb::sig("def generated(self) -> dict[str, typing.Any]"));
+      .def("generated", generated_so_far, nb::sig("def generated(self) -> dict[str, typing.Any]"));
   nb::class_<LanguageModel>(module, "LanguageModel", "A network of language, ready to run.")
       .def(
           "__init__",
@@ -217,6 +238,11 @@ void bind_language(nb::module_& module) {
       .def("start", started, "prompt"_a.none(), "options"_a, "tokenizer"_a.none(), "threads"_a,
            nb::sig("def start(self, prompt: typing.Any, options: dict[str, typing.Any], tokenizer: "
                    "TextTokenizer | None, threads: int) -> Generation"))
+      .def("generate", generated_batch, "prompts"_a, "num_sequences"_a, "options"_a, "tokenizer"_a.none(),
+           "threads"_a,
+           nb::sig("def generate(self, prompts: list[typing.Any], num_sequences: int, options: dict[str, "
+                   "typing.Any], tokenizer: TextTokenizer | None, threads: int) -> list[dict[str, "
+                   "typing.Any]]"))
       .def("perplexity", measured_perplexity, "tokens"_a.none(), "options"_a, "tokenizer"_a.none(),
            "reference"_a.none(), "reference_logits"_a.none(), "save_logits"_a, "losses"_a, "overwrite"_a,
            "threads"_a,

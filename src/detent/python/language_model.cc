@@ -1,6 +1,7 @@
 #include "detent/python/language_model.h"
 
 #include "detent/cli/language_model.h"
+#include "detent/core/error.h"
 #include "detent/core/thread_limit.h"
 #include "detent/language/cache_format.h"
 
@@ -42,6 +43,28 @@ std::shared_ptr<Generation> LanguageModel::start(const std::vector<int64_t>& pro
                           end_tokens_.empty() ? end_tokens(source_, tokenizer) : end_tokens_);
   generator.start(prompt, options);
   return std::make_shared<Generation>(std::move(generator), prompt.size(), threads);
+}
+
+std::vector<GeneratedText> LanguageModel::generate(const std::vector<std::vector<int64_t>>& prompts,
+                                                   int64_t num_sequences, const GenerationOptions& options,
+                                                   const std::optional<Tokenizer>& tokenizer,
+                                                   int threads) const {
+  check_generation_options(options);
+  if (num_sequences < 1) fail("num_sequences: got {}, expected at least 1", num_sequences);
+  const std::vector<int64_t> ends = end_tokens_.empty() ? end_tokens(source_, tokenizer) : end_tokens_;
+  std::vector<TextGenerator> generators;
+  for (const std::vector<int64_t>& prompt : prompts) {
+    for (int64_t i = 0; i < num_sequences; ++i) {
+      GenerationOptions own = options;
+      own.sampling.seed += static_cast<uint64_t>(i);
+      generators.emplace_back(decoder_, tokenizer, ends).start(prompt, own);
+    }
+  }
+  const LimitThreads limit(threads);
+  generate_texts(*decoder_, generators, [](size_t, const GeneratedPiece&) {});
+  std::vector<GeneratedText> texts;
+  for (const TextGenerator& generator : generators) texts.push_back(generator.generated());
+  return texts;
 }
 
 }  // namespace detent::python

@@ -44,6 +44,11 @@ class LanguageModel {
   const Decoder& decoder() const { return *decoder_; }
   std::shared_ptr<Generation> start(const std::vector<int64_t>& prompt, const GenerationOptions& options,
                                     const std::optional<Tokenizer>& tokenizer, int threads) const;
+  /// Continues each prompt so many times, with seeds that follow that of the options, a token of each at a
+  /// time, so that weights are read once.
+  std::vector<GeneratedText> generate(const std::vector<std::vector<int64_t>>& prompts, int64_t num_sequences,
+                                      const GenerationOptions& options,
+                                      const std::optional<Tokenizer>& tokenizer, int threads) const;
 
  private:
   std::string source_;

@@ -62,6 +62,8 @@ void AddedTokens::cut(const NormalizedText& text, const ByteTrie& trie,
     i = end;
     const AddedToken& token = tokens_[static_cast<size_t>(match->value)];
     if (token.single_word && !is_whole_word(all, begin, end)) continue;
+    // What stands before may have taken all of it, as white space behind itself.
+    if (token.left_strip) begin = std::max(begin, last);
     while (token.left_strip && begin > last && properties_of(character_before(all, begin)).has(kIsSpace)) {
       do --begin;
       while ((static_cast<unsigned char>(all[begin]) & 0xC0U) == 0x80);
@@ -69,7 +71,7 @@ void AddedTokens::cut(const NormalizedText& text, const ByteTrie& trie,
     while (token.right_strip && end < all.size() && properties_of(character_at(all, end)).has(kIsSpace))
       end += character_length(all[end]);
     add_between(begin);
-    segments.push_back({{}, token.id});
+    if (begin < end) segments.push_back({{}, token.id});
     last = end;
   }
   add_between(all.size());

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/large_vectors.h"
+#include "detent/cli/language_model.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/network/accumulators.h"
@@ -16,9 +16,11 @@
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/core/resident_memory.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/language/language_graph.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/analysis/quantization_advice.h"
@@ -151,6 +153,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
   const Graph loaded = load_network(command, training_set.has_labels() ? training_set : test_set);
+  if (loaded.input_types().contains(kTokensInput)) keep_vectors_out_of_heap(kLargeVectorOfLanguage);
   const Graph network = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(network, {{"training samples", &training_set}, {"test samples", &test_set}},
                                 group);

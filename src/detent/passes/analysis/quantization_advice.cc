@@ -145,7 +145,6 @@ class Advisor {
         context_(context.quiet()),
         data_(context.open_calibration()),
         sizes_(sample_sizes(*data_, network.reference)),
-        in_float_(context.executor().compile(network.reference)),
         given_(options_of(network.passes)),
         taken_(given_) {
     context_.where = "advice";
@@ -373,8 +372,14 @@ class Advisor {
     run_pipeline(graph, passes, context_.where, context_);
     const auto program = context_.executor().compile(graph);
     const OutputSqnr sqnr = measure_output_sqnr(
-        {network_.reference, graph, *in_float_, *program, context_.executor()}, {}, *data_, errors_.samples);
+        {network_.reference, graph, in_float(), *program, context_.executor()}, {}, *data_, errors_.samples);
     return {changed_flags(options, given_), sqnr.quantized, storage_bits(graph).weight_bytes()};
+  }
+
+  /// Made when something is tried: it is as large as the network.
+  const Program& in_float() {
+    if (!in_float_) in_float_ = context_.executor().compile(network_.reference);
+    return *in_float_;
   }
 
   Graph quantized(const Options& given) {
