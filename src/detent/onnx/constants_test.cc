@@ -483,6 +483,29 @@ TEST(OnnxConstants, BordersAreTurnedAround) {
   EXPECT_EQ(FastExecutor().compile(graph)->run(inputs)[0].shape(), (Shape{1, 3, 8}));
 }
 
+/// What windows leave over is 0 for the sizes that import tries, multiples of their stride, not for others.
+TEST(OnnxConstants, WhatWindowsLeaveOverIsNoConstant) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 1, -2});
+  model.output("y");
+  model.constant("w", {1, 1, 4}, Floats{1, 0, 0, 0});
+  model.constant("four", {1}, Ints{4});
+  model.constant("zeros", {5}, Ints{0, 0, 0, 0, 0});
+  model.node("Conv", {"x", "w"}, {"windows"}, {{"strides", Ints{4}}});
+  model.node("ConvTranspose", {"windows", "w"}, {"again"}, {{"strides", Ints{4}}});
+  model.node("Shape", {"x"}, {"length"}, {{"start", 2}});
+  model.node("Shape", {"windows"}, {"count"}, {{"start", 2}});
+  model.node("Mul", {"count", "four"}, {"covered"});
+  model.node("Sub", {"length", "covered"}, {"rest"});
+  model.node("Concat", {"zeros", "rest"}, {"pads"}, {{"axis", 0}});
+  model.node("Pad", {"again", "pads"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  for (const int64_t length : {64, 66}) {
+    const std::vector<Tensor> inputs = {random_tensor({1, 1, length}, 3)};
+    EXPECT_EQ(FastExecutor().compile(graph)->run(inputs)[0].shape(), (Shape{1, 1, length}));
+  }
+}
+
 /// Weights of queries, keys and values in one tensor.
 TEST(OnnxConstants, PartsOfAConstantAreWeights) {
   OnnxModelForTest model(17);

@@ -461,7 +461,7 @@ const TriedTypes& OnnxImporter::types(const NodeInput& input) const {
   return found->second;
 }
 
-std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
+std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
   std::vector<Operand> first;
   std::vector<Operand> second;
   for (const NodeInput& input : node.inputs) {
@@ -474,7 +474,11 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].second = std::move(second_results[i]);
     auto& [first_result, second_result] = results[i];
-    if (!depends_on_open_sizes(node, first, second, first_result, second_result, tried_)) continue;
+    const bool depends =
+        depends_on_open_sizes(node, first, second, first_result, second_result, tried_) ||
+        (may_cancel(first, second, first_result, second_result) &&
+         other_sizes_.differ(graph_, first_sizes_, value_name(node.name, i), first_result, second_result));
+    if (!depends) continue;
     first_result.elements.reset();
     second_result.elements.reset();
   }

@@ -150,7 +150,7 @@ class OnnxImporter {
   /// Results are floats of the same type as the first operand that is one, unless their converter said which.
   void inherit_float_type(const onnx::NodeProto& node, ImportScope& scope);
   ImportedValue& own(ImportedValue value);
-  std::vector<TriedTypes> inferred(const Node& node) const;
+  std::vector<TriedTypes> inferred(const Node& node);
   NodeInput add(Node node);
   NodeInput operand(ImportedValue& value, const std::string& name);
   std::string unique_name(const std::string& wanted);
@@ -189,6 +189,7 @@ class OnnxImporter {
   std::map<const Parameter*, std::pair<ParameterRef, QuantSpec>> rounded_parameters_;
   NamedSizes first_sizes_;
   NamedSizes second_sizes_;
+  OtherSizes other_sizes_;
   ImportScope outermost_;
   // What belongs to the node that is being converted.
   ImportScope* scope_ = nullptr;

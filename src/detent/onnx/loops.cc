@@ -15,6 +15,8 @@ namespace detent {
 namespace {
 
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+/// Iterations of a loop whose end only a computed condition says: a known one among what it joins may be met.
+constexpr int64_t kMostWithoutBound = 1000;
 
 ImportedValue constant_value(Tensor tensor) {
   ImportedValue value;
@@ -83,6 +85,9 @@ ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
 struct OnnxImporter::LoopState {
   ImportedValue* condition;
   std::vector<ImportedValue*> carried = {};
+  /// What the next iteration reads if there is one. A counter is so known in it, though not behind the loop
+  /// where the network computes when that ends.
+  std::vector<ImportedValue*> running = {};
   std::vector<std::vector<ImportedValue*>> collected = {};  // by result, of each iteration
 };
 
@@ -103,6 +108,7 @@ void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) 
   LoopState state{.condition =
                       import.has_input(1) ? &find(node.input(1), scope) : &own(condition_value(true))};
   for (int k = 0; k < carried; ++k) state.carried.push_back(&find(node.input(k + 2), scope));
+  state.running = state.carried;
   state.collected.resize(static_cast<size_t>(body.output_size() - 1 - carried));
   ImportScope shared = scope_of_body(node, body, scope);
   const std::string prefix = shared.prefix;
@@ -110,8 +116,10 @@ void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) 
   for (int64_t i = 0; i < *most; ++i) {
     const std::optional<bool> runs = known_condition(*state.condition);
     if (runs == false) break;
-    if (!runs && *most == kUnbounded)
-      import.refuse("the number of iterations follows from what the network computes, and has no bound");
+    if (!runs && *most == kUnbounded && i == kMostWithoutBound)
+      import.refuse(fmt::format(
+          "the number of iterations follows from what the network computes, and has no bound below {}",
+          kMostWithoutBound));
     shared.prefix = fmt::format("{}{}_", prefix, i);
     run_iteration(node, steps, i, shared, state);
   }
@@ -135,16 +143,18 @@ void OnnxImporter::run_iteration(const onnx::NodeProto& node,
   ImportScope inner{.outer = &shared, .values = {}, .prefix = shared.prefix};
   inner.values[body.input(0).name()] = &own(constant_value(Tensor::from<int64_t>({}, {iteration})));
   inner.values[body.input(1).name()] = &own(condition_value(true));
-  for (size_t k = 0; k < state.carried.size(); ++k)
-    inner.values[body.input(static_cast<int>(k) + 2).name()] = state.carried[k];
+  for (size_t k = 0; k < state.running.size(); ++k)
+    inner.values[body.input(static_cast<int>(k) + 2).name()] = state.running[k];
   convert_body(steps, inner);
   NodeImport import(*this, node, opset(node.domain()));
   NodeInput holds;
   if (condition != nullptr) holds = scalar_condition(import, operand(*condition, node.op_type()));
   int output = 1;
-  for (ImportedValue*& carried : state.carried) {
+  for (size_t k = 0; k < state.carried.size(); ++k) {
+    ImportedValue*& carried = state.carried[k];
     ImportedValue& next = find(body.output(output++).name(), inner);
     carried = condition == nullptr ? &next : &chosen(node, holds, next, *carried);
+    state.running[k] = next.constant ? &next : carried;
   }
   for (std::vector<ImportedValue*>& parts : state.collected)
     parts.push_back(&find(body.output(output++).name(), inner));

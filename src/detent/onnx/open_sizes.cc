@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "detent/core/convert.h"
@@ -85,6 +86,58 @@ bool depends_on_open_sizes(const Node& node, std::span<const Operand> first, std
     }
   }
   return false;
+}
+
+bool may_cancel(std::span<const Operand> first, std::span<const Operand> second, const Operand& first_result,
+                const Operand& second_result) {
+  return first_result.elements && second_result.elements && first_result.shape == second_result.shape &&
+         !std::ranges::equal(first, second, std::not_fn(have_other_elements));
+}
+
+bool OtherSizes::differ(const Graph& graph, const NamedSizes& first, const std::string& value,
+                        const Operand& first_result, const Operand& second_result) {
+  const Operand* const other = find(graph, first, value);
+  if (other == nullptr || !other->elements || other->shape != first_result.shape) return false;
+  for (size_t i = 0; i < static_cast<size_t>(other->elements->numel()); ++i) {
+    const bool are_alike = are_same(*first_result.elements, *second_result.elements, i);
+    if (are_alike && !are_same(*first_result.elements, *other->elements, i)) return true;
+  }
+  return false;
+}
+
+const Operand* OtherSizes::find(const Graph& graph, const NamedSizes& first, const std::string& value) {
+  // Small ones leave a remainder for most strides; networks that take multiples only take the larger ones.
+  constexpr int64_t kAdded[] = {1, 2, 4, 8, 16, 32};
+  for (; tried_ < std::size(kAdded); ++tried_) {
+    NamedSizes sizes = first;
+    for (auto& [symbol, size] : sizes) size += kAdded[tried_];
+    try {
+      infer_new_nodes(graph, sizes);
+      const auto found = values_.find(value);
+      return found == values_.end() ? nullptr : &found->second;
+    } catch (const Error&) {
+      values_.clear();
+      next_ = 0;
+    }
+  }
+  return nullptr;
+}
+
+void OtherSizes::infer_new_nodes(const Graph& graph, const NamedSizes& sizes) {
+  for (; next_ < graph.nodes().size(); ++next_) {
+    const Node& node = graph.nodes()[next_];
+    if (const auto type = graph.input_types().find(node.name); type != graph.input_types().end()) {
+      values_[node.name] = {type->second.concrete(sizes), Value(), type->second.dtype};
+      continue;
+    }
+    std::vector<Operand> inputs;
+    for (const NodeInput& input : node.inputs) {
+      inputs.push_back(input.is_constant() ? constant_operand(input.constant)
+                                           : values_.at(value_name(input)));
+    }
+    std::vector<Operand> results = infer_results(node, inputs);
+    for (size_t i = 0; i < results.size(); ++i) values_[value_name(node.name, i)] = std::move(results[i]);
+  }
 }
 
 }  // namespace detent

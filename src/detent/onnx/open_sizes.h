@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
@@ -28,5 +29,29 @@ inline constexpr OpenSizes kTriedSizes[] = {{64}, {512}, {16}, {4096}, {65536}, 
 /// the choices are tried on the line through both, which keeps x - x and x / x the same.
 bool depends_on_open_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
                            const Operand& first_result, const Operand& second_result, OpenSizes sizes = {});
+
+/// Values of a growing graph where open sizes leave other remainders than those that are tried. Windows round
+/// down: what x exceeds the positions that they cover by is the same for both sizes, and on the line through
+/// them, but not for others.
+class OtherSizes {
+ public:
+  /// Whether elements of a result that are the same for both choices differ here; `first` are the sizes of
+  /// the first one. False where these are not known, or the network takes no such sizes.
+  bool differ(const Graph& graph, const NamedSizes& first, const std::string& value,
+              const Operand& first_result, const Operand& second_result);
+
+ private:
+  const Operand* find(const Graph& graph, const NamedSizes& first, const std::string& value);
+  void infer_new_nodes(const Graph& graph, const NamedSizes& sizes);
+
+  ValueTypes values_;
+  size_t next_ = 0;   // the first node that is not inferred yet
+  size_t tried_ = 0;  // how many choices of sizes the network does not take
+};
+
+/// Whether elements are known of the result of which some are the same for both, though not those of an
+/// input.
+bool may_cancel(std::span<const Operand> first, std::span<const Operand> second, const Operand& first_result,
+                const Operand& second_result);
 
 }  // namespace detent

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "detent/graph/builder.h"
+
 namespace detent {
 namespace {
 
@@ -28,6 +30,29 @@ TEST(OpenSizes, TakeListsOfOtherLengths) {
   const std::vector<int64_t> shorter(9, 5);
   const Node gather{.name = "n", .op = "gather", .attributes = {{"dim", 0}}};
   EXPECT_TRUE(depends(gather, {known(longer), known({1})}, {known(shorter), known({2})}));
+}
+
+/// Windows of stride 4 round down: what they leave over is the same for multiples of 4 alone.
+TEST(OpenSizes, OthersLeaveOtherRemainders) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {1, 1, Dimension("T", 64)}});
+  const NodeInput windows = builder.convolution("conv", x, 1, 1, {4}, {{"stride", 4}});
+  const NodeInput length = builder.call("shape_of", {x}, {{"start", 2}});
+  const NodeInput count = builder.call("shape_of", {windows}, {{"start", 2}});
+  const NodeInput four = NodeInput::of_constant(Value(4));
+  const NodeInput rest = builder.call("sub", {length, builder.call("mul", {count, four})});
+  const NodeInput none = builder.call("sub", {length, length});
+  const Graph graph = builder.finish({rest, none});
+  const NamedSizes first = {{"T", 64}};
+  const ValueTypes tried = infer_shapes(graph, first);
+  const ValueTypes second = infer_shapes(graph, NamedSizes{{"T", 96}});
+  OtherSizes others;
+  const auto differ = [&](const NodeInput& value) {
+    return others.differ(graph, first, value.node, tried.at(value.node), second.at(value.node));
+  };
+  EXPECT_TRUE(differ(rest));
+  EXPECT_FALSE(differ(none));
+  EXPECT_FALSE(differ(length)) << "not the same for both";
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ void OnnxImporter::convert_body(const std::vector<const onnx::NodeProto*>& steps
 
 ImportedValue& OnnxImporter::chosen(const onnx::NodeProto& node, const NodeInput& condition,
                                     ImportedValue& value, ImportedValue& otherwise) {
-  if (&value == &otherwise) return value;
+  const bool are_same = value.constant && otherwise.constant && value.constant->equals(*otherwise.constant);
+  if (&value == &otherwise || are_same) return value;
   if (value.sequence || otherwise.sequence)
     fail("the condition is not known before the network runs, and chooses between sequences");
   if (!have_same_shape(types_of(value), types_of(otherwise))) {

@@ -140,6 +140,35 @@ TEST(OnnxSubgraphs, LoopsEndWhereAComputedConditionFails) {
     expect_results(model, {floats({2}, {x, 1})}, {floats({2}, {y, y / x})});
 }
 
+/// As `while value < 10 and count < 3` is exported: no bound of iterations but the counter's.
+TEST(OnnxSubgraphs, LoopsEndWhereACounterDoes) {
+  OnnxModelForTest model(17);
+  model.constant<float>("limit", {}, {10});
+  model.constant<int64_t>("first", {}, {0});
+  model.constant<int64_t>("one", {}, {1});
+  model.constant<int64_t>("three", {}, {3});
+  model.input("x", {2});
+  model.output("y");
+  model.output("count");
+  model.graph().mutable_output(1)->mutable_type()->mutable_tensor_type()->set_elem_type(kOnnxInt64);
+  model.node("Gather", {"x", "first"}, {"start"});
+  model.node("Less", {"start", "limit"}, {"begins"});
+  model.node(
+      "Loop", {"", "begins", "x", "first"}, {"y", "count"},
+      {{"body",
+        body({"i", "go", "before", "n"},
+             {onnx_node("Add", {"before", "before"}, {"after"}), onnx_node("Add", {"n", "one"}, {"next"}),
+              onnx_node("Gather", {"after", "first"}, {"value"}),
+              onnx_node("Less", {"value", "limit"}, {"low"}), onnx_node("Less", {"next", "three"}, {"few"}),
+              onnx_node("And", {"low", "few"}, {"again"})},
+             {"again", "after", "next"})}});
+  using Case = std::tuple<float, float, int64_t>;
+  for (const auto& [x, y, count] : {Case{1, 8, 3}, Case{12, 12, 0}, Case{6, 12, 1}, Case{-1, -8, 3}}) {
+    expect_results(model, {floats({2}, {x, 1})},
+                   {floats({2}, {y, y / x}), Tensor::from<int64_t>({}, {count})});
+  }
+}
+
 TEST(OnnxSubgraphs, LoopsThatCannotBeWrittenOutAreRefused) {
   OnnxModelForTest unbounded(17);
   add_doubling_loop(unbounded);

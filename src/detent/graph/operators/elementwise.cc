@@ -120,6 +120,22 @@ OperatorSchema comparison(const char* name, const char* help, ElementsInference 
           .takes_open_sizes = true};
 }
 
+/// Where one side is `decisive` throughout, the other does not matter.
+template <class Function>
+std::optional<Tensor> joined_elements(const Node& node, std::span<const Operand> inputs,
+                                      const Operand& result) {
+  constexpr bool kDecisive = std::is_same_v<Function, std::logical_or<>>;
+  for (const Operand& input : inputs) {
+    if (!input.elements || input.elements->dtype() != DType::kBool) continue;
+    const auto values = std::as_const(*input.elements).values<bool>();
+    if (std::ranges::find(values, !kDecisive) != values.end()) continue;
+    Tensor all(DType::kBool, result.shape);
+    std::ranges::fill(all.values<bool>(), kDecisive);
+    return all;
+  }
+  return compared_elements<Function>(node, inputs, result);
+}
+
 OperatorSchema logical(const char* name, const char* help, size_t inputs, ElementsInference elements) {
   return {.name = name,
           .help = help,
@@ -243,8 +259,8 @@ std::vector<OperatorSchema> elementwise_operators() {
       comparison("le", "a <= b", compared_elements<std::less_equal<>>),
       comparison("gt", "a > b", compared_elements<std::greater<>>),
       comparison("ge", "a >= b", compared_elements<std::greater_equal<>>),
-      logical("logical_and", "whether both hold", 2, compared_elements<std::logical_and<>>),
-      logical("logical_or", "whether one of both holds", 2, compared_elements<std::logical_or<>>),
+      logical("logical_and", "whether both hold", 2, joined_elements<std::logical_and<>>),
+      logical("logical_or", "whether one of both holds", 2, joined_elements<std::logical_or<>>),
       logical("logical_xor", "whether just one of both holds", 2, compared_elements<std::not_equal_to<>>),
       logical("logical_not", "whether it does not hold", 1, negated_elements),
       test_of_floats("isnan", "whether it is NaN", {}),

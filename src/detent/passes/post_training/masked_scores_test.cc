@@ -124,6 +124,24 @@ TEST(MaskedScores, SmallBiasesAreQuantized) {
   EXPECT_THAT(reported, testing::Not(HasSubstr("mask the scores")));
 }
 
+/// As linear attention decays: an exponential of differences, of which those of later tokens are -inf.
+TEST(MaskedScores, InfinitiesOfTheNetworkStayInFloat) {
+  GraphBuilder b("decay");
+  const NodeInput x = b.input("x", {kTokens, kWidth});
+  const NodeInput decays = b.linear("decay", x, kWidth, kTokens, false);
+  const NodeInput masked = b.call("add", {decays, b.parameter("mask", {kTokens, kTokens})});
+  const NodeInput shares = b.call("exp", {masked});
+  PassBench bench(b.finish(b.linear("o", shares, kTokens, kWidth, false)));
+  const std::span<float> mask = bench.graph.node("mask").find_parameter("value")->tensor.values<float>();
+  for (int64_t i = 0; i < kTokens * kTokens; ++i) {
+    const bool is_later = i % kTokens > i / kTokens;
+    mask[static_cast<size_t>(i)] = is_later ? -std::numeric_limits<float>::infinity() : 0.0F;
+  }
+  bench.run_passes("[passes.static_quantize]\nreport = false\n");
+  EXPECT_THAT(bench.reported, HasSubstr("in float, as they read or give infinities: add, exp\n"));
+  EXPECT_FALSE(bench.graph.node("o").quantization.empty());
+}
+
 /// Whether the samples mask anything or not. Where they do not, what is summed of the values saturates, as
 /// that of few is larger than that of all.
 TEST(MaskedScores, MasksThatInputsGiveCostNoAccuracy) {

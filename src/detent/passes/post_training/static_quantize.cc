@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -81,6 +82,29 @@ std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan,
   if (others.empty()) return "the network computes nothing";
   return fmt::format("it has {}, of which none multiplies and sums with constant weights",
                      listed_names(others));
+}
+
+bool holds_infinities(const Node& node, const std::string& operand) {
+  const Table* const results = node.statistics.find(operand);
+  if (results == nullptr) return false;
+  const Table& range = *results->find("range_min_max")->get_if<Table>();
+  return range.contains("infinity_count") && !range.contains("nan_count");
+}
+
+/// What reads, or gives to none that is quantized, infinities that the network itself makes: a mask of -inf
+/// is 0 behind an exponential, and no scale holds it. In samples they are a mistake.
+std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const CodePlan& plan) {
+  std::set<std::string, std::less<>> names;
+  for (const CodeGroup& group : plan.groups) {
+    if (role_of(measured.node(group.root)) == OperatorRole::kInput) continue;
+    for (const CodeRead& read : group.reads) {
+      const Node& reader = measured.nodes()[read.node];
+      if (holds_infinities(reader, fmt::format("data_in_{}", read.input))) names.insert(reader.name);
+    }
+    if (group.reads.empty() && holds_infinities(measured.node(group.root), "data_out_0"))
+      names.insert(group.root);
+  }
+  return names;
 }
 
 /// `masked`: what is to stay in float, unless `bits` names it.
@@ -357,12 +381,18 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   const MeasuredNetwork measured = measured_for(graph, options, context);
   IntegerNetwork quantized = quantized_for_integers(graph, measured, options, context);
   graph = std::move(quantized.graph);
-  if (!measured.masked.in_float.empty()) {
+  std::vector<std::string> masks;
+  std::ranges::set_difference(measured.masked.in_float, measured.infinite, std::back_inserter(masks));
+  if (!measured.infinite.empty()) {
+    context.report(fmt::format("static_quantize: in float, as they read or give infinities: {}\n",
+                               fmt::join(measured.infinite, ", ")));
+  }
+  if (!masks.empty()) {
     context.report(
         fmt::format("static_quantize: in float, as they mask the scores of a softmax (bits = \"NODE=/16\" "
                     "quantizes one): "
                     "{}\n",
-                    fmt::join(measured.masked.in_float, ", ")));
+                    fmt::join(masks, ", ")));
   }
   const std::vector<PlannedNode> integers = integer_plan(graph);
   context.report(quantized.raised_scales + quantized.accumulators + "static_quantize: integer plan\n" +
@@ -384,12 +414,23 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
                              PassContext& context) {
   const StaticQuantizeOptions& first = options.front();
   const NodeBitsMatcher bits(first.formats, first.bits, context.where);
-  MaskedScores masked = masked_scores(network, context);
-  const CodePlan plan = make_plan(network, first, bits, context.where, masked.in_float);
+  MeasuredNetwork measured{.graph = network, .masked = masked_scores(network, context)};
+  CodePlan plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
   bits.check_all_used(network, plan, context.warn);
   std::set<Calibrator> calibrators;
   for (const StaticQuantizeOptions& one : options) calibrators.merge(calibrators_of(one));
-  return {measured_activations(network, plan, calibrators, first.num_samples, context), std::move(masked)};
+  constexpr int kMostRounds = 4;
+  for (int round = 0; round < kMostRounds; ++round) {
+    measured.graph = measured_activations(network, plan, calibrators, first.num_samples, context);
+    const auto found = infinite_nodes(measured.graph, plan);
+    const size_t before = measured.infinite.size();
+    for (const std::string& name : found)
+      if (bits.find(name) == nullptr) measured.infinite.insert(name);
+    if (measured.infinite.size() == before) break;
+    measured.masked.in_float.insert(measured.infinite.begin(), measured.infinite.end());
+    plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
+  }
+  return measured;
 }
 
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,

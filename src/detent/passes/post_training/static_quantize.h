@@ -15,6 +15,8 @@ namespace detent {
 struct MeasuredNetwork {
   Graph graph;
   MaskedScores masked;
+  /// Nodes, all in masked.in_float too, whose operands the samples show to hold infinities.
+  std::set<std::string, std::less<>> infinite = {};
 };
 
 /// Runs the float network over calibration samples.
