@@ -143,7 +143,7 @@ TEST(FoldedNormErrors, NothingToFold) {
     if (!node.quantization.contains("weight") || norm_folding(node) == NormFolding::kNo) continue;
     node.quantization.at("weight")->find_parameter(kFoldsNorm)->tensor.values<float>()[0] = 3;
     EXPECT_THAT(error_of([&] { const Interpreter interpreter(digits.graph); }),
-                HasSubstr("is 3, expected 1 or 2"));
+                HasSubstr("got 3, expected a whole number from 0 to 2"));
     return;
   }
   FAIL() << "no norm was folded";
