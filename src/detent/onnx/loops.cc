@@ -85,7 +85,7 @@ ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
 struct OnnxImporter::LoopState {
   ImportedValue* condition;
   std::vector<ImportedValue*> carried = {};
-  /// What the next iteration reads if there is one. A counter is so known in it, though not behind the loop
+  /// What the next iteration reads if there is one. A counter is so known in it, though not after the loop
   /// where the network computes when that ends.
   std::vector<ImportedValue*> running = {};
   std::vector<std::vector<ImportedValue*>> collected = {};  // by result, of each iteration

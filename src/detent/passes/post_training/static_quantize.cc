@@ -92,7 +92,7 @@ bool holds_infinities(const Node& node, const std::string& operand) {
 }
 
 /// What reads, or gives to none that is quantized, infinities that the network itself makes: a mask of -inf
-/// is 0 behind an exponential, and no scale holds it. In samples they are a mistake.
+/// is 0 after an exponential, and no scale holds it. In samples they are a mistake.
 std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const CodePlan& plan) {
   std::set<std::string, std::less<>> names;
   for (const CodeGroup& group : plan.groups) {
