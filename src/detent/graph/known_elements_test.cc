@@ -98,6 +98,13 @@ TEST(KnownElements, OpenSizesTakeWhatFits) {
   EXPECT_EQ(values.at(hidden.node).shape, (Shape{2, 4}));
 }
 
+TEST(KnownElements, NothingIsLeftOfNothing) {
+  using Ints = std::vector<int64_t>;
+  const Table first_two = {{"dims", Value(Ints{0})}, {"starts", Value(Ints{0})}, {"ends", Value(Ints{2})}};
+  EXPECT_EQ(result_of("slice", {Operand{{0, 3}, Value()}}, first_two).shape, (Shape{0, 3}));
+  EXPECT_EQ(result_of("slice", {Operand{{5, 3}, Value()}}, first_two).shape, (Shape{2, 3}));
+}
+
 TEST(KnownElements, PartsOfAMatrixFollowPythonsRule) {
   const Operand matrix = known(Tensor::from<int64_t>({3, 2}, std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_THAT(integers(result_of("dynamic_slice",

@@ -227,6 +227,21 @@ TEST(OnnxExport, AdditionsOfQuantizedValuesAreSums) {
   EXPECT_EQ(count_nodes(file.get(), "Add"), kResidualAdditions);
 }
 
+/// ONNX Runtime has no Where of them.
+TEST(OnnxExport, ChoicesOfTruthValuesAreLogic) {
+  GraphBuilder builder("choice");
+  const NodeInput x = builder.input("x", {4});
+  const auto above = [&](double limit) {
+    return builder.call("gt", {x, NodeInput::of_constant(Value(limit))});
+  };
+  const NodeInput is_one = builder.call("where", {above(0), above(0.5), above(-0.5)});
+  const Graph graph = builder.finish(builder.call("where", {is_one, x, NodeInput::of_constant(Value(2.0))}));
+  const Graph imported = exported_and_imported(graph);
+  EXPECT_EQ(std::ranges::count(imported.nodes(), "where", &Node::op), 1);
+  const Tensor input = Tensor::from<float>({1, 4}, std::vector<float>{-1, -0.25F, 0.25F, 1});
+  expect_equal(results(graph, input), results(imported, input), "choice");
+}
+
 TEST(OnnxExport, UnsignedWeightsAreTheSameValues) {
   for (const char* weights : {"int8", "int4"}) {
     PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));

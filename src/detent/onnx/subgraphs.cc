@@ -18,8 +18,26 @@
 namespace detent {
 namespace {
 
-bool have_same_shape(const TriedTypes& a, const TriedTypes& b) {
-  return a.first.shape == b.first.shape && a.second.shape == b.second.shape && a.first.dtype == b.first.dtype;
+/// Dimensions whose sizes are not known to be the same.
+std::vector<size_t> differing_dims(const TriedTypes& a, const TriedTypes& b) {
+  std::vector<size_t> dims;
+  for (size_t d = 0; d < a.first.shape.size(); ++d) {
+    const bool is_same = a.first.shape[d] == b.first.shape[d] && a.second.shape[d] == b.second.shape[d];
+    if (!is_same || a.first.shape[d] == kOpenSize) dims.push_back(d);
+  }
+  return dims;
+}
+
+/// One of two values that differ in the size of a dimension: a part of both, one behind the other.
+NodeInput chosen_part(NodeImport& import, const NodeInput& condition, const NodeInput& value,
+                      const NodeInput& otherwise, size_t dim) {
+  const auto axis = static_cast<int64_t>(dim);
+  const NodeInput size = import.size_of(value, axis);
+  const NodeInput both = import.add("cat", {value, otherwise}, {{"dim", axis}});
+  const NodeInput zero = import.constant_of(Tensor::from<int64_t>({1}, {0}));
+  const NodeInput start = import.add("where", {condition, zero, size});
+  const NodeInput end = import.add("where", {condition, size, import.size_of(both, axis)});
+  return import.add("dynamic_slice", {both, start, end, NodeImport::list_of({axis})});
 }
 
 }  // namespace
@@ -111,14 +129,19 @@ ImportedValue& OnnxImporter::chosen(const onnx::NodeProto& node, const NodeInput
   if (&value == &otherwise || are_same) return value;
   if (value.sequence || otherwise.sequence)
     fail("the condition is not known before the network runs, and chooses between sequences");
-  if (!have_same_shape(types_of(value), types_of(otherwise))) {
+  const TriedTypes& a = types_of(value);
+  const TriedTypes& b = types_of(otherwise);
+  const bool are_alike = a.first.shape.size() == b.first.shape.size() && a.first.dtype == b.first.dtype;
+  const std::vector<size_t> dims = are_alike ? differing_dims(a, b) : std::vector<size_t>();
+  if (!are_alike || dims.size() > 1) {
     fail("the condition is not known before the network runs, and chooses between the shapes {} and {}",
-         shape_text(types_of(value).first.shape), shape_text(types_of(otherwise).first.shape));
+         shape_text(a.first.shape), shape_text(b.first.shape));
   }
   NodeImport import(*this, node, opset(node.domain()));
-  const NodeInput result =
-      import.add("where", {condition, operand(value, node.op_type()), operand(otherwise, node.op_type())});
-  return own_result(result, value);
+  const NodeInput one = operand(value, node.op_type());
+  const NodeInput other = operand(otherwise, node.op_type());
+  if (!dims.empty()) return own_result(chosen_part(import, condition, one, other, dims.front()), value);
+  return own_result(import.add("where", {condition, one, other}), value);
 }
 
 void OnnxImporter::convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope) {

@@ -82,6 +82,28 @@ TEST(OnnxSubgraphs, BranchesOfDifferentShapesAreRefused) {
                         "shapes [2] and [1, 2]"));
 }
 
+/// As torchvision suppresses boxes: none where there are none, else those at positions that are found.
+TEST(OnnxSubgraphs, BranchesOfOtherSizesAreChosenAtRunTime) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("none", {0}, {});
+  model.constant<int64_t>("axis", {1}, {0});
+  model.input("x", {4});
+  model.input("c", {}, kOnnxBool);
+  model.output("y");
+  model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kOnnxInt64);
+  model.node(
+      "If", {"c"}, {"y"},
+      {{"then_branch", body({}, {onnx_node("Identity", {"none"}, {"n"})}, {"n"})},
+       {"else_branch",
+        body({}, {onnx_node("NonZero", {"x"}, {"p"}), onnx_node("Squeeze", {"p", "axis"}, {"s"})}, {"s"})}});
+  for (const bool holds : {false, true}) {
+    Tensor c(DType::kBool, {});
+    c.values<bool>()[0] = holds;
+    const Tensor found = Tensor::from<int64_t>({2}, {1, 3});
+    expect_results(model, {floats({4}, {0, 5, 0, -1}), c}, {holds ? Tensor(DType::kInt64, {0}) : found});
+  }
+}
+
 /// Adds x to what it carries, and gives the iteration times x.
 void add_summing_loop(OnnxModelForTest& model) {
   model.constant<int64_t>("most", {}, {3});

@@ -17,8 +17,9 @@ namespace {
 Operand infer_slice(const Node& node, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);
   for (const SliceRange& range : slice_ranges(node, shape)) {
+    const int64_t size = shape[range.dim];
     shape[range.dim] = range.end > range.start ? (range.end - range.start - 1) / range.step + 1 : 0;
-    if (shape[range.dim] < 1) fail("nothing is left of dimension {}", range.dim);
+    if (shape[range.dim] < 1 && size > 0) fail("nothing is left of dimension {}", range.dim);
   }
   return {std::move(shape), Value()};
 }
@@ -161,11 +162,15 @@ Operand infer_cat(const Node& node, std::span<const Operand> inputs) {
   for (size_t i = 1; i < inputs.size(); ++i) {
     Shape other = tensor_shape(inputs, i);
     const int64_t size = dim < other.size() ? std::exchange(other[dim], shape[dim]) : 0;
+    for (size_t d = 0; d < std::min(shape.size(), other.size()); ++d) {
+      if (d != dim && other[d] == kOpenSize) other[d] = shape[d];
+      if (d != dim && shape[d] == kOpenSize) shape[d] = other[d];
+    }
     if (other != shape) {
       fail("got shapes {} and {}, expected equal ones but for dimension {}",
            shape_text(tensor_shape(inputs, 0)), shape_text(tensor_shape(inputs, i)), dim);
     }
-    shape[dim] += size;
+    shape[dim] = shape[dim] == kOpenSize || size == kOpenSize ? kOpenSize : shape[dim] + size;
   }
   return {std::move(shape), Value()};
 }
@@ -190,6 +195,7 @@ OperatorSchema cat() {
           .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"}},
           .infer = infer_cat,
           .dtypes = DTypeRule::kKept,
+          .takes_open_sizes = true,
           .trait = Movement{joined, /*joins=*/true}};
 }
 

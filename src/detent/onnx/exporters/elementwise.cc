@@ -10,47 +10,16 @@ namespace {
 
 /// Our name and ONNX's, of operators that take the same inputs and no attributes.
 constexpr std::pair<std::string_view, const char*> kSame[] = {
-    {"sub", "Sub"},
-    {"mul", "Mul"},
-    {"div", "Div"},
-    {"pow", "Pow"},
-    {"eq", "Equal"},
-    {"lt", "Less"},
-    {"le", "LessOrEqual"},
-    {"gt", "Greater"},
-    {"ge", "GreaterOrEqual"},
-    {"minimum", "Min"},
-    {"maximum", "Max"},
-    {"logical_and", "And"},
-    {"logical_or", "Or"},
-    {"logical_xor", "Xor"},
-    {"logical_not", "Not"},
-    {"isnan", "IsNaN"},
-    {"where", "Where"},
-    {"prelu", "PRelu"},
-    {"abs", "Abs"},
-    {"neg", "Neg"},
-    {"sign", "Sign"},
-    {"exp", "Exp"},
-    {"log", "Log"},
-    {"sqrt", "Sqrt"},
-    {"reciprocal", "Reciprocal"},
-    {"floor", "Floor"},
-    {"ceil", "Ceil"},
-    {"round", "Round"},
-    {"erf", "Erf"},
-    {"sin", "Sin"},
-    {"cos", "Cos"},
-    {"tan", "Tan"},
-    {"asin", "Asin"},
-    {"acos", "Acos"},
-    {"atan", "Atan"},
-    {"sinh", "Sinh"},
-    {"cosh", "Cosh"},
-    {"asinh", "Asinh"},
-    {"acosh", "Acosh"},
-    {"atanh", "Atanh"},
-    {"identity", "Identity"},
+    {"sub", "Sub"},           {"mul", "Mul"},         {"div", "Div"},         {"pow", "Pow"},
+    {"eq", "Equal"},          {"lt", "Less"},         {"le", "LessOrEqual"},  {"gt", "Greater"},
+    {"ge", "GreaterOrEqual"}, {"minimum", "Min"},     {"maximum", "Max"},     {"logical_and", "And"},
+    {"logical_or", "Or"},     {"logical_xor", "Xor"}, {"logical_not", "Not"}, {"isnan", "IsNaN"},
+    {"prelu", "PRelu"},       {"abs", "Abs"},         {"neg", "Neg"},         {"sign", "Sign"},
+    {"exp", "Exp"},           {"log", "Log"},         {"sqrt", "Sqrt"},       {"reciprocal", "Reciprocal"},
+    {"floor", "Floor"},       {"ceil", "Ceil"},       {"round", "Round"},     {"erf", "Erf"},
+    {"sin", "Sin"},           {"cos", "Cos"},         {"tan", "Tan"},         {"asin", "Asin"},
+    {"acos", "Acos"},         {"atan", "Atan"},       {"sinh", "Sinh"},       {"cosh", "Cosh"},
+    {"asinh", "Asinh"},       {"acosh", "Acosh"},     {"atanh", "Atanh"},     {"identity", "Identity"},
     {"dropout", "Identity"},
 };
 
@@ -75,6 +44,14 @@ void export_remainder(NodeExport& node) {
   const OnnxValues values = node.inputs();
   const std::string quotient = node.add("Floor", {node.add("Div", values)});
   node.emit("Sub", {values[0], node.add("Mul", {quotient, values[1]})});
+}
+
+/// ONNX Runtime has no Where of truth values.
+void export_where(NodeExport& node) {
+  const OnnxValues values = node.inputs();
+  if (node.result_type().dtype != DType::kBool) return node.emit("Where", values);
+  const std::string otherwise = node.add("And", {node.add("Not", {values[0]}), values[2]});
+  node.emit("Or", {node.add("And", {values[0], values[1]}), otherwise});
 }
 
 void export_fmod(NodeExport& node) { node.emit("Mod", node.inputs(), {{"fmod", 1}}); }
@@ -104,7 +81,8 @@ void export_cast(NodeExport& node) {
 
 OnnxExporterList elementwise_exporters() {
   OnnxExporterList list = {{"add", export_add},      {"remainder", export_remainder}, {"fmod", export_fmod},
-                           {"isinf", export_is_inf}, {"clamp", export_clamp},         {"cast", export_cast}};
+                           {"isinf", export_is_inf}, {"clamp", export_clamp},         {"cast", export_cast},
+                           {"where", export_where}};
   for (const auto& [name, op] : kSame) list.emplace_back(name, export_same);
   return list;
 }
