@@ -45,7 +45,7 @@ struct Ends {
 
 Ends ends_of(NodeImport& node, const Sampling& sampling, const NodeInput& size) {
   if (sampling.from_centres) {
-    // Of one pixel a length of 1/2, so that whole numbers come to 0.
+    // A length of 1/2 for one pixel, so that whole numbers come to 0.
     const NodeInput length = node.add("maximum", {plus(node, size, -1), NodeImport::number_of(0.5)});
     return {NodeImport::number_of(0), length};
   }
