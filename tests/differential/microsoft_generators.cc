@@ -165,6 +165,90 @@ void write_projected_attention(GraphWriter& writer, const std::string& op) {
               {writer.real, {shape[0], shape[1], columns}, mean_of_values(numbers, 8)}, kDomain);
 }
 
+/// Any numbers stand for cosines and sines.
+void write_rotary(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const int64_t heads = random.between(1, 2);
+  const int64_t half = random.between(1, 3);
+  const int64_t places = random.between(3, 5);
+  const Shape shape = {random.between(1, 2), random.between(1, 3), heads * 2 * half};
+  const GeneratedValue x = exact(writer, shape);
+  const GeneratedValue turns[] = {exact(writer, {places, half}, 1), exact(writer, {places, half}, 1)};
+  const bool has_offset = random.chance(0.5);
+  Tensor ids(DType::kInt64, has_offset ? Shape{1} : Shape{shape[0], shape[1]});
+  const int64_t last = has_offset ? places - shape[1] : places - 1;
+  for (int64_t& id : ids.values<int64_t>()) id = random.between(0, last);
+  Numbers numbers = sum(product(x.numbers, turns[0].numbers), product(x.numbers, turns[1].numbers));
+  numbers.is_positive = false;
+  writer.node(op, {x, writer.constant(ids), turns[0], turns[1]}, {{"interleaved", random.of({0, 1})}},
+              {writer.real, shape, numbers}, kDomain);
+}
+
+/// A prompt, or one token behind a cache.
+void write_grouped_attention(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  constexpr int64_t kSize = 8;  // ONNX Runtime takes multiples of it
+  const int64_t of_keys = random.between(1, 2);
+  const int64_t heads = of_keys * random.between(1, 2);
+  const int64_t past = random.chance(0.5) ? random.between(1, 3) : 0;
+  const int64_t length = past > 0 ? 1 : random.between(1, 4);
+  const int64_t batch = random.between(1, 2);
+  std::vector<GeneratedValue> inputs = {small_parts(writer, {batch, length, heads * kSize}),
+                                        small_parts(writer, {batch, length, of_keys * kSize}),
+                                        small_parts(writer, {batch, length, of_keys * kSize})};
+  const Numbers values = inputs[2].numbers;
+  const Shape cache = {batch, of_keys, past, kSize};
+  for (size_t i = 0; i < 2; ++i)
+    inputs.push_back(past > 0 ? small_parts(writer, cache) : GraphWriter::absent());
+  Tensor lasts(DType::kInt32, {batch});
+  std::ranges::fill(lasts.values<int32_t>(), static_cast<int32_t>(past + length - 1));
+  inputs.push_back(writer.constant(lasts));
+  inputs.push_back(writer.scalar(past + length, DType::kInt32));
+  std::vector<OnnxAttribute> attributes = {{"num_heads", heads}, {"kv_num_heads", of_keys}};
+  if (random.chance(0.3)) attributes.emplace_back("scale", 0.25F);
+  if (random.chance(0.3)) attributes.emplace_back("local_window_size", random.between(1, 3));
+  if (random.chance(0.3)) attributes.emplace_back("softcap", 4.0F);
+  const Shape present = {batch, of_keys, past + length, kSize};
+  writer.node(op, inputs, attributes,
+              {{writer.real, {batch, length, heads * kSize}, mean_of_values(values, 16)},
+               {writer.real, present, {16, 0, 1e-5}},
+               {writer.real, present, {16, 0, 1e-5}}},
+              kDomain);
+}
+
+GeneratedValue ids_below(GraphWriter& writer, const Shape& shape, int64_t limit) {
+  Tensor ids(DType::kInt32, shape);
+  for (int32_t& id : ids.values<int32_t>()) id = static_cast<int32_t>(writer.random.between(0, limit - 1));
+  return writer.constant(ids);
+}
+
+void write_embedding_norm(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const Shape ids = {random.between(1, 2), random.between(1, 3)};
+  const int64_t columns = random.between(2, 4);
+  const bool has_segments = random.chance(0.5);
+  const GeneratedValue words = exact(writer, {5, columns});
+  const GeneratedValue places = exact(writer, {ids[1] + random.between(0, 2), columns});
+  const GeneratedValue segments = has_segments ? exact(writer, {2, columns}) : GraphWriter::absent();
+  Numbers numbers = sum(words.numbers, places.numbers);
+  if (has_segments) numbers = sum(numbers, segments.numbers);
+  std::vector<GeneratedValue> inputs = {ids_below(writer, ids, 5),
+                                        has_segments ? ids_below(writer, ids, 2) : GraphWriter::absent(),
+                                        words,
+                                        places,
+                                        segments,
+                                        exact(writer, {columns}),
+                                        exact(writer, {columns})};
+  inputs.push_back(ids_below(writer, ids, 2));  // a mask, for ONNX Runtime counts what it leaves even so
+  const std::vector<Result> results = {
+      {writer.real, {ids[0], ids[1], columns}, function_of(numbers, 64, 256)},
+      {DType::kInt32, {ids[0]}, {static_cast<double>(ids[1]), 1}}};
+  writer.node(op, inputs, {{"epsilon", random.of({1e-3F, 0.5F})}}, results, kDomain);
+}
+
 void write_matmul_of_blocks(GraphWriter& writer, const std::string& op) {
   writer.real = DType::kFloat32;
   Random& random = writer.random;
@@ -204,6 +288,9 @@ std::vector<OperatorGenerator> microsoft_generators() {
           {"FusedConv", 13, write_fused_conv},
           {"MultiHeadAttention", 17, write_multi_head_attention},
           {"Attention", 17, write_projected_attention, 22},
+          {"RotaryEmbedding", 17, write_rotary, 22},
+          {"GroupQueryAttention", 17, write_grouped_attention},
+          {"EmbedLayerNormalization", 17, write_embedding_norm},
           {"MatMulNBits", 17, write_matmul_of_blocks}};
 }
 

@@ -181,14 +181,43 @@ void write_upsample(GraphWriter& writer, const std::string& op) {
   }
 }
 
+/// Positions that are multiples of 1/8, some beyond the border.
+void write_grid_sample(GraphWriter& writer, const std::string& op) {
+  constexpr int64_t kVolumes = 20;  // modes have other names then
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const GeneratedValue x = writer.operand(
+      {.dtypes = {writer.real},
+       .shape = Shape{random.between(1, 2), random.between(1, 2), random.between(1, 4), random.between(1, 4)},
+       .must_be_exact = true,
+       .most_magnitude = 64});
+  const Shape places = {x.shape[0], random.between(1, 3), random.between(1, 3), 2};
+  Tensor grid(DType::kFloat32, places);
+  for (float& place : grid.values<float>()) place = static_cast<float>(random.between(-12, 12)) / 8;
+  const bool is_new = writer.is_at_least(kVolumes);
+  const std::string mode = random.of<std::string>({is_new ? "linear" : "bilinear", "nearest"});
+  const std::string border = random.of<std::string>({"zeros", "border", "reflection"});
+  const Numbers numbers{x.numbers.magnitude, 0, 64 * Numbers::kUnit * x.numbers.magnitude};
+  writer.node(
+      op, {x, writer.input_of(grid, {1.5, 0.125})},
+      {{"mode", mode.c_str()}, {"padding_mode", border.c_str()}, {"align_corners", random.of({0, 1})}},
+      {x.dtype, {x.shape[0], x.shape[1], places[1], places[2]}, numbers});
+}
+
 }  // namespace
 
 std::vector<OperatorGenerator> pooling_generators() {
-  return {{"MaxPool", 7, write_pool},         {"MaxPool", 7, write_pool},
-          {"AveragePool", 7, write_pool},     {"AveragePool", 7, write_pool},
-          {"LpPool", 7, write_pool},          {"GlobalAveragePool", 7, write_global},
-          {"GlobalMaxPool", 7, write_global}, {"Resize", 10, write_resize},
-          {"Resize", 10, write_resize},       {"Upsample", 7, write_upsample, 9}};
+  return {{"MaxPool", 7, write_pool},
+          {"MaxPool", 7, write_pool},
+          {"AveragePool", 7, write_pool},
+          {"AveragePool", 7, write_pool},
+          {"LpPool", 7, write_pool},
+          {"GlobalAveragePool", 7, write_global},
+          {"GlobalMaxPool", 7, write_global},
+          {"Resize", 10, write_resize},
+          {"Resize", 10, write_resize},
+          {"Upsample", 7, write_upsample, 9},
+          {"GridSample", 16, write_grid_sample}};
 }
 
 }  // namespace detent

@@ -200,6 +200,13 @@ TEST_P(BitwisePair, JoinsEachBit) {
 INSTANTIATE_TEST_SUITE_P(Operators, BitwisePair, testing::Values("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
                          [](const auto& op) { return std::string(op.param); });
 
+TEST_F(WrittenOut, OnePixelIsReflectedToItself) {
+  input("x", Tensor::from({1, 1, 2, 1}, Floats{-2.75F, -3.25F}));
+  input("grid", Tensor::from({1, 3, 1, 2}, Floats{-0.625F, 0.375F, 1.25F, -1.125F, 1.125F, 1.25F}));
+  node("GridSample", {"x", "grid"}, {{"padding_mode", "reflection"}, {"align_corners", 1}});
+  expect_near(run(), {-3.09375, -2.78125, -3.1875});
+}
+
 TEST_F(WrittenOut, LabelsAreFoundByTheirKeys) {
   input("x", Tensor::from({2, 2}, Ints{1, 5, 3, 9}));
   node("LabelEncoder", {"x"},

@@ -16,6 +16,7 @@
 #include "detent/cli/network/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
@@ -50,7 +51,12 @@ Graph network_of(const ModelRun& run) {
     InputShapes shapes = run.shapes;
     for (const auto& [name, file] : run.inputs) shapes.try_emplace(name, read_array(file).shape());
     if (shapes.size() == run.shapes.size()) throw;
-    return read_network(run.model, shapes);
+    try {
+      return read_network(run.model, shapes);
+    } catch (const Error& error) {
+      log_debug("not at the sizes of the arrays: {}", error.what());
+    }
+    throw;
   }
 }
 

@@ -44,7 +44,11 @@ struct Ends {
 };
 
 Ends ends_of(NodeImport& node, const Sampling& sampling, const NodeInput& size) {
-  if (sampling.from_centres) return {NodeImport::number_of(0), plus(node, size, -1)};
+  if (sampling.from_centres) {
+    // A length of 1/2 for one pixel, so that whole numbers come to 0.
+    const NodeInput length = node.add("maximum", {plus(node, size, -1), NodeImport::number_of(0.5)});
+    return {NodeImport::number_of(0), length};
+  }
   return {NodeImport::number_of(-0.5), size};
 }
 
