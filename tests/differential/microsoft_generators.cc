@@ -185,7 +185,7 @@ void write_rotary(GraphWriter& writer, const std::string& op) {
               {writer.real, shape, numbers}, kDomain);
 }
 
-/// A prompt, or one token behind a cache.
+/// A prompt, or one token after a cache.
 void write_grouped_attention(GraphWriter& writer, const std::string& op) {
   writer.real = DType::kFloat32;
   Random& random = writer.random;

@@ -28,7 +28,7 @@ std::vector<size_t> differing_dims(const TriedTypes& a, const TriedTypes& b) {
   return dims;
 }
 
-/// One of two values that differ in the size of a dimension: a part of both, one behind the other.
+/// One of two values that differ in the size of a dimension: a part of both, one after the other.
 NodeInput chosen_part(NodeImport& import, const NodeInput& condition, const NodeInput& value,
                       const NodeInput& otherwise, size_t dim) {
   const auto axis = static_cast<int64_t>(dim);
