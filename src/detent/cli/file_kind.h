@@ -38,8 +38,8 @@ const FileKind& file_kind(const std::filesystem::path& path);
 const FileKind& graph_kind();
 const FileKind& onnx_kind();
 
-/// "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, the folder of a language
-/// model (config.json), .npy or .npz"
+/// "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, the folder of a
+/// language model (config.json), .npy or .npz"
 std::string file_kinds_text();
 
 /// The option load_type: a kind that networks are loaded from.

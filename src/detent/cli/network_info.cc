@@ -124,8 +124,7 @@ Table network_facts(const Graph& graph) {
                  {"parameters", graph.parameter_count()},
                  {"multiply-accumulates", static_cast<int64_t>(multiply_adds(graph))}};
   if (!sizes.empty()) facts["counted at"] = sizes;
-  if (const std::string widths = accumulators_text(graph); !widths.empty())
-    facts["accumulators"] = widths;
+  if (const std::string widths = accumulators_text(graph); !widths.empty()) facts["accumulators"] = widths;
   return facts;
 }
 

@@ -9,8 +9,8 @@
 namespace detent {
 
 /// The generator of random numbers that PyTorch has on processors (at::CPUGeneratorImpl): MT19937 (Matsumoto,
-/// Nishimura 1998), and the same numbers made of what it draws. Equal seeds give a program without libtorch the
-/// orders and initial weights that one with it has.
+/// Nishimura 1998), and the same numbers made of what it draws. Equal seeds give a program without libtorch
+/// the orders and initial weights that one with it has.
 class MersenneTwister {
  public:
   explicit MersenneTwister(uint64_t seed = 0) : engine_(static_cast<uint32_t>(seed)) {}
@@ -23,8 +23,8 @@ class MersenneTwister {
 
   /// Tensor.uniform_(from, to): 24 bits of a draw each.
   void fill_uniform(std::span<float> values, double from, double to);
-  /// Tensor.normal_(0, deviation), by pairs of uniform numbers (Box, Muller 1958). PyTorch's vectors round the
-  /// logarithm and the cosine otherwise: up to some units in the last place.
+  /// Tensor.normal_(0, deviation), by pairs of uniform numbers (Box, Muller 1958). PyTorch's vectors round
+  /// the logarithm and the cosine otherwise: up to some units in the last place.
   void fill_normal(std::span<float> values, double deviation);
   /// torch.randperm(count).
   std::vector<int64_t> permutation(int64_t count);

@@ -92,7 +92,8 @@ std::vector<int64_t> FloatNode::integers(size_t index) const { return listed(nod
 int64_t FloatNode::integer(size_t index) const {
   const std::vector<int64_t> list = integers(index);
   if (list.size() != 1)
-    fail("node \"{}\" ({}): input {} lists {} integers, expected one", node.name, node.op, index, list.size());
+    fail("node \"{}\" ({}): input {} lists {} integers, expected one", node.name, node.op, index,
+         list.size());
   return list[0];
 }
 

@@ -16,8 +16,8 @@ namespace detent {
 /// A parameter of a node as its quantizers leave it, where somebody else than the node has it.
 using GiveParameter = std::function<std::optional<Tensor>(const Node& node, std::string_view name)>;
 
-/// Computes the nodes of a graph that have no integer form, by the operators of this layer (float_node.h): the
-/// same bits on every processor, and those of the simulation.
+/// Computes the nodes of a graph that have no integer form, by the operators of this layer (float_node.h):
+/// the same bits on every processor, and those of the simulation.
 class FloatNodes {
  public:
   explicit FloatNodes(GiveParameter give = {}) : give_(std::move(give)) {}

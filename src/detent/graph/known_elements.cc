@@ -80,9 +80,8 @@ Elements unary_elements(const Node& node, const Tensor& from) {
   if (unary == nullptr || from.dtype() != DType::kFloat32) return std::nullopt;
   const Unary::Function function = unary->function(node);
   Tensor elements(DType::kFloat32, from.shape());
-  std::ranges::transform(from.values<float>(), elements.values<float>().begin(), [&](float x) {
-    return static_cast<float>(function(static_cast<double>(x)));
-  });
+  std::ranges::transform(from.values<float>(), elements.values<float>().begin(),
+                         [&](float x) { return static_cast<float>(function(static_cast<double>(x))); });
   return elements;
 }
 

@@ -36,7 +36,7 @@ std::optional<Tensor> paired_elements(std::span<const Operand> inputs, const Ope
     using Result = decltype(function(T(), T()));
     const T* const a = words_of<T>(pair->a);
     const T* const b = words_of<T>(pair->b);
-    for (size_t i = 0; Result& to : elements.values<Result>()) {
+    for (size_t i = 0; Result & to : elements.values<Result>()) {
       to = function(a[i * static_cast<size_t>(pair->a_step)], b[i * static_cast<size_t>(pair->b_step)]);
       ++i;
     }

@@ -23,7 +23,8 @@ std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const 
 
 /// int32 codes to int32 codes. Throws Error where a window's sum could exceed 32 bits.
 Tensor average_pool(const AverageForm& form, const Node& node, const Tensor& codes);
-/// Means of float32 values: summed in double, in row-major order of the window, divided and then rounded once.
+/// Means of float32 values: summed in double, in row-major order of the window, divided and then rounded
+/// once.
 Tensor average_pool(const Node& node, const Tensor& values);
 /// The largest element of each window, NaN where one is among them; of int32 codes or float32 values.
 Tensor max_pool(const Node& node, const Tensor& input);

@@ -45,7 +45,7 @@ TEST(Models, ParameterCounts) {
       {"resnet18", 11689512}, {"resnet34", 21797672}, {"resnet50", 25557032}, {"mobilenet_v2", 3504872},
       {"lenet5", 61706},      {"jsc_tiny", 117},      {"jsc_toy", 327},       {"vit_tiny", 5717416},
       {"vgg7", 14029450},     {"jsc_s", 5615},        {"vit_cifar", 1205898}, {"lfc", 401940},
-      {"cnv", 1546708},       {"digits_lfc", 9226},    {"jsc_trt", 3231},
+      {"cnv", 1546708},       {"digits_lfc", 9226},   {"jsc_trt", 3231},
   };
   for (const auto& [name, count] : published) {
     const ModelInfo& model = find_model(name);

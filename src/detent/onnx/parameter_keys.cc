@@ -16,7 +16,8 @@ void make_parameter_keys_unique(Graph& graph) {
     const bool clashes =
         std::ranges::any_of(node.parameters, [&](const auto& entry) { return is_another(node, entry); });
     if (clashes) node.target = node.name;
-    for (const auto& [name, parameter] : node.parameters) owners.emplace(node.parameter_key(name), &*parameter);
+    for (const auto& [name, parameter] : node.parameters)
+      owners.emplace(node.parameter_key(name), &*parameter);
   }
 }
 

@@ -4,9 +4,9 @@
 
 namespace detent {
 
-/// Layers take the names of their parameters from the initializers. Where several layers share one of these, as
-/// exporters let them that find equal tensors (a bias of zeros, say), and differ in another, each but the first
-/// takes its node's name instead: no two tensors of a state_dict have the same name then.
+/// Layers take the names of their parameters from the initializers. Where several layers share one of these,
+/// as exporters let them that find equal tensors (a bias of zeros, say), and differ in another, each but the
+/// first takes its node's name instead: no two tensors of a state_dict have the same name then.
 void make_parameter_keys_unique(Graph& graph);
 
 }  // namespace detent

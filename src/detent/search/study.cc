@@ -153,8 +153,8 @@ bool Study::run_family(const std::vector<Assignment>& assignments, const RunFami
   }
   for (const Variant& variant : variants) graphs.push_back(&variant.graph);
   const auto start = Clock::now();
-  const auto qualities =
-      parts_.judge.judge_family(base, variants, samples, [&] { return is_stopped(); }, parts_.group);
+  const auto qualities = parts_.judge.judge_family(
+      base, variants, samples, [&] { return is_stopped(); }, parts_.group);
   if (!qualities) return false;
   note_time(shared().runs({family}) * share_of(samples), start);
   const std::vector<double> seconds = latencies(graphs);

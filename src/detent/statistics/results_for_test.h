@@ -12,7 +12,9 @@ namespace detent {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-inline Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
+inline Tensor batch(Shape shape, const std::vector<float>& values) {
+  return Tensor::from(std::move(shape), values);
+}
 
 inline std::vector<Tensor> two_samples() {
   return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})};

@@ -136,8 +136,9 @@ TEST(Histogram, CountsBetweenEvenEdges) {
             "{edges = [1.0, 2.0, 3.0], counts = [2, 2], count = 4}");
   EXPECT_EQ(value_text(result_of_one("histogram", {}, batch({2}, {5, 5}))),
             "{edges = [5.0, 5.0], counts = [2], count = 2}");
-  EXPECT_EQ(value_text(result_of_one("histogram", {{"bins", 2}, {"dims", "none"}}, batch({2, 2}, {1, 7, 3, 7}))),
-            "{edges = [[1.0, 2.0, 3.0], [7.0, 7.0]], counts = [[1, 1], [2]], count = 2}");
+  EXPECT_EQ(
+      value_text(result_of_one("histogram", {{"bins", 2}, {"dims", "none"}}, batch({2, 2}, {1, 7, 3, 7}))),
+      "{edges = [[1.0, 2.0, 3.0], [7.0, 7.0]], counts = [[1, 1], [2]], count = 2}");
 }
 
 TEST(Histogram, BeyondTheBudgetMovesValuesOnlyNearEdges) {
@@ -207,8 +208,9 @@ TEST(OutlierChannels, AreFarAboveTheMedian) {
   EXPECT_EQ(value_text(result_of_one("outlier_channels", {}, batch({1, 3}, {0, 0, 1}))),
             "{outlier_channels = [2], absmax_median = 0.0, largest_ratio = NA, count = 1}");
   // The same channels of an image, and of its last dimension.
-  EXPECT_EQ(*result_of_one("outlier_channels", {}, batch({1, 3, 2}, {1, 1, 1, 9, 1, 1})).find("outlier_channels"),
-            Value(List{1}));
+  EXPECT_EQ(
+      *result_of_one("outlier_channels", {}, batch({1, 3, 2}, {1, 1, 1, 9, 1, 1})).find("outlier_channels"),
+      Value(List{1}));
   const Table last = {{"dims", Table{{"keep", List{-1}}}}};
   EXPECT_EQ(*result_of_one("outlier_channels", last, batch({1, 1, 3}, {1, 1, 9})).find("outlier_channels"),
             Value(List{2}));

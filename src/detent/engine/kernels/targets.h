@@ -17,6 +17,6 @@ namespace avx512_vnni {
 const KernelSet& kernels();
 /// With VBMI and VPOPCNTDQ too.
 const KernelSet& kernels_of_ice_lake();
-}
+}  // namespace avx512_vnni
 
 }  // namespace detent

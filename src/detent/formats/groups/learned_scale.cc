@@ -106,8 +106,10 @@ Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
 void check_learned_scale(std::span<const float> scale) {
   for (const float value : scale) {
     if (value > 0 && std::isfinite(value)) continue;
-    fail("the learned scale is {}, expected above 0: try a smaller learning rate of scales, or a quantizer "
-         "that learns their logarithms (int4_log instead of int4_lsq)", value);
+    fail(
+        "the learned scale is {}, expected above 0: try a smaller learning rate of scales, or a quantizer "
+        "that learns their logarithms (int4_log instead of int4_lsq)",
+        value);
   }
 }
 

@@ -23,7 +23,8 @@ Operand infer_embedding(const Node& node, std::span<const Operand> inputs) {
 
 std::vector<OperatorSchema> embedding_operators() {
   return {{.name = "embedding",
-           .help = "rows of weight by index, negative ones from the end; indices are int64, or float32 with integer values",
+           .help = "rows of weight by index, negative ones from the end; indices are int64, or float32 with "
+                   "integer values",
            .mase_type = MaseType::kModuleRelatedFunc,
            .parameters = {{.name = "weight", .initial = NormalInitial{.zero_row = "padding_idx"}}},
            .attributes = {{"padding_idx", AttributeKind::kInteger, Value(),

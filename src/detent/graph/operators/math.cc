@@ -65,10 +65,10 @@ std::vector<OperatorSchema> math_operators() {
   return {
       of_any_number<Magnitude>(function("abs", "|x|", std::fabs)),
       of_any_number<Opposite>(function("neg", "-x", [](double x) { return -x; })),
-      of_any_number<Sign>(function("sign", "-1, 0 or 1",
-                                   [](double x) { return x > 0   ? 1.0
-                                                         : x < 0 ? -1.0
-                                                                 : x; })),
+      of_any_number<Sign>(
+          function("sign", "-1, 0 or 1", [](double x) { return x > 0   ? 1.0
+                                                               : x < 0 ? -1.0
+                                                                       : x; })),
       function("exp", "e^x", std::exp),
       function("log", "natural logarithm", std::log),
       function("sqrt", "square root", std::sqrt),

@@ -113,8 +113,8 @@ void convert_embed_layer_norm(NodeImport& node) {
   sum = node.add("add", {sum, rows_of_table(node, kPlaceTable, places)});
   if (node.has_input(kSegments))
     sum = node.add("add", {sum, rows_of_table(node, kSegmentTable, node.input(kSegments))});
-  node.set_output(0,
-                  last_normalized(node, sum, {.scale = kNormScale, .bias = kNormBias, .epsilon = epsilon_of(node)}));
+  node.set_output(
+      0, last_normalized(node, sum, {.scale = kNormScale, .bias = kNormBias, .epsilon = epsilon_of(node)}));
   if (node.wants(1)) node.set_output(1, masked_lengths(node));
   if (node.wants(2)) node.set_output(2, sum);
 }
