@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr float kLowest = std::numeric_limits<float>::lowest();
+constexpr float kLowestFloat = std::numeric_limits<float>::lowest();
 constexpr int64_t kTokens = 6;
 constexpr int64_t kWidth = 16;
 
@@ -33,7 +33,7 @@ Graph masked_attention(Mask mask) {
   if (mask == Mask::kConstant || mask == Mask::kClamped)
     scores = b.call("add", {scores, b.parameter("mask", {kTokens, kTokens})});
   if (mask == Mask::kClamped)
-    scores = b.call("maximum", {scores, NodeInput::of_constant(Value(static_cast<double>(kLowest)))});
+    scores = b.call("maximum", {scores, NodeInput::of_constant(Value(static_cast<double>(kLowestFloat)))});
   if (mask == Mask::kGiven) {
     const NodeInput given = b.input("m", {1, kTokens});
     const NodeInput inverse = b.call("sub", {NodeInput::of_constant(Value(1.0)), given});
@@ -109,7 +109,7 @@ constexpr double kTolerance = 3;  // what differs between one network and the ot
 TEST(MaskedScores, ConstantMasksCostNoAccuracy) {
   const double unmasked = sqnr(Mask::kNone, 0, false);
   EXPECT_GT(unmasked, 25);
-  for (const float value : {-std::numeric_limits<float>::infinity(), kLowest, -1e4F, -100.0F, -30.0F}) {
+  for (const float value : {-std::numeric_limits<float>::infinity(), kLowestFloat, -1e4F, -100.0F, -30.0F}) {
     std::string reported;
     EXPECT_GT(sqnr(Mask::kConstant, value, false, &reported), unmasked - kTolerance) << value;
     EXPECT_THAT(reported, HasSubstr("in float, as they mask the scores of a softmax")) << value;
