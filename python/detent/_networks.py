@@ -392,6 +392,7 @@ class Network:
         first_last_layers: str | None = None,
         keep_float: Sequence[str] | None = None,
         requantization: str | None = None,
+        accumulator: Sequence[str] | str | None = None,
         seed: int = 0,
         batch_size: int = 128,
         num_workers: int = 0,
@@ -419,6 +420,7 @@ class Network:
             "first_last_layers": first_last_layers,
             "keep_float": None if keep_float is None else list(keep_float),
             "requantization": requantization,
+            "accumulator": accumulator,
         }
         samples = collect(self._graph, calibration, "calibration", labels="kept")
         judged = None if test is None else collect(self._graph, test, "test", labels="kept")

@@ -112,6 +112,14 @@ def test_says_what_cannot_be(net, images):
     assert "follow" in impossible.obstacle and impossible.obstacle[:20] in result._repr_html_()
 
 
+def test_compares_with_an_accumulator(net, images):
+    wide, narrow = (
+        net.compare(images, formats=["int8"], methods=["none"], accumulator=bits).networks[0] for bits in ("int32", "int10")
+    )
+    assert narrow.options["accumulator"] == "int10"
+    assert narrow.sqnr_db < wide.sqnr_db - 1
+
+
 def test_judges_by_other_samples(net, images, labels):
     result = net.compare(images, test=[(images[:40], labels[:40])], formats=["int8"], methods=["none"], eval_samples=30)
     assert result.reference["accuracy"] == 1

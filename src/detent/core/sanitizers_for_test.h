@@ -36,7 +36,7 @@ inline constexpr bool kMemoryHasShadow = false;
   if constexpr (kSignalsAreDelayed)             \
   GTEST_SKIP() << "ThreadSanitizer keeps signals back until the program calls something"
 
-/// First in a test that limits memory or faults.
+/// First in a test that limits memory, faults, or starts threads after fork().
 #define DETENT_SKIP_UNDER_SANITIZERS() \
   if constexpr (kSanitizersTakeMemory) \
-  GTEST_SKIP() << "the sanitizer needs terabytes of address space, and handles faults itself"
+  GTEST_SKIP() << "the sanitizer needs terabytes of address space, and handles faults and forks itself"

@@ -11,6 +11,7 @@
 
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
+#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {
@@ -125,6 +126,7 @@ TEST(ThreadPool, ThreadsRoundToNearestWhateverTheirStarterDoes) {
 }
 
 TEST(ThreadPool, ChildrenOfForkHaveThreadsOfTheirOwn) {
+  DETENT_SKIP_UNDER_SANITIZERS();
   const auto threads_of_a_run = [] {
     std::atomic<int> begun = 0;
     std::atomic<int> others = 0;
