@@ -561,7 +561,7 @@ Graph uneven_network() {
   x = b.layer("convtranspose2d", "up", {x}, {{"weight", {4, 3, 2, 2}}, {"bias", {6}}}, Table{{"groups", 2}});
   x = b.module("relu", "r4", x);
   x = b.call("flatten", {x}, Table{{"start_dim", 1}});
-  return b.finish(b.linear("fc", x, 6 * 4 * 4, 5));
+  return b.finish(b.linear("fc", x, 96, 5));
 }
 
 TEST_F(PostTraining, EqualizeReachesEveryKindOfLayerAndKeepsTheOutput) {
