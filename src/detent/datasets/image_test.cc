@@ -55,7 +55,7 @@ TEST(Image, PngOfEveryKind) {
 }
 
 TEST(Image, InterlacedPngIsThatWithout) {
-  std::vector<std::vector<uint8_t>> rows(11, std::vector<uint8_t>(13 * 3));
+  std::vector<std::vector<uint8_t>> rows(11, std::vector<uint8_t>(39));
   for (size_t y = 0; y < rows.size(); ++y) {
     for (size_t i = 0; i < rows[y].size(); ++i) rows[y][i] = static_cast<uint8_t>(y * 50 + i * 3);
   }

@@ -12,7 +12,7 @@ TEST(ActivationMemory, IsThatOfTheLargestNode) {
   const NodeInput x = builder.input("x", {1, 8, 8});
   const NodeInput y = builder.convolution("conv", x, 1, 4, {3, 3}, {{"padding", 1}});
   const Graph graph = builder.finish(builder.call("relu", {builder.call("relu", {y})}));
-  constexpr int64_t kRelu = 2 * 4 * 8 * 8 * 4;
+  constexpr int64_t kRelu = int64_t{2} * 4 * 8 * 8 * 4;
   EXPECT_EQ(samples_within(graph, kRelu), 1);
   EXPECT_EQ(samples_within(graph, 10 * kRelu - 1), 9);
   EXPECT_EQ(samples_within(graph, 1), 1) << "a sample cannot be cut";

@@ -155,7 +155,7 @@ void try_damaged_states(uint32_t seed) {
       if (damaged.size() < 16) continue;
       if (trial % 8 != 0) fix_checksum(damaged);
       Collector collector(statistics, "test");
-      if (merge_error(collector, damaged).empty() == false) continue;
+      if (!merge_error(collector, damaged).empty()) continue;
       for (const std::string& name : collector.names()) {
         try {
           collector.result(name);
