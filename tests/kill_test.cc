@@ -1,4 +1,4 @@
-// Commands that are killed at random system calls while they write: what they leave after is the old result
+// Commands that are killed at random system calls while they write: what they leave behind is the old result
 // or the new one, or what the next command resumes from, and that removes all else that the dead have left.
 // DETENT_KILLS sets how many there are in all (default 40).
 

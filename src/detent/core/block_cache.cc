@@ -28,7 +28,7 @@ size_t BlockCache::rounded(size_t bytes) {
 }
 
 void* BlockCache::take_small(size_t bytes) {
-  // malloc instead of aligned_alloc, which asks glibc for more than it keeps: what a block leaves after is
+  // malloc instead of aligned_alloc, which asks glibc for more than it keeps: what a block leaves behind is
   // then too small for the next of its size, and the heap breaks into pieces of which half lie idle.
   constexpr size_t kMore = sizeof(Header) + kAlignment - 1;
   void* block = std::malloc(bytes + kMore);

@@ -16,6 +16,7 @@ ErrorFields fields_of(const Error& error) {
   return detailed == nullptr ? ErrorFields() : detailed->fields();
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): its fields are moved from
 DetailedError with_fields(const Error& error, std::string_view message, ErrorFields more) {
   ErrorFields fields = fields_of(error);
   for (std::string ErrorFields::*field : {&ErrorFields::file, &ErrorFields::node, &ErrorFields::key,

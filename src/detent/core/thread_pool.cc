@@ -57,8 +57,8 @@ bool ThreadPool::join_job(uint64_t state, size_t index) {
   return false;
 }
 
-/// Threads begin with the environment of who starts them: rounding to nearest, subnormals kept, is nobody's
-/// choice here.
+/// A thread begins with the floating-point environment of who starts it; the pool's all round to nearest and
+/// keep subnormals, whoever that was.
 void ThreadPool::work(size_t index) {
   std::fesetenv(FE_DFL_ENV);
   uint64_t seen = 0;
