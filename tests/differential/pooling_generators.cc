@@ -195,9 +195,11 @@ void write_grid_sample(GraphWriter& writer, const std::string& op) {
   Tensor grid(DType::kFloat32, places);
   for (float& place : grid.values<float>()) place = static_cast<float>(random.between(-12, 12)) / 8;
   const bool is_new = writer.is_at_least(kVolumes);
-  const std::string mode = random.of<std::string>({is_new ? "linear" : "bilinear", "nearest"});
+  const std::string mode =
+      random.of<std::string>({is_new ? "linear" : "bilinear", "nearest", is_new ? "cubic" : "bicubic"});
   const std::string border = random.of<std::string>({"zeros", "border", "reflection"});
-  const Numbers numbers{x.numbers.magnitude, 0, 64 * Numbers::kUnit * x.numbers.magnitude};
+  // Shares of a cubic curve: at most 11/8 in sum of magnitudes in each dimension.
+  const Numbers numbers{2 * x.numbers.magnitude, 0, 64 * Numbers::kUnit * x.numbers.magnitude};
   writer.node(
       op, {x, writer.input_of(grid, {1.5, 0.125})},
       {{"mode", mode.c_str()}, {"padding_mode", border.c_str()}, {"align_corners", random.of({0, 1})}},

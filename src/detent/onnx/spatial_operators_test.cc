@@ -74,6 +74,12 @@ TEST_F(GridSample, IsCubicAmongReflections) {
           1.194681, -0.059248026, -0.046016105, 0.55204815});
 }
 
+TEST_F(GridSample, IsCubicBeyondTheBorder) {
+  expect({{"mode", "cubic"}, {"padding_mode", "border"}},
+         {-0.21623403, 0.12035464, -0.36925191, 0.57105368, -0.19264895, 0.44019702, 0.6754235, 1.069252,
+          0.98936522, -0.059248026, -0.13788728, 0.55204815});
+}
+
 TEST_F(GridSample, TakesTheNearestPixelWithinTheBorder) {
   expect({{"mode", "nearest"}, {"padding_mode", "border"}, {"align_corners", 1}},
          {0.62336504, 0.24495244, -0.33155555, 0.97434926, -0.16368252, 0.62336504, 0.57155561, 0.99314284,

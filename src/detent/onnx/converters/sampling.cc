@@ -171,6 +171,8 @@ NodeInput place_of_share(NodeImport& node, const Sampling& sampling, size_t dim,
     place = times(node, plus(node, node.add("mul", {raised, size}), -1), 0.5);
   }
   if (sampling.beyond == Beyond::kZeros) return place;
+  // Cubic curves go on beyond the border: only the pixels that they read are those of the border.
+  if (sampling.beyond == Beyond::kBorder && sampling.mode == "cubic") return place;
   if (sampling.mode == "nearest") place = node.add("round", {place});
   if (sampling.beyond == Beyond::kReflection) return reflected(node, place, ends_of(node, sampling, size));
   place = node.add("maximum", {place, NodeImport::number_of(0)});
