@@ -54,6 +54,16 @@ std::span<const Command> all_commands() {
 
 namespace {
 
+[[noreturn]] void refuse_option_before_command(const std::string& option,
+                                               const std::vector<std::string>& args) {
+  for (const std::string& arg : args)
+    for (const Command& command : all_commands())
+      if (command.name == arg)
+        throw UsageError(fmt::format("options come after the command: `detent {} ... {}`", arg, option));
+  const std::vector<std::string> known = {"--help", "--version", "--simd-target"};
+  throw UsageError(unknown_name_message("option", option, known));
+}
+
 int dispatch(const std::vector<std::string>& args) {
   if (args.empty()) throw UsageError("a command is missing (see `detent --help`)");
   const std::string& name = args[0];
@@ -67,7 +77,8 @@ int dispatch(const std::vector<std::string>& args) {
     if (command.name == name) return command.run(rest);
     known.push_back(command.name);
   }
-  throw UsageError(unknown_name_message(name.starts_with('-') ? "option" : "command", name, known));
+  if (name.starts_with('-')) refuse_option_before_command(name, rest);
+  throw UsageError(unknown_name_message("command", name, known));
 }
 
 /// Obeys and removes `--simd-target NAME` or `--simd-target=NAME`, which may stand anywhere; else obeys the

@@ -61,7 +61,8 @@ TEST_F(CommandLine, EveryCommandHasHelp) {
 TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({}, 2, "a command is missing");
   expect_failure({"trian"}, 2, "unknown command \"trian\": did you mean \"train\"?");
-  expect_failure({"--verion"}, 2, "unknown option \"--verion\"");
+  expect_failure({"--verion"}, 2, "unknown option \"--verion\": did you mean \"--version\"?");
+  expect_failure({"--seed", "3", "train", "toy"}, 2, "come after the command: `detent train ... --seed`");
   expect_failure({"train", "toy", "toy-tiny", "--bach-size", "3"}, 2, "did you mean \"--batch-size\"?");
   expect_failure({"train", "toy", "toy-tiny", "--batch_size=3"}, 2, "did you mean \"--batch-size\"?");
   expect_failure({"train", "toy", "toy-tiny", "more"}, 2, "unexpected argument \"more\"");
