@@ -138,6 +138,26 @@ TEST_F(RecurrentLayers, OfCodesAreThoseOfTheReference) {
   EXPECT_GE(kernels_["recurrent float"], 60);
 }
 
+/// Weights that are stored as codes are constants, and no rounding is a step of its own.
+TEST_F(RecurrentLayers, OfStoredCodesAreThoseOfTheReference) {
+  static const char* const kFormats[] = {"affine:width=4,symmetric=true", "mx:block_size=2,block_axis=-1", "ternary"};
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const Sizes sizes(draw);
+    Network n = network(draw, sizes);
+    for (const char* name : {"input_weights", "state_weights"}) {
+      const char* format = kFormats[draw.of(0, 2)];
+      n.graph.node(name).quantization["value"] = parse_quant_spec_text(format);
+    }
+    if (draw.coin()) n.graph.set_requantization(Requantization::kFloat);
+    expect_equal(n.graph, n.inputs);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GE(kernels_["recurrent float"], 30);
+  EXPECT_EQ(kernels_["float"], 0);
+}
+
 /// Weights that the network computes are no constants.
 TEST_F(RecurrentLayers, OfComputedWeightsAreTheReference) {
   GraphBuilder builder("recurrent");

@@ -25,10 +25,10 @@ class FloatNodes {
   /// The node's results before they are rounded. `inputs` are values as its quantizers leave them; constant
   /// inputs need not be given. Several threads may ask at once; nodes have different names.
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const;
-
- private:
+  /// The node's parameters as its quantizers leave them, rounded once.
   const NamedTensors& parameters_of(const Node& node) const;
 
+ private:
   GiveParameter give_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, NamedTensors> parameters_;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "detent/core/error.h"
 #include "detent/core/text_parts.h"
 #include "detent/graph/operators.h"
@@ -72,6 +74,10 @@ std::vector<RecurrentActivation> recurrent_activations(const Node& node, size_t 
   if (activations.size() != count)
     fail("attribute \"activations\": got \"{}\", expected {} functions", text, count);
   return activations;
+}
+
+bool is_recurrent_weight(const Node& node, size_t input) {
+  return input > 0 && find_operator(node.op).reduction_dim(fmt::format("data_in_{}", input)) == -1;
 }
 
 int64_t recurrent_directions(const Node& node) {

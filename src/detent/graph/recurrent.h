@@ -44,6 +44,10 @@ RecurrentActivationDefaults activation_defaults(RecurrentActivation::Function fu
 /// numbers, if any: "leaky_relu:0.1 hard_sigmoid:0.2:0.5". Throws Error when it is something else.
 std::vector<RecurrentActivation> recurrent_activations(const Node& node, size_t count);
 
+/// Whether the operand holds weights of a recurrent layer, [directions, rows, columns], each row of which is
+/// multiplied with an input or a state and summed.
+bool is_recurrent_weight(const Node& node, size_t input);
+
 /// 2 of a bidirectional node, else 1.
 int64_t recurrent_directions(const Node& node);
 

@@ -227,7 +227,11 @@ std::string OnnxExporter::parameter(const Node& node, const std::string& name, b
   std::string& known = initializers_[{&*reference->second, how}];
   if (!known.empty()) return known;
   const std::string key = node.parameter_key(name);
-  if (spec) return known = quantizers_.rounded(key, tensor, *spec, transposed);
+  if (spec) {
+    known = quantizers_.rounded(key, tensor, *spec, transposed);
+    if (!transposed) quantizers_.note_rounded(known, *spec);
+    return known;
+  }
   return known = writer_.add_initializer(key, transposed ? transposed_matrix(tensor) : tensor);
 }
 

@@ -259,5 +259,37 @@ TEST(OnnxLayers, WeightsThatStayInFloatAreNamed) {
   EXPECT_THAT(bench.reported, HasSubstr("norm.weight (layer_norm, 96"));
 }
 
+/// Codes of weights are written once, without a rounding of their own, and are codes when they are read
+/// again.
+TEST(OnnxLayers, WeightsOfRecurrentLayersAreWrittenAsCodes) {
+  for (const char* format : {"int8", "int4_g2", "fp8_e4m3fn", "mx_e4m3"}) {
+    SCOPED_TRACE(format);
+    GraphBuilder b("recurrent");
+    const NodeInput x = b.input("x", {5, 8});
+    PassBench bench(b.finish(b.call("gru", {x, b.parameter("w", {1, 12, 8}), b.parameter("r", {1, 12, 4})},
+                                    {{"hidden_size", 4}, {"batch_first", true}})));
+    bench.run_passes(
+        fmt::format("[passes.static_quantize]\nnum_samples = 8\nreport = false\nweights = \"{}\"\n", format));
+    const TemporaryPath file("model.onnx");
+    export_onnx(bench.graph, file.get(), {.style = OnnxStyle::kQdq});
+    const std::vector<Tensor> inputs = RandomSamples(bench.sample_shape()).inputs(0, 8);
+    const Graph imported = import_onnx(file.get());
+    const std::vector<Tensor> expected = IntegerExecutor().compile(bench.graph)->run(inputs);
+    EXPECT_TRUE(expected.at(0).equals(IntegerExecutor().compile(imported)->run(inputs).at(0)));
+    const TemporaryPath again("again.onnx");
+    export_onnx(imported, again.get(), {.style = OnnxStyle::kQdq});
+    for (const TemporaryPath* written : {&file, &again}) {
+      onnx::ModelProto model;
+      std::ifstream stream(written->get(), std::ios::binary);
+      ASSERT_TRUE(model.ParseFromIstream(&stream));
+      for (const onnx::NodeProto& node : model.graph().node()) EXPECT_NE(node.op_type(), "QuantizeLinear");
+      for (const onnx::TensorProto& tensor : model.graph().initializer())
+        EXPECT_FALSE(tensor.data_type() == onnx::TensorProto::FLOAT && tensor.dims_size() == 3 &&
+                     tensor.dims(2) > 2)
+            << tensor.name();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace detent

@@ -9,6 +9,7 @@
 
 #include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/recurrent.h"
 
 namespace detent {
 namespace {
@@ -35,7 +36,21 @@ bool has_scale_of_data(const Quantizer& quantizer) {
   return rounding && integer_codes(rounding->format) && !repeats_exactly(rounding->format);
 }
 
+/// Whether what is rounded stays as it is when it is rounded again.
+bool repeats(const Quantizer& quantizer) {
+  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  return rounding && repeats_exactly(rounding->format);
+}
+
 std::string operand_name(size_t input) { return fmt::format("data_in_{}", input); }
+
+/// Weights of recurrent layers are stored as codes, and the layer reads their values.
+void store_weights(Graph& graph, Node& constant, const std::vector<Read>& readers) {
+  for (const Read& read : readers) {
+    const auto rounding = graph.node(read.node).quantization.extract(operand_name(read.input));
+    constant.quantization.try_emplace("value", rounding.mapped());
+  }
+}
 
 }  // namespace
 
@@ -67,20 +82,30 @@ void move_roundings_to_operands(Graph& graph, const std::set<std::string>& round
 void round_where_computed(Graph& graph) {
   const Readers readers = readers_of(graph);
   for (Node& node : graph.nodes()) {
-    if (role_of(node) == OperatorRole::kConstant || role_of(node) == OperatorRole::kOutput) continue;
+    if (role_of(node) == OperatorRole::kOutput) continue;
+    const bool is_constant = role_of(node) == OperatorRole::kConstant;
     for (size_t i = 0; i < result_count(node); ++i) {
       const auto found = readers.find(value_name(node.name, i));
       if (found == readers.end()) continue;
       const Read& first = found->second.front();
       const auto& quantization = graph.node(first.node).quantization;
       const auto quantizer = quantization.find(operand_name(first.input));
-      if (quantizer == quantization.end() || has_scale_of_data(*quantizer->second)) continue;
+      if (quantizer == quantization.end()) continue;
       const bool is_always = std::ranges::all_of(found->second, [&](const Read& read) {
         const auto& others = graph.node(read.node).quantization;
         const auto other = others.find(operand_name(read.input));
         return other != others.end() && other->second.is(quantizer->second);
       });
-      if (is_always) node.quantization.try_emplace(fmt::format("data_out_{}", i), quantizer->second);
+      if (!is_always) continue;
+      const auto is_weight = [&](const Read& read) {
+        return is_recurrent_weight(graph.node(read.node), read.input);
+      };
+      if (is_constant && std::ranges::all_of(found->second, is_weight)) {
+        store_weights(graph, node, found->second);
+      } else if (is_constant ? repeats(*quantizer->second) : !has_scale_of_data(*quantizer->second)) {
+        node.quantization.try_emplace(is_constant ? "value" : fmt::format("data_out_{}", i),
+                                      quantizer->second);
+      }
     }
   }
 }

@@ -11,8 +11,9 @@ namespace detent {
 /// then read what was rounded. Nothing reads those nodes any more.
 void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings);
 
-/// What all readers round in one way is rounded where it is computed too, with the same quantizer, unless
-/// rounding twice gives something else, as with a scale that follows from the data.
+/// What all readers round in one way is rounded where it is computed too, or stored as codes where it is a
+/// constant, with the same quantizer, unless rounding twice gives something else, as with a scale that
+/// follows from the data.
 void round_where_computed(Graph& graph);
 
 }  // namespace detent

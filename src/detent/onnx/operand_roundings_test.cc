@@ -24,5 +24,17 @@ TEST(OperandRoundings, AreNotRepeatedWhereTheScaleFollowsFromTheData) {
   EXPECT_FALSE(is_rounded_where_computed("affine:signed=false"));
 }
 
+TEST(OperandRoundings, OfConstantsSayHowTheyAreStored) {
+  Graph graph("test");
+  Node constant{.name = "w", .target = "w", .op = "get_attr", .mase_type = MaseType::kGetAttr};
+  constant.parameters.emplace_back("value", Parameter{Tensor::from({2}, std::vector<float>{1, 2}), false});
+  graph.add(std::move(constant));
+  Node reader{.name = "y", .op = "relu", .inputs = {NodeInput::of("w")}};
+  reader.quantization["data_in_0"] = QuantizerRef(parse_quant_spec_text("affine:scale=0.5"));
+  graph.add(std::move(reader));
+  round_where_computed(graph);
+  EXPECT_EQ(graph.node("w").find_quantizer("value"), graph.node("y").find_quantizer("data_in_0"));
+}
+
 }  // namespace
 }  // namespace detent

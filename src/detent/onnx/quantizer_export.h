@@ -41,6 +41,8 @@ class QuantizerExport {
   std::string rounded(const std::string& value, const QuantSpec& spec, size_t rank);
   /// A tensor of the network, as the spec leaves it; a matrix may be wanted transposed.
   std::string rounded(const std::string& name, const Tensor& tensor, const QuantSpec& spec, bool transposed);
+  /// The value has the values of this spec already.
+  void note_rounded(const std::string& value, const QuantSpec& spec) { rounded_[value] = spec; }
   /// A matrix as integers without zero point, a scale a row; nothing where the style or the spec has others.
   std::optional<IntegerRows> integer_rows(const std::string& name, const Tensor& matrix,
                                           const QuantSpec& spec);

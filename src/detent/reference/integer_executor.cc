@@ -150,10 +150,17 @@ Flow accumulated(const Node& node, const Accumulator& accumulator, const Flow& i
               .sums};
 }
 
+/// As it is stored: rounded, if it has a quantizer.
+Tensor constant_value(const Node& node, const FloatNodes* in_float) {
+  if (node.find_quantizer("value") == nullptr) return node.find_parameter("value")->tensor;
+  if (in_float != nullptr) return in_float->parameters_of(node).front().second;
+  return rounded_parameters(node).front().second;
+}
+
 std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
   const Node& node = *step.node;
   if (step.rounds != nullptr) return {{step.rounds->rounding.rounded(as_values(inputs[0]))}};
-  if (step.role == OperatorRole::kConstant) return {{node.find_parameter("value")->tensor}};
+  if (step.role == OperatorRole::kConstant) return {{constant_value(node, in_float)}};
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};

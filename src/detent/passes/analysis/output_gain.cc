@@ -46,6 +46,8 @@ size_t release_value(Graph& graph, const NodeInput& value, size_t position) {
   const bool clamps = clamp_of(giver) != nullptr && !is_rectifier(giver);
   if (giver.quantization.erase(fmt::format("data_out_{}", value.result)) > 0)
     position = std::min(position, graph.position(value.node));
+  if (role_of(giver) == OperatorRole::kConstant && giver.quantization.erase("value") > 0)
+    position = std::min(position, graph.position(value.node));
   if (clamps) giver.quantization.clear();
   const auto* movement = trait<Movement>(giver);
   const bool joins = movement != nullptr && movement->joins;

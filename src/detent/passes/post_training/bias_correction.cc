@@ -267,6 +267,10 @@ double correct(Node& node, const Shifts& shifts) {
 }
 
 void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, PassContext& context) {
+  if (graph.requantization() && std::ranges::none_of(graph.nodes(), is_corrected)) {
+    context.report("bias_correction: no linear layer or convolution is quantized, so no bias to correct\n");
+    return;
+  }
   check_any_corrected(graph, context.where);
   const Graph network =
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "detent/graph/operators.h"
+#include "detent/graph/recurrent.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {
@@ -60,6 +61,33 @@ bool looks_rows_up(const Node& node) {
          weight->tensor.dtype() == DType::kFloat32 && weight->tensor.numel() > 0;
 }
 
+/// The weights of recurrent layers among `in_float`, which nothing else reads.
+std::vector<ConstantWeight> constant_weights(const Graph& graph, const std::vector<size_t>& in_float) {
+  std::map<size_t, size_t> readers;
+  for (const Node& node : graph.nodes())
+    for (const NodeInput& input : node.inputs)
+      if (!input.is_constant()) ++readers[graph.position(input.node)];
+  std::vector<ConstantWeight> found;
+  std::map<size_t, size_t> as_weights;
+  for (const size_t position : in_float) {
+    const Node& node = graph.nodes()[position];
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant() || !is_recurrent_weight(node, i)) continue;
+      const size_t constant = graph.position(node.inputs[i].node);
+      const Parameter* value = graph.nodes()[constant].find_parameter("value");
+      if (role_of(graph.nodes()[constant]) != OperatorRole::kConstant || value == nullptr) continue;
+      const Tensor& tensor = value->tensor;
+      if (tensor.dtype() != DType::kFloat32 || tensor.rank() < 2 || tensor.numel() == 0) continue;
+      found.push_back({position, constant});
+      ++as_weights[constant];
+    }
+  }
+  std::erase_if(found, [&](const ConstantWeight& weight) {
+    return as_weights[weight.constant] != readers[weight.constant];
+  });
+  return found;
+}
+
 bool computes(CodeRole role) {
   return role == CodeRole::kSums || role == CodeRole::kComputes || role == CodeRole::kJoins;
 }
@@ -101,6 +129,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   std::map<std::string, std::string, std::less<>> root_of;
   std::map<std::string, CodeGroup, std::less<>> groups;
   std::vector<std::string> order;
+  std::vector<size_t> in_float;
   const ValueTypes types = infer_shapes(graph);
   const PositionValues positions(graph, types);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
@@ -118,6 +147,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
     }
     if (role == CodeRole::kSums) plan.weighted.push_back(i);
     if (role == CodeRole::kFloat) plan.in_float.push_back(node.name);
+    if (role == CodeRole::kFloat && !kept_in_float.contains(node.name)) in_float.push_back(i);
     if (looks_rows_up(node) && !kept_in_float.contains(node.name)) plan.rows.push_back(i);
     if (passes) continue;
     CodeGroup& own = groups[node.name];
@@ -131,6 +161,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
       groups[root_of.at(giver)].reads.push_back({i, input, value_name(node.inputs[input])});
     }
   }
+  plan.constants = constant_weights(graph, in_float);
   for (const std::string& root : order) {
     CodeGroup& group = groups.at(root);
     if (!group.reads.empty() || group.root_needs_type) plan.groups.push_back(std::move(group));

@@ -24,12 +24,21 @@ struct CodeGroup {
   bool root_needs_type = false;  // its result is codes, though no node may read it
 };
 
+/// Weights of a recurrent layer, which computes in float.
+struct ConstantWeight {
+  size_t node;      // position in the graph
+  size_t constant;  // position of what it reads
+};
+
 /// Which values of a network are to be codes.
 struct CodePlan {
-  std::vector<CodeGroup> groups;      // those that a node reads as codes, or whose root needs a type
-  std::vector<size_t> weighted;       // positions of linear layers and convolutions that compute on codes
-  std::vector<size_t> rows;           // of nodes that look up rows of a weight, whose result is in float
-  std::vector<std::string> in_float;  // nodes that compute in float
+  std::vector<CodeGroup> groups;          // those that a node reads as codes, or whose root needs a type
+  std::vector<size_t> weighted;           // positions of linear layers and convolutions that compute on codes
+  std::vector<size_t> rows;               // of nodes that look up rows of a weight, whose result is in float
+  std::vector<ConstantWeight> constants;  // stored as codes, and rounded for nodes that compute in float
+  std::vector<std::string> in_float;      // nodes that compute in float
+
+  bool has_weights() const { return !weighted.empty() || !constants.empty(); }
 };
 
 /// `kept_in_float`: names of nodes that are to stay in float though they have an integer form.

@@ -114,11 +114,11 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
   for (const std::string& name : masked)
     if (bits.find(name) == nullptr) in_float.insert(name);
   CodePlan plan = plan_codes(graph, in_float);
-  if (plan.weighted.empty()) {
+  if (!plan.has_weights()) {
     fail("{}: no linear layer or convolution is left to quantize: {}", where,
          nothing_to_quantize(graph, plan, in_float));
   }
-  if (options.first_last_layers != FirstLastLayers::kFloat) return plan;
+  if (options.first_last_layers != FirstLastLayers::kFloat || plan.weighted.empty()) return plan;
   for (const size_t edge : {plan.weighted.front(), plan.weighted.back()}) {
     const std::string& name = graph.nodes()[edge].name;
     if (bits.find(name) == nullptr) in_float.insert(name);
@@ -213,7 +213,16 @@ class NetworkQuantizer {
       spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
       if (format.other) spec = *format.other;
       spec = with_weight_scales(spec, Granularity::kChannel, *find_operator(node.op).weight_channel_dim, {});
-      node.quantization["weight"] = calibrated_weight(node, spec);
+      node.quantization["weight"] = calibrated_weight(node, "weight", spec);
+    }
+  }
+
+  /// Weights of nodes in float: they are stored as codes, with scales a row, and their values are read.
+  void quantize_constants() {
+    for (const ConstantWeight& weight : plan_.constants) {
+      Node& constant = graph_.nodes()[weight.constant];
+      if (constant.find_quantizer("value") == nullptr)
+        constant.quantization["value"] = constant_spec(constant, named_weight_format(weight.node));
     }
   }
 
@@ -338,10 +347,23 @@ class NetworkQuantizer {
                               channels, options_.weight_group_size);
     const std::optional<BlockSize> blocks = block_size(spec.format);
     if (blocks && blocks->is_single()) spec.block_axis = trait<WeightedSum>(node)->reduction_axis();
-    return calibrated_weight(node, spec);
+    return calibrated_weight(node, "weight", spec);
   }
 
-  QuantSpec calibrated_weight(const Node& node, const QuantSpec& spec) const {
+  /// A row is summed over its last dimension.
+  QuantSpec constant_spec(const Node& constant, const OperandFormat& format) const {
+    const Tensor& value = constant.find_parameter("value")->tensor;
+    QuantSpec spec;
+    spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
+    if (format.other) spec = *format.other;
+    spec = with_weight_scales(spec, options_.weight_granularity, static_cast<int64_t>(value.rank()) - 2,
+                              options_.weight_group_size);
+    const std::optional<BlockSize> blocks = block_size(spec.format);
+    if (blocks && blocks->is_single()) spec.block_axis = -1;
+    return calibrated_weight(constant, "value", spec);
+  }
+
+  QuantSpec calibrated_weight(const Node& node, std::string_view parameter, const QuantSpec& spec) const {
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
     calibration = calibration_for(spec.format, calibration);
@@ -350,8 +372,8 @@ class NetworkQuantizer {
         (is_scaled_by_data(spec.format) && options_.weight_calibrator == Calibrator::kMinMax) ||
         (!is_ranged(spec.format) && spec.granularity != Granularity::kTensor);
     if (has_better_rule || !is_calibratable(spec.format)) return spec;
-    const std::string where = fmt::format("{}: weight of \"{}\"", where_, node.name);
-    const Tensor& weight = node.find_parameter("weight")->tensor;
+    const std::string where = fmt::format("{}: {} of \"{}\"", where_, parameter, node.name);
+    const Tensor& weight = node.find_parameter(parameter)->tensor;
     return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator, where), calibration,
                      where);
   }
@@ -442,6 +464,7 @@ IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwor
   quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
   quantizer.quantize_rows();
+  quantizer.quantize_constants();
   quantized.set_requantization(options.requantization);
   std::string accumulators = set_accumulators(quantized, options.accumulator, context.where);
   verify(quantized);

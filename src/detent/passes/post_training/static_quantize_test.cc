@@ -10,6 +10,7 @@
 #include "detent/integer/code_type.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {
@@ -276,6 +277,75 @@ TEST(StaticQuantize, RefusesWhatCannotWork) {
   }
   bench.graph.node("fc").quantization["weight"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
   EXPECT_THAT(bench.error_of(kQuantizeOptions), HasSubstr("node \"fc\" is quantized already"));
+}
+
+/// An LSTM in both directions whose last states, side by side, are what a linear layer takes.
+Graph recurrent_network() {
+  GraphBuilder builder("recurrent");
+  const NodeInput x = builder.input("x", {7, 6});
+  const NodeInput weights = builder.parameter("input_weights", {2, 32, 6});
+  const NodeInput states = builder.parameter("state_weights", {2, 32, 8});
+  NodeInput last = builder.call("lstm", {x, weights, states},
+                                {{"hidden_size", 8},
+                                 {"direction", "bidirectional"},
+                                 {"activations", "sigmoid tanh tanh sigmoid tanh tanh"},
+                                 {"batch_first", true}});
+  last.result = 1;
+  return builder.finish(builder.linear("fc", builder.call("flatten", {last}), 16, 5));
+}
+
+/// The network whose constants are what their quantizers make of them.
+Graph with_rounded_constants(Graph graph) {
+  for (Node& node : graph.nodes()) {
+    const Quantizer* quantizer = node.find_quantizer("value");
+    if (quantizer == nullptr) continue;
+    Tensor& value = node.find_parameter("value")->tensor;
+    value = fake_quantize(*quantizer, value);
+    node.quantization.erase("value");
+  }
+  return graph;
+}
+
+/// Constants of nodes in float are stored as codes, and all that runs the network reads their values.
+TEST(StaticQuantize, WeightsOfRecurrentLayersHaveEveryFormat) {
+  for (const char* format : {"int8", "int4_g4", "fp8_e4m3fn", "mx:block_size=2", "nvfp4", "ternary",
+                             "codebook16", "block_fp:width=6,block_size=2", "log:width=4", "binary"}) {
+    SCOPED_TRACE(format);
+    PassBench bench(recurrent_network());
+    const Graph network = bench.graph;
+    bench.run_passes(fmt::format("{}weights = \"{}\"\n", kQuantizeOptions, format));
+    for (const char* name : {"input_weights", "state_weights"})
+      EXPECT_NE(bench.graph.node(name).find_quantizer("value"), nullptr) << name;
+    const std::vector<float> outputs = bench.outputs(bench.graph);
+    EXPECT_EQ(outputs, bench.outputs(with_rounded_constants(bench.graph)));
+    const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 5);
+    const Tensor plain = IntegerExecutor().compile(bench.graph)->run(std::span(&inputs, 1)).front();
+    EXPECT_TRUE(std::ranges::equal(plain.values<float>(), outputs));
+  }
+}
+
+TEST(StaticQuantize, WeightsOfRecurrentLayersHaveScalesOfRowsAndWidthsByName) {
+  PassBench bench(recurrent_network());
+  bench.run_passes(std::string(kQuantizeOptions) + "bits = \"lstm=4\"\n");
+  const QuantSpec spec = *bench.graph.node("state_weights").find_quantization("value");
+  EXPECT_EQ(std::get<Affine>(spec.format).width, 4);
+  EXPECT_EQ(std::get<Affine>(spec.format).scale.size(), 32U);
+  PassBench in_float(recurrent_network());
+  in_float.run_passes(std::string(kQuantizeOptions) + "keep_float = [\"lstm\"]\n");
+  EXPECT_EQ(in_float.graph.node("state_weights").find_quantization("value"), nullptr);
+}
+
+/// A network of nothing but recurrent layers has no layer that computes in integers, and weights.
+TEST(StaticQuantize, TakesNetworksOfRecurrentLayersAlone) {
+  GraphBuilder builder("recurrent");
+  const NodeInput x = builder.input("x", {7, 6});
+  const NodeInput weights = builder.parameter("input_weights", {1, 24, 6});
+  const NodeInput states = builder.parameter("state_weights", {1, 24, 8});
+  PassBench bench(
+      builder.finish(builder.call("gru", {x, weights, states}, {{"hidden_size", 8}, {"batch_first", true}})));
+  bench.run_passes(std::string(kQuantizeOptions) + "weights = \"int4\"\n[passes.bias_correction]\n");
+  EXPECT_NE(bench.graph.node("input_weights").find_quantizer("value"), nullptr);
+  EXPECT_THAT(bench.reported, HasSubstr("bias_correction: no linear layer or convolution is quantized"));
 }
 
 }  // namespace

@@ -126,6 +126,7 @@ std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan
   std::set<std::string> names;
   for (const size_t position : plan.weighted) names.insert(graph.nodes()[position].name);
   for (const size_t position : plan.rows) names.insert(graph.nodes()[position].name);
+  for (const ConstantWeight& weight : plan.constants) names.insert(graph.nodes()[weight.node].name);
   for (const CodeGroup& group : plan.groups) {
     for (const CodeRead& read : group.reads) names.insert(graph.nodes()[read.node].name);
   }
@@ -134,7 +135,9 @@ std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan
 
 bool is_weighted(const Graph& graph, const CodePlan& plan, const std::string& name) {
   const auto is_named = [&](size_t i) { return graph.nodes()[i].name == name; };
-  return std::ranges::any_of(plan.weighted, is_named) || std::ranges::any_of(plan.rows, is_named);
+  const auto reads_constant = [&](const ConstantWeight& weight) { return is_named(weight.node); };
+  return std::ranges::any_of(plan.weighted, is_named) || std::ranges::any_of(plan.rows, is_named) ||
+         std::ranges::any_of(plan.constants, reads_constant);
 }
 
 }  // namespace
