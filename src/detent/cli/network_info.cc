@@ -10,6 +10,7 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/recurrent.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
@@ -43,6 +44,12 @@ struct Weight {
 std::vector<Weight> weights_of_layers(const Graph& graph) {
   std::vector<Weight> weights;
   for (const Node& node : graph.nodes()) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant() || !is_recurrent_weight(node, i)) continue;
+      const Parameter* value = graph.node(node.inputs[i].node).find_parameter("value");
+      if (value == nullptr || value->tensor.rank() < 2) continue;
+      weights.push_back({&value->tensor, static_cast<int64_t>(value->tensor.rank()) - 2});
+    }
     const Parameter* weight = is_weighted_sum(node) ? node.find_parameter("weight") : nullptr;
     if (weight == nullptr) continue;
     weights.push_back({&weight->tensor, find_operator(node.op).weight_channel_dim.value_or(0)});
