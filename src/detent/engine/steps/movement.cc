@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/engine/steps/place_rows.h"
@@ -93,14 +96,37 @@ class ElementPlaces {
   const Place& place_;
 };
 
-/// Calls `visit(from, to)` with the elements of a copy in row-major order.
+/// The copy with its dimensions in the order in which they lie in the place, so that runs are long: where
+/// channels are last, a position's channels are one run.
+StridedCopy in_order_of_place(const StridedCopy& copy, const ElementPlaces& place) {
+  if (element_count(copy.to.shape) == 0) return copy;
+  std::vector<std::pair<int64_t, size_t>> order;
+  const int64_t first = place.of(copy.to.offset);
+  for (size_t d = 0; d < copy.to.shape.size(); ++d) {
+    const bool is_single = copy.to.shape[d] == 1;
+    const int64_t step = is_single ? 0 : place.of(copy.to.offset + copy.to.strides[d]) - first;
+    order.emplace_back(-std::abs(step), d);
+  }
+  std::ranges::stable_sort(order, {}, &std::pair<int64_t, size_t>::first);
+  StridedCopy ordered = copy;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t d = order[i].second;
+    ordered.from.shape[i] = ordered.to.shape[i] = copy.to.shape[d];
+    ordered.from.strides[i] = copy.from.strides[d];
+    ordered.to.strides[i] = copy.to.strides[d];
+  }
+  return ordered;
+}
+
+/// Calls `visit(from, to)` with the elements of a copy, the last dimension first.
 template <class Visit>
 void for_each_moved(const StridedCopy& copy, const Visit& visit) {
   const Shape& shape = copy.from.shape;
   std::vector<int64_t> index(shape.size(), 0);
   int64_t from = copy.from.offset;
   int64_t to = copy.to.offset;
-  for (int64_t i = 0; i < element_count(shape); ++i) {
+  const int64_t elements = element_count(shape);
+  for (int64_t i = 0; i < elements; ++i) {
     visit(from, to);
     for (size_t d = shape.size(); d-- > 0;) {
       from += copy.from.strides[d];
@@ -124,7 +150,7 @@ class MovementStep final : public EngineStep {
     MovedRuns runs;
     for (const StridedCopy& copy : inputs_.copies) {
       const ElementPlaces source(places[inputs_.places[copy.input]]);
-      for_each_moved(copy, [&](int64_t from, int64_t to) {
+      for_each_moved(in_order_of_place(copy, target), [&](int64_t from, int64_t to) {
         runs.add(copy.input, source.of(from), target.of(to));
         ++moved;
       });
