@@ -1,3 +1,6 @@
+#include <array>
+#include <limits>
+
 #include "detent/engine/float_networks_for_test.h"
 
 // Layers in float32 by kernels, and by the plain reference, whose operators are those of the simulation.
@@ -128,6 +131,33 @@ TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels["convolution float"], 30);
+}
+
+/// Rows that several windows read are reduced once; 0 and -0, and NaN, are told apart in the reference's
+/// order.
+TEST_F(FloatLayers, LargestOfOverlappingWindowsAreThoseOfTheReference) {
+  constexpr std::array kSpecial = {0.0F, -0.0F, std::numeric_limits<float>::quiet_NaN(), 1.0F};
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t channels = draw.among({3, 16, 40});
+    const int64_t kernel = draw.among({3, 5, 9});
+    GraphBuilder builder("pools");
+    const NodeInput x = builder.input("x", {channels, draw.of(5, 9), draw.of(5, 12)});
+    const Table attributes = {{"kernel_size", kernel}, {"stride", 1}, {"padding", kernel / 2}};
+    const NodeInput once = builder.call("max_pool2d", {x}, attributes);
+    const NodeInput twice = builder.call("max_pool2d", {once}, attributes);
+    const Graph graph = builder.finish(builder.call("cat", {x, once, twice}, {{"dim", 1}}));
+    Shape shape = graph.input_shapes().begin()->second;
+    shape[0] = draw.of(1, 2);
+    Tensor input = draw.tensor(shape);
+    for (float& value : input.values<float>())
+      if (draw.of(0, 3) == 0) value = kSpecial[static_cast<size_t>(draw.of(0, 3))];
+    expect_equal_on_every_target(graph, input, kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GE(kernels["largest float"], 48);
 }
 
 /// The packed weights are all that is left; an observed run gets them back from there.

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "detent/engine/steps/place_rows.h"
 #include "detent/float32/row_reductions.h"
 
@@ -40,6 +42,7 @@ class PoolingStep : public EngineStep {
   void run(RunState& state) const override {
     const Place& out = state.places[to_];
     fill_halo(out, state.bytes(to_));
+    if (is_separable() && shares_rows(state.places[from_], out)) return run_rows_first(state);
     ThreadPool::shared().run(out.images() * out.height(), state.threads,
                              [&](int64_t row) { run_row(state, row / out.height(), row % out.height()); });
   }
@@ -54,8 +57,77 @@ class PoolingStep : public EngineStep {
   /// `count` elements, each of as many as there are rows.
   virtual void reduce(std::span<const Element* const> rows, int64_t counted, Element* result,
                       int64_t count) const = 0;
+  /// What becomes of elements that are reduced.
+  virtual void finish(Element* /*result*/, int64_t /*count*/) const {}
+  /// Whether windows may be reduced along rows first, and what that gives from row to row.
+  virtual bool is_separable() const { return false; }
 
  private:
+  void reduce_whole(std::span<const Element* const> rows, int64_t counted, Element* result,
+                    int64_t count) const {
+    reduce(rows, counted, result, count);
+    finish(result, count);
+  }
+
+  /// Whether several windows read what a row is reduced to.
+  bool shares_rows(const Place& in, const Place& out) const {
+    constexpr int64_t kFewPositions = 3;
+    if (in.depth() != 1 || out.depth() != 1) return false;
+    int64_t rows = 0;
+    int64_t longest = 0;
+    for (const PoolingWindow& w : windows_[1]) rows += (w.end - w.begin + w.step - 1) / w.step;
+    for (const PoolingWindow& w : windows_[2])
+      longest = std::max(longest, (w.end - w.begin + w.step - 1) / w.step);
+    return longest >= kFewPositions && rows >= 2 * in.height();
+  }
+
+  /// The windows of each row of the input, then those of what they give: of k x k positions, 2 k are read.
+  void run_rows_first(RunState& state) const {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    const int64_t row = out.width() * out.channels();
+    const auto buffer =
+        std::make_unique_for_overwrite<Element[]>(static_cast<size_t>(in.images() * in.height() * row));
+    const auto* const from = reinterpret_cast<const Element*>(state.bytes(from_));
+    ThreadPool::shared().run(in.images() * in.height(), state.threads, [&](int64_t line) {
+      reduce_line(in, from + in.at(line / in.height(), line % in.height(), 0), buffer.get() + line * row);
+    });
+    auto* const to = reinterpret_cast<Element*>(state.bytes(to_));
+    ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t line) {
+      const int64_t n = line / out.height();
+      const int64_t y = line % out.height();
+      const PoolingWindow& down = windows_[1][static_cast<size_t>(y)];
+      std::vector<const Element*> rows;
+      for (int64_t i = down.begin; i < down.end; i += down.step)
+        rows.push_back(buffer.get() + (n * in.height() + i) * row);
+      if (!out.is_slice()) return reduce_whole(rows, 0, to + out.at(n, y, 0), row);
+      for (int64_t x = 0; x < out.width(); ++x) {
+        reduce_whole(rows, 0, to + out.at(n, y, x), out.channels());
+        for (const Element*& from_row : rows) from_row += out.channels();
+      }
+    });
+  }
+
+  void reduce_line(const Place& in, const Element* line, Element* result) const {
+    const int64_t channels = in.channels();
+    std::vector<const Element*> positions;
+    for (const WindowRun& run : runs_) {
+      const PoolingWindow& across = windows_[2][static_cast<size_t>(run.first)];
+      positions.clear();
+      for (int64_t k = across.begin; k < across.end; k += across.step)
+        positions.push_back(line + k * in.pitch());
+      Element* const first = result + run.first * channels;
+      if (!in.is_slice()) {
+        reduce(positions, 0, first, run.count * channels);
+        continue;
+      }
+      for (int64_t x = 0; x < run.count; ++x) {
+        reduce(positions, 0, first + x * channels, channels);
+        for (const Element*& position : positions) position += in.pitch();
+      }
+    }
+  }
+
   /// `plane` counts those of all samples.
   void run_row(RunState& state, int64_t plane, int64_t y) const {
     const Place& in = state.places[from_];
@@ -80,11 +152,11 @@ class PoolingStep : public EngineStep {
       const int64_t counted = inward.counted * down.counted * across.counted;
       Element* const first = to + out.at(plane, y, run.first);
       if (run.count == 1 || !(in.is_slice() || out.is_slice())) {
-        reduce(rows, counted, first, run.count * out.channels());
+        reduce_whole(rows, counted, first, run.count * out.channels());
         continue;
       }
       for (int64_t x = 0; x < run.count; ++x) {
-        reduce(rows, counted, first + x * out.pitch(), out.channels());
+        reduce_whole(rows, counted, first + x * out.pitch(), out.channels());
         for (const Element*& row : rows) row += in.pitch();
       }
     }
@@ -106,8 +178,11 @@ class LargestStep final : public PoolingStep<uint8_t> {
   void reduce(std::span<const uint8_t* const> rows, int64_t /*counted*/, uint8_t* result,
               int64_t count) const override {
     kernels_.largest(rows.data(), std::ssize(rows), result, count);
+  }
+  void finish(uint8_t* result, int64_t count) const override {
     if (!table().empty()) kernels_.look_up(table().data(), result, result, count);
   }
+  bool is_separable() const override { return true; }
 
   const KernelSet& kernels_;
 };
@@ -132,6 +207,8 @@ class MeanStep final : public PoolingStep<uint8_t> {
       mean.finish.multiplier = &multiplier;
     }
     kernels_.mean(mean, rows.data(), std::ssize(rows), result, count);
+  }
+  void finish(uint8_t* result, int64_t count) const override {
     if (!table().empty()) kernels_.look_up(table().data(), result, result, count);
   }
 
@@ -146,6 +223,8 @@ class LargestValuesStep final : public PoolingStep<float> {
               int64_t count) const override {
     largest_of_rows(rows.data(), std::ssize(rows), count, result);
   }
+  // The first of equal values (0 and -0) and the last NaN count, in a row and from row to row.
+  bool is_separable() const override { return true; }
 };
 
 class MeanValuesStep final : public PoolingStep<float> {
