@@ -163,7 +163,7 @@ void CandidateNetworks::calibrate_weights(const SearchOptions& options, const st
     const Choice& choice = space_.choices[c];
     if (choice.operand != kWeightOperand) continue;
     const Node& node = network_.nodes()[choice.node];
-    const Tensor& weight = node.find_parameter("weight")->tensor;
+    const Tensor& weight = node.find_parameter(weight_parameter(node))->tensor;
     for (size_t f = 0; f < choice.formats.size(); ++f) {
       if (!choice.formats[f].spec) continue;
       double least = std::numeric_limits<double>::infinity();
@@ -185,7 +185,7 @@ void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext
   // Enough for the second moments of a layer's inputs; the winners' weights are chosen with all samples.
   constexpr int64_t kMostSamples = 256;
   StagedRun run(network_, {.num_samples = std::min(options.num_samples, kMostSamples)}, context);
-  Progress progress("rounding weights, layers", std::ssize(plan_.weighted),
+  Progress progress("rounding weights, layers", std::ssize(plan_.weighted) + std::ssize(plan_.constants),
                     {.shown = context.group->is_first()});
   int64_t done = 0;
   for (size_t c = 0; c < space_.choices.size(); ++c) {
@@ -201,7 +201,7 @@ void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext
       run.inputs_of(choice.node, [&](const Tensor& input) { inputs->sums.add(input); });
       inputs->finish(where);
     }
-    const Tensor& weight = node.find_parameter("weight")->tensor;
+    const Tensor& weight = node.find_parameter(weight_parameter(node))->tensor;
     for (size_t f = 0; f < choice.formats.size(); ++f) {
       if (!choice.formats[f].spec) continue;
       std::optional<double> least;
@@ -230,17 +230,18 @@ void CandidateNetworks::set_weight(Graph& graph, size_t choice, int format, bool
   const std::optional<ChosenWeight>& chosen = weights_[choice][static_cast<size_t>(format)];
   Node& node = graph.nodes()[space_.choices[choice].node];
   const Node& in_float = network_.nodes()[space_.choices[choice].node];
-  node.find_parameter("weight")->tensor =
-      chosen && rounded ? chosen->values : in_float.find_parameter("weight")->tensor;
+  const std::string parameter(weight_parameter(node));
+  node.find_parameter(parameter)->tensor =
+      chosen && rounded ? chosen->values : in_float.find_parameter(parameter)->tensor;
   if (Parameter* bias = node.find_parameter("bias")) {
     const Tensor& given = in_float.find_parameter("bias")->tensor;
     bias->tensor = chosen && rounded && !chosen->shifts.empty() ? sum_of(given, chosen->shifts) : given;
   }
   if (chosen) {
-    node.quantization["weight"] = rounded ? chosen->rounding : chosen->spec;
+    node.quantization[parameter] = rounded ? chosen->rounding : chosen->spec;
     fit_weight_scales(node);
   } else {
-    node.quantization.erase("weight");
+    node.quantization.erase(parameter);
   }
 }
 

@@ -45,7 +45,7 @@ CostModel::CostModel(const Graph& network, const SearchSpace& space) : space_(sp
     const Node& node = network.nodes()[choice.node];
     products_.push_back(products_of(node, values));
     if (choice.operand == kWeightOperand) {
-      values_.push_back(static_cast<double>(node.find_parameter("weight")->tensor.numel()));
+      values_.push_back(static_cast<double>(node.find_parameter(weight_parameter(node))->tensor.numel()));
       other -= kBitsOfFloat * values_.back();
     } else {
       values_.push_back(static_cast<double>(element_count(values.at(value_name(node.inputs[0])).shape)));
@@ -59,7 +59,10 @@ double CostModel::element_bits(size_t choice, int format) const {
   if (!taken.spec) return kBitsOfFloat;
   constexpr int64_t kMany = 4096;  // so that what is stored once does not count
   QuantSpec spec = *taken.spec;
-  if (spec.granularity == Granularity::kChannel) spec.granularity = Granularity::kTensor;
+  if (spec.granularity == Granularity::kChannel) {
+    spec.granularity = Granularity::kTensor;
+    spec.axis = QuantSpec().axis;
+  }
   return std::round(static_cast<double>(storage_bits(spec, {1, kMany})) / kMany * 8) / 8;
 }
 

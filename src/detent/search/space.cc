@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
@@ -74,11 +73,12 @@ class SpaceBuilder {
         matcher_(options.choices, where + ": key \"choices\""),
         values_(infer_shapes(graph)) {}
 
-  Choice weight(size_t position) {
+  /// `reader`: the node that multiplies with it, whose name or operator patterns give.
+  Choice weight(size_t position, size_t reader) {
     const Node& node = graph_.nodes()[position];
-    const auto* named = matcher_.find(node, kWeightOperand);
+    const auto* named = matcher_.find(graph_.nodes()[reader], kWeightOperand);
     Choice choice{position, node.name, kWeightOperand, {}};
-    const Shape& shape = node.find_parameter("weight")->tensor.shape();
+    const Shape& shape = node.find_parameter(weight_parameter(node))->tensor.shape();
     for (const std::string& text : named != nullptr ? *named : options_.weights) {
       const std::string place = fmt::format("{}: weight of \"{}\": format \"{}\"", where_, node.name, text);
       std::optional<QuantSpec> spec;
@@ -114,9 +114,10 @@ class SpaceBuilder {
       fail("{}: a learned scale needs training (`detent train --quantize`)", place);
     const bool may_have_channels = spec.granularity == Granularity::kTensor && !block_size(spec.format) &&
                                    options_.weight_granularity == Granularity::kChannel;
-    const int64_t axis = *find_operator(node.op).weight_channel_dim;
+    const Tensor& weight = node.find_parameter(weight_parameter(node))->tensor;
+    const int64_t axis = find_operator(node.op).weight_channel_dim.value_or(weight.rank() - 2);
     if (spec.granularity != Granularity::kTensor) spec.axis = axis;
-    if (!may_have_channels || node.find_parameter("weight")->tensor.dim(axis) == 1) return spec;
+    if (!may_have_channels || weight.dim(axis) == 1) return spec;
     QuantSpec per_channel = spec;
     per_channel.granularity = Granularity::kChannel;
     per_channel.axis = axis;
@@ -167,6 +168,10 @@ class SpaceBuilder {
 
 }  // namespace
 
+std::string_view weight_parameter(const Node& node) {
+  return role_of(node) == OperatorRole::kConstant ? "value" : "weight";
+}
+
 double SearchSpace::size() const {
   double product = 1;
   for (const Choice& choice : choices) product *= static_cast<double>(choice.formats.size());
@@ -210,11 +215,14 @@ SearchSpace make_search_space(const Graph& graph, const CodePlan& plan, const Se
   for (const CodeGroup& group : plan.groups) {
     for (const CodeRead& entry : group.reads) read.try_emplace(entry.node, entry.value);
   }
-  const std::set<size_t> weighted(plan.weighted.begin(), plan.weighted.end());
+  std::map<size_t, size_t> weighted;  // by the position of the weight, that of what multiplies with it
+  for (const size_t position : plan.weighted) weighted.emplace(position, position);
+  for (const ConstantWeight& weight : plan.constants) weighted.emplace(weight.constant, weight.node);
   SpaceBuilder builder(graph, options, where);
   SearchSpace space;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    if (weighted.contains(i)) space.choices.push_back(builder.weight(i));
+    const auto reader = weighted.find(i);
+    if (reader != weighted.end()) space.choices.push_back(builder.weight(i, reader->second));
     if (read.contains(i)) space.choices.push_back(builder.inputs(i, read.at(i)));
   }
   builder.check_all_used();

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "detent/formats/quant_spec.h"
@@ -25,6 +26,10 @@ struct Choice {
   std::string operand;  // kWeightOperand, or kInputOperand for all inputs that the node reads as codes
   std::vector<ChoiceFormat> formats;
 };
+
+/// What a choice of kWeightOperand is of: a layer's weight, or the value of a constant, which a recurrent
+/// layer reads.
+std::string_view weight_parameter(const Node& node);
 
 /// For each choice the index of the chosen format.
 using Assignment = std::vector<int>;
