@@ -8,6 +8,7 @@
 #include <set>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/graph/builder.h"
 #include "detent/models/models.h"
 #include "detent/passes/average_bits.h"
 #include "detent/search/costs.h"
@@ -60,6 +61,28 @@ TEST_F(Space, HasFormatsBySizeForEachOperand) {
   EXPECT_THAT(formats(space, "linear", "data_in"), ElementsAre("uint4", "uint8"));
   EXPECT_THAT(formats(space, "layer2_0_conv1", "data_in"), ElementsAre("uint8"));
   EXPECT_EQ(space.size(), 2.0 * std::pow(3.0, 20));
+}
+
+/// The weights of a recurrent layer are constants: each has formats, which patterns for the layer give.
+TEST_F(Space, HasFormatsOfRecurrentWeights) {
+  GraphBuilder builder("recurrent");
+  const NodeInput x = builder.input("x", {7, 6});
+  const NodeInput weights = builder.parameter("input_weights", {2, 24, 6});
+  const NodeInput states = builder.parameter("state_weights", {2, 24, 8});
+  graph_ = builder.finish(builder.call("gru", {x, weights, states},
+                                       {{"hidden_size", 8},
+                                        {"direction", "bidirectional"},
+                                        {"activations", "sigmoid tanh sigmoid tanh"},
+                                        {"batch_first", true}}));
+  plan_ = plan_codes(graph_, {});
+  SearchOptions options = with_choices("gru:weight=float|int8|int4");
+  const SearchSpace space = make(options);
+  EXPECT_THAT(formats(space, "input_weights", "weight"), ElementsAre("int4", "int8", "float"));
+  EXPECT_THAT(formats(space, "state_weights", "weight"), ElementsAre("int4", "int8", "float"));
+  EXPECT_EQ(space.choices[0].formats[1].spec->axis, 1);
+  const CostModel costs(graph_, space);
+  constexpr int64_t kBytes = 2 * 24 * (6 + 8) / 2 + 24 * 2 * 4;  // two codes a byte, a scale a row
+  EXPECT_EQ(costs.costs(space.smallest()).bytes, kBytes);
 }
 
 TEST_F(Space, SaysWhatIsWrong) {
