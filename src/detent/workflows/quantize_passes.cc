@@ -47,13 +47,14 @@ void share_samples(Table& passes) {
   }
 }
 
-/// Passes that make weights better before they are quantized, and all others.
-std::array<std::vector<std::string>, 2> before_and_after(const std::vector<std::string>& names) {
+/// Passes that make weights better before they are quantized, unless `prepare` has them, and all others.
+std::array<std::vector<std::string>, 2> before_and_after(const std::vector<std::string>& names,
+                                                         const Table& prepare) {
   std::array<std::vector<std::string>, 2> parts;
   for (const std::string& name : names) {
     const auto known = std::ranges::find(all_passes(), name, &PassInfo::name);
     const bool is_before = known != all_passes().end() && known->stage == PassStage::kBeforeQuantizing;
-    parts[is_before ? 0 : 1].push_back(name);
+    if (!is_before || !prepare.contains(name)) parts[is_before ? 0 : 1].push_back(name);
   }
   return parts;
 }
@@ -106,7 +107,7 @@ Table quantize_passes(const QuantizeWish& wish) {
   for (const auto& [name, value] : wish.options) options[name] = value;
   Table passes;
   append_passes("--prepare", wish.prepare, PassKind::kTransform, passes);
-  const auto [before, after] = before_and_after(wish.improve.value_or(std::vector<std::string>()));
+  const auto [before, after] = before_and_after(wish.improve.value_or(std::vector<std::string>()), passes);
   append_passes("--improve", before, PassKind::kTransform, passes);
   passes[kQuantizing] = std::move(options);
   append_passes("--improve", after, PassKind::kTransform, passes);
