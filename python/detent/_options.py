@@ -54,8 +54,8 @@ def described_quantize() -> str:
     lines += option_lines(_detent.quantize_options())
     lines += [
         f"prepare: passes before (default {', '.join(_detent.default_prepare())})",
-        "improve: passes after, for example [\"gptq\", \"bias_correction\"] (default bias_correction where weights or",
-        "activations have fewer than 8 bits)",
+        "improve: passes for better weights, for example [\"gptq\", \"bias_correction\"] or [\"hadamard\", \"gptq\"]",
+        "(default bias_correction where weights or activations have fewer than 8 bits)",
         "cache_format: of language models: keys and values that are kept, each token's part of a head with a scale of its",
         "own: \"int8\", \"int4\", \"fp8_e4m3fn\"; the products that read them compute in float",
         "seed: of the order in which samples are taken. batch_size: samples a batch. num_workers: threads that load ahead",

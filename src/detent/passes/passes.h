@@ -30,6 +30,7 @@ PassInfo adaround_pass();
 PassInfo signround_pass();  // transform/adaround.cc
 PassInfo bias_correction_pass();
 PassInfo equalize_pass();
+PassInfo hadamard_pass();
 PassInfo scale_search_pass();
 PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();

@@ -23,6 +23,7 @@ std::span<const PassInfo> all_passes() {
       fuse_batch_norm_pass(),
       gptaq_pass(),
       gptq_pass(),
+      hadamard_pass(),
       init_metadata_pass(),
       layerwise_error_analysis_pass(),
       load_mase_graph_pass(),

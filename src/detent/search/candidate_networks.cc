@@ -80,8 +80,9 @@ std::optional<std::pair<QuantSpec, Tensor>> chosen_by_gptq(const QuantSpec& spec
       const int64_t end = begin + inputs.im2col.rows_per_group();
       const auto place = static_cast<size_t>(group);
       if (block_size(spec.format)) {
-        gptq_round(inputs.grams[place], BlockRounding(spec, weight.shape(), where), {}, where, chosen, begin,
-                   end);
+        const BlockRounding rounding(spec, weight, where);
+        gptq_round(inputs.grams[place], rounding, {}, where, chosen, begin, end);
+        fixed = rounding.spec();
         continue;
       }
       const ValueGrid grid(spec, weight, where);

@@ -73,9 +73,7 @@ class Comparison {
     return journal_.find(key, 1)->front();
   }
 
-  Graph prepared_by(const Table& before) {
-    Table passes = request_.plan.prepare;
-    for (const auto& [name, options] : before) passes[name] = options;
+  Graph prepared_by(const Table& passes) {
     Graph graph = request_.network;
     PassContext quiet = context_.quiet();
     if (!passes.empty()) run_pipeline(graph, passes, kPlace, quiet);
@@ -83,22 +81,15 @@ class Comparison {
   }
 
   /// For all formats at once: each asks the statistics for what its own calibrator needs.
-  const Prepared& prepared(const ComparedMethod& method) {
-    const std::string key = value_text(Value(method.before));
+  const Prepared& prepared(const Table& before) {
+    const std::string key = value_text(Value(before));
     if (const auto found = prepared_.find(key); found != prepared_.end()) return found->second;
     std::vector<StaticQuantizeOptions> all;
-    for (const ComparedFormat& format : request_.plan.formats) all.push_back(options_of(format));
-    Graph graph = prepared_by(method.before);
+    for (const ComparedFormat& format : request_.plan.formats)
+      all.push_back(request_.plan.quantize_options(format));
+    Graph graph = prepared_by(before);
     MeasuredNetwork measured = measured_for(graph, all, context_);
     return prepared_.emplace(key, Prepared{std::move(graph), std::move(measured)}).first->second;
-  }
-
-  StaticQuantizeOptions options_of(const ComparedFormat& format) const {
-    StaticQuantizeOptions options;
-    read_fields(options, request_.plan.quantization, kPlace);
-    options.weights = OperandFormat::parse(format.weights, kPlace);
-    options.activations = OperandFormat::parse(format.activations, kPlace);
-    return options;
   }
 
   /// Nothing where the comparison is to end. What cannot be is a row with its reason.
@@ -128,11 +119,11 @@ class Comparison {
 
   Graph quantized(size_t format, size_t method) {
     const ComparedMethod& passes = request_.plan.methods[method];
-    const Prepared& from = prepared(passes);
+    const ComparedFormat& compared = request_.plan.formats[format];
+    const Prepared& from = prepared(request_.plan.before(compared, passes));
     PassContext quiet = context_.quiet();
-    Graph graph =
-        quantized_for_integers(from.graph, from.measured, options_of(request_.plan.formats[format]), quiet)
-            .graph;
+    const StaticQuantizeOptions options = request_.plan.quantize_options(compared);
+    Graph graph = quantized_for_integers(from.graph, from.measured, options, quiet).graph;
     if (!passes.after.empty()) run_pipeline(graph, passes.after, kPlace, quiet);
     return graph;
   }

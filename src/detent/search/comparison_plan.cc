@@ -7,6 +7,7 @@
 #include "detent/core/text_parts.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
+#include "detent/passes/post_training/hadamard_blocks.h"
 #include "detent/search/comparison.h"
 #include "detent/search/options.h"
 
@@ -55,9 +56,24 @@ ComparedMethod parse_method(const std::string& text, const Table& quantization, 
 
 }  // namespace
 
-Table ComparisonPlan::passes(const ComparedFormat& format, const ComparedMethod& method) const {
+StaticQuantizeOptions ComparisonPlan::quantize_options(const ComparedFormat& format) const {
+  constexpr const char* kPlace = "compare";
+  StaticQuantizeOptions options;
+  read_fields(options, quantization, kPlace);
+  options.weights = OperandFormat::parse(format.weights, kPlace);
+  options.activations = OperandFormat::parse(format.activations, kPlace);
+  return options;
+}
+
+Table ComparisonPlan::before(const ComparedFormat& format, const ComparedMethod& method) const {
   Table passes = prepare;
   for (const auto& [name, options] : method.before) passes[name] = options;
+  fit_rotated_blocks(passes, quantize_options(format));
+  return passes;
+}
+
+Table ComparisonPlan::passes(const ComparedFormat& format, const ComparedMethod& method) const {
+  Table passes = before(format, method);
   Table options = quantization;
   options["weights"] = format.weights;
   options["activations"] = format.activations;

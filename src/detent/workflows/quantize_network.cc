@@ -72,7 +72,9 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   graphs.reference = graphs.quantized;
   run_pipeline(graphs.quantized, quantize, "the command line", context);
   if (cache_format) quantize_cache(graphs.quantized, *cache_format);
-  graphs.passes = std::move(quantize);
+  for (const auto& [name, options] : prepare)
+    if (find_pass(name).stage == PassStage::kBeforeQuantizing) graphs.passes[name] = options;
+  for (auto& [name, options] : quantize) graphs.passes[name] = std::move(options);
   return graphs;
 }
 

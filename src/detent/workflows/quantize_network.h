@@ -25,7 +25,7 @@ Table finishing_passes(const Table& passes);
 struct QuantizedGraphs {
   Graph reference;
   Graph quantized;
-  Table passes;  // static_quantize and those after it
+  Table passes;  // as QuantizedNetwork's
 
   /// What it refers to lives here.
   QuantizedNetwork network() const { return {reference, quantized, passes}; }

@@ -1,5 +1,7 @@
 #include "detent/workflows/quantize_passes.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
+#include "detent/passes/post_training/hadamard_blocks.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
@@ -42,6 +45,18 @@ void share_samples(Table& passes) {
   for (auto& [name, options] : passes) {
     if (has_option(find_pass(name), "num_samples")) (*options.get_if<Table>())["num_samples"] = samples;
   }
+}
+
+/// Passes that make weights better before they are quantized, unless `prepare` has them, and all others.
+std::array<std::vector<std::string>, 2> before_and_after(const std::vector<std::string>& names,
+                                                         const Table& prepare) {
+  std::array<std::vector<std::string>, 2> parts;
+  for (const std::string& name : names) {
+    const auto known = std::ranges::find(all_passes(), name, &PassInfo::name);
+    const bool is_before = known != all_passes().end() && known->stage == PassStage::kBeforeQuantizing;
+    if (!is_before || !prepare.contains(name)) parts[is_before ? 0 : 1].push_back(name);
+  }
+  return parts;
 }
 
 /// What is done without being asked for: rounding to few bits shifts the means of outputs, and biases that
@@ -92,12 +107,12 @@ Table quantize_passes(const QuantizeWish& wish) {
   for (const auto& [name, value] : wish.options) options[name] = value;
   Table passes;
   append_passes("--prepare", wish.prepare, PassKind::kTransform, passes);
+  const auto [before, after] = before_and_after(wish.improve.value_or(std::vector<std::string>()), passes);
+  append_passes("--improve", before, PassKind::kTransform, passes);
   passes[kQuantizing] = std::move(options);
-  if (wish.improve) {
-    append_passes("--improve", *wish.improve, PassKind::kTransform, passes);
-  } else {
-    append_usual_improvement(given, passes);
-  }
+  append_passes("--improve", after, PassKind::kTransform, passes);
+  if (!wish.improve) append_usual_improvement(given, passes);
+  fit_rotated_blocks(passes, given);
   share_samples(passes);
   const Pipeline checked(passes, "the command line");  // refuses before anything is loaded
   return passes;

@@ -15,7 +15,8 @@ struct QuantizeWish {
   Table options = {};
   /// Passes before it.
   std::vector<std::string> prepare = {"remove_dead_nodes", "fold_constants", "fuse_batch_norm"};
-  /// Passes after it; nothing: those that are usual for the options.
+  /// Passes for better weights, after it or, where they change the float network, right before; nothing:
+  /// those that are usual for the options.
   std::optional<std::vector<std::string>> improve = std::nullopt;
   /// The ONNX model that the result is to be written as.
   std::optional<std::string> output = std::nullopt;

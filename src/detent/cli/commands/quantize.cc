@@ -78,8 +78,8 @@ int run_quantize(const std::vector<std::string>& args) {
       ->group(kGroup);
   app.add_option(
          "--improve", improve,
-         "passes after, for example gptq,bias_correction, or none (default bias_correction where weights or "
-         "activations have fewer than 8 bits, else none)")
+         "passes for better weights, for example gptq,bias_correction or hadamard,gptq, or none (default "
+         "bias_correction where weights or activations have fewer than 8 bits, else none)")
       ->option_text("PASSES")
       ->group(kGroup);
   add_run_options(app, run_arguments);

@@ -8,42 +8,27 @@
 #include "detent/core/error.h"
 #include "detent/formats/blocks/block_kernels.h"
 #include "detent/formats/float_environment.h"
+#include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/grouping.h"
 
 namespace detent {
 namespace {
 
-template <class P>
-concept FollowsTheTensor = requires(const P& parameters) {
-  parameters.tensor_scale;
-};
-
-GroupParameters parameters_of(const QuantSpec& spec, const std::string& where) {
-  return std::visit(
-      [&]<class F>([[maybe_unused]] const F& format) -> GroupParameters {
-        if constexpr (!BlockFormat<F>) {
-          fail("{}: {} is no block format", where, F::kName);
-        } else if constexpr (FollowsTheTensor<typename F::Parameters>) {
-          fail(
-              "{}: {}: the scales of its blocks follow the largest element of the whole tensor, so its "
-              "values are not known before all are chosen; expected another block format, such as mx, or one "
-              "with fixed parameters, such as affine",
-              where, F::kName);
-        } else {
-          const Tensor any = Tensor::from({1}, std::vector<float>{1});
-          return std::vector{format.parameters(Group(any.values<float>(), {1, 1, 1}, 0), 0)};
-        }
-      },
-      spec.format);
+QuantSpec with_tensor_parameters(const QuantSpec& spec, const Tensor& tensor, const std::string& where) {
+  DETENT_CHECK(tensor.numel() > 0, "an empty tensor");
+  if (!block_size(spec.format)) fail("{}: {} is no block format", where, format_name(spec.format));
+  return with_given_parameters(spec, tensor);
 }
 
 }  // namespace
 
-BlockRounding::BlockRounding(const QuantSpec& spec, const Shape& shape, const std::string& where)
-    : parameters_(parameters_of(spec, where)),
+BlockRounding::BlockRounding(const QuantSpec& spec, const Tensor& tensor, const std::string& where)
+    : spec_(with_tensor_parameters(spec, tensor, where)),
+      parameters_(derive_parameters(spec_, tensor, make_grouping(spec_, tensor.shape()), 0)),
       pair_({{2}}, std::nullopt, {2}),
       holds_its_values_(std::holds_alternative<std::vector<BlockLogParameters>>(parameters_)) {
-  DETENT_CHECK(element_count(shape) > 0, "an empty tensor");
+  const Shape& shape = tensor.shape();
   Shape row = shape;
   row[0] = 1;
   const BlockLayout layout = *block_layout(spec, row);

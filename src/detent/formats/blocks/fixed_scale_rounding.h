@@ -17,10 +17,13 @@ namespace detent {
 /// spec gives the block that scale again and leaves its elements as they are.
 class BlockRounding {
  public:
-  /// Rounds tensors of `shape`, not empty. Throws Error, beginning with `where`, on what is no block format,
-  /// on blocks that reach over several rows (indices of dimension 0), where no value keeps a scale (block_fp
-  /// of 2 bits), and on nvfp4, whose scales follow the largest element of the whole tensor as well.
-  BlockRounding(const QuantSpec& spec, const Shape& shape, const std::string& where);
+  /// With the parameters that `spec` gives the whole of `tensor` (float32, not empty), whose elements it
+  /// rounds. Throws Error, beginning with `where`, on what is no block format, on blocks that reach over
+  /// several rows (indices of dimension 0), and where no value keeps a scale (block_fp of 2 bits).
+  BlockRounding(const QuantSpec& spec, const Tensor& tensor, const std::string& where);
+
+  /// The spec that goes with the rounded values, as ValueGrid's: a scale of the whole tensor is given.
+  const QuantSpec& spec() const { return spec_; }
 
   /// For each element of a row, the number of its block in the row.
   std::span<const int64_t> blocks() const { return blocks_; }
@@ -41,6 +44,7 @@ class BlockRounding {
   bool keeps(float value, float largest) const;
   void check_keeps(float largest, const std::string& where) const;
 
+  QuantSpec spec_;
   GroupParameters parameters_;
   BlockLayout pair_;
   /// Whether a value stays what it is in a block whose largest it is: powers of two do, but not the upper

@@ -18,7 +18,7 @@ using testing::ThrowsMessage;
 
 bool keeps_its_scales(const char* format) {
   const std::string text = format;
-  return text != "nvfp4" && text.find("block_fp:width=2,") == std::string::npos;
+  return text.find("block_fp:width=2,") == std::string::npos;
 }
 
 /// The element with the largest magnitude of each block of a row.
@@ -40,7 +40,7 @@ TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
     const QuantSpec spec = spec_of(GetParam(), blocks);
     const Tensor before = normal_tensor({40, 6, 9}, 1);
     const Tensor moves = normal_tensor(before.shape(), 2);
-    const BlockRounding rounding(spec, before.shape(), "here");
+    const BlockRounding rounding(spec, before, "here");
     Tensor chosen = before.clone();
     constexpr int64_t kRow = 6 * 9;
     for (int64_t r = 0; r < before.dim(0); ++r) {
@@ -55,7 +55,7 @@ TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
             i == keeper ? rounding.kept(x, largest, "here") : rounding.rounded(x, largest);
       }
     }
-    const Tensor again = fake_quantize(spec, chosen);
+    const Tensor again = fake_quantize(rounding.spec(), chosen);
     EXPECT_EQ(difference(chosen, again, chosen), "") << blocks;
   }
 }
@@ -65,7 +65,7 @@ TEST_P(EveryBlockFormat, RoundsAsQuantizationDoes) {
   const QuantSpec spec = spec_of(GetParam(), "block_size=8");
   const Tensor tensor = normal_tensor({20, 24}, 3);
   const Tensor expected = fake_quantize(spec, tensor);
-  const BlockRounding rounding(spec, tensor.shape(), "here");
+  const BlockRounding rounding(spec, tensor, "here");
   for (int64_t r = 0; r < tensor.dim(0); ++r) {
     const std::span<const float> row = tensor.rows(r, r + 1).values<float>();
     const std::vector<size_t> of_block = keepers(rounding, row);
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(BlockRounding, EveryBlockFormat, testing::ValuesIn(kBlo
 
 TEST(BlockRounding, NumbersTheBlocksOfARow) {
   const auto blocks_of = [](const char* spec, const Shape& shape) {
-    const BlockRounding rounding(parse_quant_spec_text(spec), shape, "here");
+    const BlockRounding rounding(parse_quant_spec_text(spec), normal_tensor(shape, 1), "here");
     return std::vector<int64_t>(rounding.blocks().begin(), rounding.blocks().end());
   };
   EXPECT_THAT(blocks_of("mx:block_size=2", {3, 5}), ElementsAre(0, 0, 1, 1, 2));
@@ -91,7 +91,7 @@ TEST(BlockRounding, NumbersTheBlocksOfARow) {
 
 // Multiples of 1/4 below 2, and 1 alone would have those of 1/8 below 1.
 TEST(BlockRounding, KeepsAScaleByItsLeastValue) {
-  const BlockRounding rounding(parse_quant_spec_text("block_fp:width=4"), {1, 16}, "here");
+  const BlockRounding rounding(parse_quant_spec_text("block_fp:width=4"), normal_tensor({1, 16}, 1), "here");
   const float largest = rounding.largest(1.1F);
   EXPECT_EQ(largest, 1.75F);
   EXPECT_EQ(rounding.rounded(1.1F, largest), 1.0F);
@@ -106,12 +106,11 @@ TEST(BlockRounding, RefusesWhatDoesNotFit) {
   const auto error = [](const char* spec, const char* message) {
     EXPECT_THAT(
         [&] {
-          BlockRounding(parse_quant_spec_text(spec), {32, 32}, "here");
+          BlockRounding(parse_quant_spec_text(spec), normal_tensor({32, 32}, 1), "here");
         },
         ThrowsMessage<Error>(AllOf(HasSubstr("here: "), HasSubstr(message))))
         << spec;
   };
-  error("nvfp4", "nvfp4: the scales of its blocks follow the largest element of the whole tensor");
   error("affine", "affine is no block format");
   error("mx:block_size=2x4", "a block holds elements of several rows of the weight [32, 32]");
   error("mx:block_axis=0", "a block holds elements of several rows");

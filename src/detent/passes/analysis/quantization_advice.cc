@@ -18,8 +18,10 @@
 #include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass_options.h"
-#include "detent/passes/reconstruction/choosing_cost.h"
+#include "detent/passes/post_training/hadamard_blocks.h"
 #include "detent/passes/post_training/static_quantize.h"
+#include "detent/passes/reconstruction/choosing_cost.h"
+#include "detent/passes/reconstruction/signround.h"
 
 namespace detent {
 namespace {
@@ -35,9 +37,12 @@ constexpr double kMostAdviceProducts = 1e11;
 constexpr double kMostConfirmedProducts = 1.5e11;
 constexpr const char* kGptq = "gptq";
 constexpr const char* kGptaq = "gptaq";
+constexpr const char* kSignRound = "signround";
+constexpr const char* kHadamard = "hadamard";
 
 /// The options of a quantization.
 struct Options {
+  std::vector<std::string> before;   // passes that change weights before it
   Table quantize;                    // of static_quantize
   std::vector<std::string> improve;  // passes after it
 };
@@ -48,7 +53,8 @@ Options options_of(const Table& passes) {
     if (name == kQuantize) {
       options.quantize = *given.get_if<Table>();
     } else {
-      options.improve.push_back(name);
+      const bool is_before = find_pass(name).stage == PassStage::kBeforeQuantizing;
+      (is_before ? options.before : options.improve).push_back(name);
     }
   }
   return options;
@@ -70,8 +76,11 @@ std::string flag_value(const std::string& name, const Value& value) {
 /// As flags of `detent quantize`: those of `options` that `given` has otherwise.
 std::string changed_flags(const Options& options, const Options& given) {
   std::vector<std::string> flags;
-  if (options.improve != given.improve)
-    flags.push_back(fmt::format("--improve {}", fmt::join(options.improve, ",")));
+  if (options.improve != given.improve || options.before != given.before) {
+    std::vector<std::string> passes = options.before;
+    passes.insert(passes.end(), options.improve.begin(), options.improve.end());
+    flags.push_back(fmt::format("--improve {}", fmt::join(passes, ",")));
+  }
   for (const auto& [name, value] : options.quantize) {
     const Value* before = given.quantize.find(name);
     if (before != nullptr && *before == value) continue;
@@ -160,6 +169,7 @@ class Advisor {
     if (!is_open || is_slow || !take_samples()) return std::move(advice_);
     best_ = {"", advice_.output_sqnr_db, advice_.weight_bytes};
     try_better_weights();
+    try_rotation();
     try_more_bits();
     confirm();
     return std::move(advice_);
@@ -196,8 +206,11 @@ class Advisor {
     const auto samples = static_cast<double>(advice_.samples);
     const double each = multiply_adds(network_.reference, sizes_);
     constexpr double kRuns = 3;  // for biases, and for ranges of other values
-    const double choosing = chosen.empty() ? kRuns * each * samples
-                                           : choosing_cost(network_.reference, target, sizes_).of(samples);
+    const ChoosingCost of_choosing = choosing_cost(network_.reference, target, sizes_);
+    double choosing = chosen.empty() ? kRuns * each * samples : of_choosing.of(samples);
+    if (chosen == kSignRound)
+      choosing += static_cast<double>(SignRoundOptions().iterations) * of_choosing.per_step;
+    if (options.before != given_.before) choosing += each * samples;  // for ranges of what is rotated
     return choosing + 2 * each * static_cast<double>(errors_.samples);
   }
 
@@ -215,7 +228,7 @@ class Advisor {
         best = Tried{options, *tried};
     };
     Options options = taken_;
-    for (const char* pass : {kGptq, kGptaq}) {
+    for (const char* pass : {kGptq, kGptaq, kSignRound}) {
       options.improve = {pass, "bias_correction"};
       if (options.improve != taken_.improve) try_one(options);
     }
@@ -232,6 +245,18 @@ class Advisor {
     if (best) take(*best);
   }
 
+  /// Where few values have to hold outliers beside the rest.
+  void try_rotation() {
+    constexpr double kEight = 8;
+    StaticQuantizeOptions read;
+    read_fields(read, taken_.quantize, context_.where);
+    const bool is_rotated = std::ranges::find(taken_.before, kHadamard) != taken_.before.end();
+    if (is_rotated || read.activations.bits() >= kEight) return;
+    Options options = taken_;
+    options.before.emplace_back(kHadamard);
+    if (const std::optional<TriedOptions> tried = better(options)) take({options, *tried});
+  }
+
   /// Few samples tell which options are best, but not how good: weights that are chosen on more of them are
   /// better. So what is taken is measured again, on as many as following the advice would take or, where
   /// these are too many, as are affordable.
@@ -244,6 +269,7 @@ class Advisor {
     if (samples < 2 * advice_.samples) return;
     advice_.samples = samples;
     measured_.reset();
+    rotated_measured_.reset();
     double before = advice_.output_sqnr_db;
     std::vector<TriedOptions> confirmed;
     for (const Options& options : kept_) {
@@ -391,14 +417,27 @@ class Advisor {
       return names == nullptr ? Value() : *names;
     };
     const bool as_given = kept(given) == kept(given_);
-    if (as_given && !measured_) measured_ = measured_for(network_.reference, options, context_);
+    const bool is_rotated = given.before != given_.before;
+    const Graph& network = is_rotated ? rotated(options) : network_.reference;
+    std::optional<MeasuredNetwork>& measured = is_rotated ? rotated_measured_ : measured_;
+    if (as_given && !measured) measured = measured_for(network, options, context_);
     Graph graph =
-        quantized_for_integers(network_.reference,
-                               as_given ? *measured_ : measured_for(network_.reference, options, context_),
+        quantized_for_integers(network, as_given ? *measured : measured_for(network, options, context_),
                                options, context_)
             .graph;
-    take_ranges(network_.quantized, graph);
+    if (!is_rotated) take_ranges(network_.quantized, graph);
     return graph;
+  }
+
+  /// The float network with rotated inputs. Throws Error where none can be rotated.
+  const Graph& rotated(const StaticQuantizeOptions& options) {
+    if (rotated_) return *rotated_;
+    Table passes{{kHadamard, Table()}};
+    fit_rotated_blocks(passes, options);
+    Graph graph = network_.reference;
+    run_pipeline(graph, passes, context_.where, context_);
+    rotated_ = std::move(graph);
+    return *rotated_;
   }
 
   const QuantizedNetwork& network_;
@@ -415,6 +454,8 @@ class Advisor {
   int64_t most_samples_ = 0;
   double products_left_ = kMostAdviceProducts;
   std::optional<MeasuredNetwork> measured_;  // activations, where the nodes that were given stay in float
+  std::optional<Graph> rotated_;
+  std::optional<MeasuredNetwork> rotated_measured_;
   QuantizationAdvice advice_;
 };
 

@@ -33,7 +33,7 @@ struct QuantizationAdvice {
 struct QuantizedNetwork {
   const Graph& reference;
   const Graph& quantized;
-  const Table& passes;  // static_quantize and those after it, with the options that were given
+  const Table& passes;  // that change weights before static_quantize, it and those after it, as given
 };
 
 /// Quantizes the network again with options that may make it better, and keeps those that do: first what

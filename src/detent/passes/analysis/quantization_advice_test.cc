@@ -1,6 +1,8 @@
 #include "detent/passes/analysis/quantization_advice.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -22,8 +24,17 @@ using testing::StartsWith;
 /// What `advise_quantization` says of a network that `passes` quantize.
 struct Advised {
   Advised(const char* model, const Shape& sample, const std::string& passes)
-      : bench(build_model(model, sample, 10)), reference(bench.graph.deep_copy()) {
-    bench.run_passes(passes);
+      : Advised(build_model(model, sample, 10), "", passes) {}
+  /// `before`: passes before static_quantize. The node norm, where there is one, has channels of outliers.
+  Advised(Graph network, const std::string& before, const std::string& after) : bench(std::move(network)) {
+    const std::string passes = before + after;
+    if (bench.graph.find("norm") != nullptr) {
+      for (const size_t outlier : {3U, 40U})
+        bench.graph.node("norm").find_parameter("weight")->tensor.values<float>()[outlier] = 30;
+    }
+    if (!before.empty()) bench.run_passes(before);
+    reference = bench.graph.deep_copy();
+    bench.run_passes(after);
     const Table given = *parse_toml(passes, "t.toml").find("passes")->get_if<Table>();
     errors = analyze_layerwise_error(reference, bench.graph, 16, bench.context);
     advice = advise_quantization({reference, bench.graph, given}, errors, bench.context);
@@ -71,6 +82,39 @@ TEST(QuantizationAdvice, TakesUpWhatWasGiven) {
   }
 }
 
+Graph with_outliers() {
+  GraphBuilder b("outliers");
+  const NodeInput x =
+      b.layer("layer_norm", "norm", {b.input("x", {16, 64})}, {{"weight", {64}}, {"bias", {64}}},
+              Table{{"normalized_shape", List{Value(64)}}});
+  const NodeInput hidden = b.module("relu", "relu", b.linear("fc1", x, 64, 64));
+  return b.finish(b.linear("fc2", hidden, 64, 10));
+}
+
+TEST(QuantizationAdvice, RotatesOutliers) {
+  const std::string quantize =
+      "[passes.static_quantize]\nreport = false\nnum_samples = 20\nweights = \"mx_e2m1\"\nactivations = "
+      "\"mx_e2m1\"\n";
+  const Advised plain(with_outliers(), "", quantize);
+  ASSERT_FALSE(plain.advice.tried.empty());
+  const auto rotates = [](const TriedOptions& tried) {
+    return tried.options.starts_with("--improve hadamard");
+  };
+  const auto tried = std::ranges::find_if(plain.advice.tried, rotates);
+  ASSERT_NE(tried, plain.advice.tried.end()) << plain.advice.text();
+  std::string after = quantize;
+  for (const char* pass : {"gptq", "gptaq", "signround", "bias_correction"}) {
+    if (tried->options.find(fmt::format(",{}", pass)) != std::string::npos)
+      after += fmt::format("[passes.{}]\nnum_samples = 20\n", pass);
+  }
+  const Advised followed(with_outliers(), "[passes.hadamard]\n", after);
+  EXPECT_NEAR(followed.errors.output_sqnr_db, tried->output_sqnr_db, 1e-3);
+  for (const TriedOptions& more : followed.advice.tried) {
+    const bool changes_passes = more.options.find("--improve") != std::string::npos;
+    EXPECT_TRUE(!changes_passes || rotates(more)) << more.options;
+  }
+}
+
 TEST(QuantizationAdvice, IsNotGivenWhereNothingIsLost) {
   const Advised wide("toy_convnet", {3, 32, 32},
                      "[passes.static_quantize]\nreport = false\nnum_samples = 20\n");
@@ -83,9 +127,9 @@ TEST(QuantizationAdvice, IsNotGivenWhereNothingIsLost) {
 TEST(QuantizationAdvice, LeavesOutWhatDoesNotFit) {
   const Advised narrow("toy_convnet", {3, 32, 32},
                        "[passes.static_quantize]\nreport = false\nnum_samples = 20\nactivations = \"uint4\"\n"
-                       "weights = \"nvfp4\"\n");
+                       "weights = \"block_fp:width=2\"\n");
   for (const TriedOptions& tried : narrow.advice.tried)
-    EXPECT_THAT(tried.options, testing::Not(HasSubstr("gptq")));
+    EXPECT_THAT(tried.options, testing::Not(testing::AnyOf(HasSubstr("gptq"), HasSubstr("signround"))));
 }
 
 /// As those after a suppression of boxes.

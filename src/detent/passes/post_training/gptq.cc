@@ -51,10 +51,9 @@ enum class Method { kGptq, kGptaq, kQronos, kAxe };
 
 /// How the weights of a layer are rounded to `values`: those of a grid, or of blocks.
 template <class Values>
-WeightRounding rounding_to(const QuantSpec& spec, const Values& values, Method method,
-                           const GptqOptions& options) {
-  return {spec, [values, method, &options](const InputMoments& inputs, const std::string& where,
-                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
+WeightRounding rounding_to(const Values& values, Method method, const GptqOptions& options) {
+  return {values.spec(), [values, method, &options](const InputMoments& inputs, const std::string& where,
+                                                    Tensor& weight, int64_t row_begin, int64_t row_end) {
             const GptqColumns columns = columns_for(values, inputs.gram, options, where);
             std::vector<double> first;
             if (method == Method::kQronos)
@@ -90,9 +89,8 @@ void run_method(Method method, Graph& graph, const GptqPassOptions& options, Pas
             return bounded_rounding(ValueGrid(spec, weight, where).spec(), std::move(*sums), options.gptq);
         }
         if (block_size(spec.format))
-          return rounding_to(spec, BlockRounding(spec, weight.shape(), where), method, options.gptq);
-        const ValueGrid grid(spec, weight, where);
-        return rounding_to(grid.spec(), grid, method, options.gptq);
+          return rounding_to(BlockRounding(spec, weight, where), method, options.gptq);
+        return rounding_to(ValueGrid(spec, weight, where), method, options.gptq);
       });
 }
 

@@ -382,8 +382,8 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
       "[passes.quantize]\nby = \"type\"\nrequantize = true\nreport = false\n"
       "[passes.quantize.linear.config]\nname = \"nvfp4\"\n"
       "[passes.quantize.default.config]\nname = \"NA\"\n");
-  EXPECT_THAT(error_of("[passes.gptq]"),
-              HasSubstr("node \"fc1\", operand \"weight\": nvfp4: the scales of its blocks follow"));
+  EXPECT_THAT(error_of("[passes.signround]"),
+              HasSubstr("operand \"weight\": nvfp4: the scale of a block follows"));
 
   use(small_residual_network());
   run_passes(kQuantize);
@@ -397,7 +397,8 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
 
 TEST_F(PostTraining, GptqImprovesBlockFormats) {
   for (const char* format : {"\"mx\"\nweight_element = \"e2m1\"", "\"block_fp\"\nweight_width = 5",
-                             "\"block_minifloat\"\nweight_width = 5\nweight_exponent_width = 2"}) {
+                             "\"block_minifloat\"\nweight_width = 5\nweight_exponent_width = 2",
+                             "\"nvfp4\"\nweight_name = \"nvfp4\""}) {
     use(small_residual_network(), 200);
     const Tensor expected = outputs(graph_);
     const std::string config = fmt::format("name = {}\nbias_name = \"NA\"\n", format);

@@ -4,15 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "detent/core/parallel.h"
 #include "detent/passes/reconstruction/better_rows.h"
-#include "detent/passes/reconstruction/grid_neighbours.h"
-#include "detent/passes/reconstruction/product.h"
+#include "detent/passes/reconstruction/gram_rows.h"
 
 namespace detent {
 namespace {
-
-constexpr int64_t kRowGrain = 4;
 
 // The rectified sigmoid h(v) = clamp(1.2 * sigmoid(v) - 0.1, 0, 1) reaches 0 and 1 at finite v.
 constexpr float kStretch = 1.2F;
@@ -34,11 +30,6 @@ struct Choice {
   float share() const { return std::clamp(kStretch * logistic(v) + kShift, 0.0F, 1.0F); }
   bool is_up() const { return logistic(v) >= 0.5F; }
 };
-
-Choice choice_between(std::span<const float> values, float weight) {
-  const GridNeighbours next = grid_neighbours(values, weight);
-  return {next.low, next.high, next.are_two() ? inverse_rectified(next.share) : 0};
-}
 
 /// Adam (Kingma and Ba 2014, arXiv:1412.6980).
 class Adam {
@@ -69,21 +60,13 @@ class Adam {
   float second_correction_;
 };
 
-/// The rows that share a Gram matrix, while their rounding is learned.
 class Learner {
  public:
   Learner(const Matrix<double>& gram, const ValueGrid& grid, const Tensor& weight, int64_t row_begin,
           int64_t row_end)
-      : n_(gram.rows()),
-        rows_(row_end - row_begin),
-        weight_(weight.values<float>().data() + row_begin * n_),
-        difference_(rows_, n_),
-        gradient_(rows_, n_),
-        gram_(n_, n_) {
-    for (int64_t i = 0; i < n_; ++i) std::copy_n(gram.row(i), n_, gram_.row(i));
-    for (int64_t i = 0; i < rows_ * n_; ++i) {
-      choices_.push_back(choice_between(grid.values(row_begin * n_ + i), weight_[i]));
-    }
+      : rows_(gram, weight, row_begin, row_end) {
+    for (const GridNeighbours& next : rows_.neighbours(grid))
+      choices_.push_back({next.low, next.high, next.are_two() ? inverse_rectified(next.share) : 0});
   }
 
   /// `loss_scale`: what the output error is multiplied with.
@@ -92,21 +75,19 @@ class Learner {
     const auto beta = static_cast<float>(exponent.value_or(0));
     const float penalty = exponent ? static_cast<float>(options.regularization) : 0.0F;
     const Adam adam(options.learning_rate, iteration);
-    for_each_row([&](int64_t r) {
-      for (int64_t i = 0; i < n_; ++i) {
-        const Choice& choice = at(r, i);
-        difference_(r, i) = choice.low + (choice.high - choice.low) * choice.share() - weight_[r * n_ + i];
-      }
+    rows_.multiply_differences([&](int64_t element) {
+      const Choice& choice = choices_[static_cast<size_t>(element)];
+      return choice.low + (choice.high - choice.low) * choice.share();
     });
-    multiply(difference_, gram_, gradient_);
-    for_each_row([&](int64_t r) {
-      for (int64_t i = 0; i < n_; ++i) {
-        Choice& choice = at(r, i);
+    const int64_t n = rows_.columns();
+    rows_.for_each_row([&](int64_t r) {
+      for (int64_t i = 0; i < n; ++i) {
+        Choice& choice = choices_[static_cast<size_t>(r * n + i)];
         if (!choice.is_open()) continue;
         const float s = logistic(choice.v);
         const float share = kStretch * s + kShift;
         if (share <= 0 || share >= 1) continue;  // where the gradient of h is 0
-        float gradient = 2 * loss_scale * gradient_(r, i) * (choice.high - choice.low);
+        float gradient = 2 * loss_scale * rows_.product(r, i) * (choice.high - choice.low);
         const float from_middle = 2 * share - 1;
         if (penalty > 0) {
           gradient -=
@@ -125,20 +106,7 @@ class Learner {
   }
 
  private:
-  Choice& at(int64_t r, int64_t i) { return choices_[static_cast<size_t>(r * n_ + i)]; }
-  template <class Body>
-  void for_each_row(const Body& body) {
-    parallel_for(rows_, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) body(r);
-    });
-  }
-
-  int64_t n_;
-  int64_t rows_;
-  const float* weight_;
-  Matrix<float> difference_;
-  Matrix<float> gradient_;
-  Matrix<float> gram_;
+  GramRows rows_;
   std::vector<Choice> choices_;
 };
 

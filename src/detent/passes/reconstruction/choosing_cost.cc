@@ -27,6 +27,7 @@ ChoosingCost choosing_cost(const Graph& network, RoundingTarget target, const Na
     const auto length = static_cast<double>(im2col.length());
     const double rows = groups * static_cast<double>(im2col.rows_per_group());
     cost.per_sample += moments * products[i] * length * groups / (2 * rows);
+    cost.per_step += rows * length * length;
     cost.fixed += groups * length * length * length + rows * length * length;
   }
   return cost;

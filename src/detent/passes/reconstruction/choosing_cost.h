@@ -10,6 +10,7 @@ namespace detent {
 struct ChoosingCost {
   double per_sample = 0;
   double fixed = 0;
+  double per_step = 0;  // each weight times the second moments, as steps of signround take it
 
   double of(double samples) const { return fixed + samples * per_sample; }
   /// Below 0 where nothing is left for samples.

@@ -1,5 +1,6 @@
 #include "detent/passes/reconstruction/gptq.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -148,7 +149,7 @@ TEST(Gptq, BeatsNearestOnRandomLayersForBlockFormats) {
   for (const char* format :
        {"block_fp:width=4,block_size=8", "mx:element=e2m1,block_size=8", "mx:element=int8,block_size=16",
         "block_log:width=4,block_size=4", "block_minifloat:width=4,exponent_width=2,block_size=5",
-        "block_fp:width=4,block_size=3,block_axis=1"}) {
+        "block_fp:width=4,block_size=3,block_axis=1", "nvfp4"}) {
     for (const bool act_order : {false, true}) {
       double nearest_error = 0;
       double error = 0;
@@ -157,15 +158,73 @@ TEST(Gptq, BeatsNearestOnRandomLayersForBlockFormats) {
         const Tensor weight = random_weight({6, 6, 4}, generator);
         const QuantSpec spec = parse_quant_spec_text(format);
         Tensor rounded = weight.clone();
-        gptq_round(gram, BlockRounding(spec, weight.shape(), "layer"), {.act_order = act_order}, "layer",
-                   rounded, 0, 6);
-        EXPECT_TRUE(fake_quantize(spec, rounded).equals(rounded)) << format;
+        const BlockRounding rounding(spec, weight, "layer");
+        gptq_round(gram, rounding, {.act_order = act_order}, "layer", rounded, 0, 6);
+        EXPECT_TRUE(fake_quantize(rounding.spec(), rounded).equals(rounded)) << format;
         nearest_error += sum(output_errors(gram, fake_quantize(spec, weight), weight, 0, 6));
         error += sum(output_errors(gram, rounded, weight, 0, 6));
       }
       EXPECT_LT(error, 0.8 * nearest_error) << format << " " << act_order;
     }
   }
+}
+
+/// GPTQ in nvfp4 as its authors state it: what is left of a row is that of least squares, by solving for it.
+/// A block's scale is that of what its weights are when it begins, and its largest keeps 6 times that.
+std::vector<float> plain_nvfp4_row(const Matrix<double>& gram, std::span<const float> weight,
+                                   float tensor_scale) {
+  const int64_t n = gram.rows();
+  std::vector<double> row(weight.begin(), weight.end());
+  std::vector<float> chosen;
+  float scale = 0;
+  int64_t keeper = 0;
+  for (int64_t t = 0; t < n; ++t) {
+    if (t % 16 == 0) {
+      const auto begin = row.begin() + t;
+      keeper = std::ranges::max_element(begin, begin + 16, {}, [](double x) { return std::fabs(x); }) -
+               row.begin();
+      const float most = std::fabs(static_cast<float>(row[static_cast<size_t>(keeper)]));
+      const Tensor ratio = Tensor::from({1}, std::vector<float>{most / 6 / tensor_scale});
+      scale = fake_quantize(parse_quant_spec_text("fp8_e4m3fn"), ratio).values<float>()[0] * tensor_scale;
+    }
+    const double x = row[static_cast<size_t>(t)];
+    float best = 0;
+    for (const float magnitude : {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F}) {
+      const auto value = static_cast<float>(std::copysign(magnitude * scale, x));
+      if (std::fabs(static_cast<double>(value) - x) < std::fabs(static_cast<double>(best) - x)) best = value;
+    }
+    if (t == keeper) best = static_cast<float>(std::copysign(6 * scale, x));
+    chosen.push_back(best);
+    const int64_t left = n - t - 1;
+    if (left == 0) break;
+    Matrix<double> of_left(left, left);
+    std::vector<double> side;
+    for (int64_t i = 0; i < left; ++i) {
+      side.push_back((x - static_cast<double>(best)) * gram(t + 1 + i, t));
+      for (int64_t j = 0; j <= i; ++j) of_left(i, j) = gram(t + 1 + i, t + 1 + j);
+    }
+    const std::vector<double> change = solved(of_left, side);
+    for (int64_t i = 0; i < left; ++i) row[static_cast<size_t>(t + 1 + i)] += change[static_cast<size_t>(i)];
+  }
+  return chosen;
+}
+
+TEST(Gptq, OfNvfp4IsWhatLeastSquaresGive) {
+  std::mt19937 generator(21);
+  Matrix<double> gram = random_gram(32, generator);
+  for (int64_t i = 0; i < 32; ++i) gram(i, i) += 4;
+  const Tensor weight = random_weight({12, 32}, generator);
+  const BlockRounding rounding(parse_quant_spec_text("nvfp4"), weight, "");
+  Tensor rounded = weight.clone();
+  gptq_round(gram, rounding, {.percdamp = 1e-9}, "", rounded, 0, 12);
+  const auto magnitude = [](float x) { return std::fabs(x); };
+  const float most = std::fabs(*std::ranges::max_element(weight.values<float>(), {}, magnitude));
+  for (size_t r = 0; r < 12; ++r) {
+    const std::vector<float> wanted =
+        plain_nvfp4_row(gram, weight.values<float>().subspan(r * 32, 32), most / 2688);
+    EXPECT_TRUE(std::ranges::equal(rounded.values<float>().subspan(r * 32, 32), wanted)) << "row " << r;
+  }
+  EXPECT_TRUE(fake_quantize(rounding.spec(), rounded).equals(rounded));
 }
 
 // Nothing is made up for then, and the largest element of a block of mx keeps its scale.
@@ -176,7 +235,7 @@ TEST(Gptq, IndependentInputsRoundToNearestInBlocks) {
   for (int64_t i = 1; i < 20; ++i) gram(i, i) = static_cast<double>(i);
   const QuantSpec spec = parse_quant_spec_text("mx:element=e2m1,block_size=8");
   Tensor rounded = weight.clone();
-  gptq_round(gram, BlockRounding(spec, weight.shape(), ""), {.act_order = true}, "", rounded, 0, 5);
+  gptq_round(gram, BlockRounding(spec, weight, ""), {.act_order = true}, "", rounded, 0, 5);
   EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), fake_quantize(spec, weight).values<float>()));
 }
 
@@ -189,7 +248,7 @@ TEST(Gptq, ABlocksScaleIsThatOfItsWeightsWhenItBegins) {
   gram(1, 2) = gram(2, 1) = 0.999;
   const QuantSpec spec = parse_quant_spec_text("block_fp:width=4,block_size=2");
   Tensor weight = Tensor::from({1, 4}, std::vector<float>{1.9F, 0.9F, 1.05F, 0.3F});
-  gptq_round(gram, BlockRounding(spec, weight.shape(), ""), {.percdamp = 1e-6}, "", weight, 0, 1);
+  gptq_round(gram, BlockRounding(spec, weight, ""), {.percdamp = 1e-6}, "", weight, 0, 1);
   EXPECT_THAT(weight.values<float>(), ElementsAre(1.75F, 1.0F, 0.875F, 0.25F));
 }
 
