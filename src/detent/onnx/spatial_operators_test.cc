@@ -233,5 +233,63 @@ TEST_F(WrittenOut, FeaturesAreScaled) {
   expect_near(run(), {1, -60, -0.5, -10});
 }
 
+TEST_F(WrittenOut, CategoriesBecomeColumns) {
+  input("x", Tensor::from({2, 1}, Ints{4, 2}));
+  node("OneHotEncoder", {"x"}, {{"cats_int64s", Ints{2, 3, 4}}}, "ai.onnx.ml");
+  expect_near(run(), {0, 0, 1, 1, 0, 0});
+}
+
+TEST_F(WrittenOut, MissingFeaturesAreReplaced) {
+  input("x", Tensor::from({2, 2}, Floats{NAN, -4, 0, NAN}));
+  node("Imputer", {"x"}, {{"imputed_value_floats", Floats{5, 7}}, {"replaced_value_float", NAN}},
+       "ai.onnx.ml");
+  expect_near(run(), {5, -4, 0, 7});
+}
+
+TEST_F(WrittenOut, FeaturesStandSideBySide) {
+  input("x", Tensor::from({2, 2}, Floats{1, 2, 3, 4}));
+  input("k", Tensor::from({2, 1}, Ints{7, 8}));
+  node("FeatureVectorizer", {"x", "k"}, {{"inputdimensions", Ints{2, 1}}}, "ai.onnx.ml");
+  expect_near(run(), {1, 2, 7, 3, 4, 8});
+}
+
+TEST_F(WrittenOut, LinearModelsAreLayers) {
+  input("x", Tensor::from({1, 2}, Floats{1, -2}));
+  node("LinearRegressor", {"x"},
+       {{"coefficients", Floats{1, 2, 3, 4}}, {"intercepts", Floats{0.5, 1}}, {"targets", 2}}, "ai.onnx.ml");
+  expect_near(run(), {-2.5, -4});
+}
+
+TEST_F(WrittenOut, LinearClassifiersGiveLabels) {
+  input("x", Tensor::from({2, 2}, Floats{1, -2, 3, 1}));
+  node("LinearClassifier", {"x"},
+       {{"coefficients", Floats{1, 2, 0.5, 0}},
+        {"intercepts", Floats{0, 0}},
+        {"classlabels_ints", Ints{20, 30}},
+        {"post_transform", "SOFTMAX"}},
+       "ai.onnx.ml");
+  const Tensor labels = run();
+  EXPECT_EQ(Ints(labels.values<int64_t>().begin(), labels.values<int64_t>().end()), (Ints{30, 20}));
+}
+
+TEST_F(WrittenOut, ImagesAreScaledAsEarlyModelsDo) {
+  input("x", Tensor::from({1, 2, 1, 2}, Floats{1, 2, 3, 4}));
+  node("ImageScaler", {"x"}, {{"scale", 2.0F}, {"bias", Floats{10, 20}}});
+  expect_near(run(), {12, 14, 26, 28});
+}
+
+TEST_F(WrittenOut, ImagesAreCropped) {
+  input("x", Tensor::from({1, 1, 3, 4}, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  node("Crop", {"x"}, {{"border", Ints{1, 0, 1, 1}}});
+  expect_near(run(), {1, 2, 5, 6});
+}
+
+TEST_F(WrittenOut, RowsHaveDistances) {
+  input("a", Tensor::from({2, 2}, Floats{0, 0, 3, 4}));
+  input("b", Tensor::from({1, 2}, Floats{0, 0}));
+  node("CDist", {"a", "b"}, {{"metric", "euclidean"}}, "com.microsoft");
+  expect_near(run(), {0, 5});
+}
+
 }  // namespace
 }  // namespace detent

@@ -19,6 +19,14 @@ Converters joined(std::initializer_list<OnnxConverterList> lists) {
   return converters;
 }
 
+/// Those of another domain's list that have the same operators.
+OnnxConverterList chosen(const OnnxConverterList& list, std::initializer_list<std::string_view> names) {
+  OnnxConverterList result;
+  for (const auto& converter : list)
+    if (std::ranges::find(names, converter.first) != names.end()) result.push_back(converter);
+  return result;
+}
+
 /// By domain.
 const Converters& converters_of(std::string_view domain) {
   static const std::map<std::string_view, Converters> domains = {
@@ -29,12 +37,12 @@ const Converters& converters_of(std::string_view domain) {
                    attention_converters(),     loss_converters(),          spectrum_converters(),
                    sampling_converters(),      region_converters(),        generator_converters(),
                    rearrangement_converters(), sequence_converters(),      linear_code_converters(),
-                   quantized_converters(),     state_space_converters()})},
+                   quantized_converters(),     state_space_converters(),   early_converters()})},
       {"com.microsoft",
        joined({microsoft_converters(), microsoft_attention_converters(), grouped_attention_converters(),
                microsoft_normalization_converters(), fused_layer_converters(), block_weight_converters(),
                channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters(),
-               quantized_recurrent_converters()})},
+               quantized_recurrent_converters(), chosen(gather_converters(), {"GatherND", "Trilu"})})},
       {"ai.onnx.ml", joined({feature_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};
   static const Converters none;

@@ -43,6 +43,7 @@ OnnxConverterList loss_converters();
 OnnxConverterList spectrum_converters();
 OnnxConverterList sampling_converters();
 OnnxConverterList region_converters();
+OnnxConverterList early_converters();
 OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();

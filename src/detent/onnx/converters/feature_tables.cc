@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
@@ -104,6 +106,88 @@ void convert_label_encoder(NodeImport& node) {
                   node.add("where", {any, value, node.constant_of(encoder_default(node, values->dtype()))}));
 }
 
+/// For each category 1 where an element is that one, else 0.
+void convert_one_hot_encoder(NodeImport& node) {
+  if (!node.has_attribute("cats_int64s")) node.refuse("categories of strings");
+  node.integer("zeros", 1);  // ONNX Runtime refuses elements of no category where this is 0
+  const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
+  const Tensor categories = to_dtype(node.tensor("cats_int64s"), node.type(0).dtype);
+  const NodeInput is_category = node.add("eq", {column, node.constant_of(categories)});
+  node.set_output(0, node.add("cast", {is_category}, {{"dtype", "float32"}}));
+}
+
+/// Other values, one or one for each feature, in place of one value, which may be NaN.
+void convert_imputer(NodeImport& node) {
+  const bool has_integers = node.type(0).dtype == DType::kInt64;
+  const char* const imputed = has_integers ? "imputed_value_int64s" : "imputed_value_floats";
+  if (!node.has_attribute(imputed)) fail("no {}", imputed);
+  const NodeInput values = node.constant_of(to_dtype(node.tensor(imputed), node.type(0).dtype));
+  const double replaced = node.number("replaced_value_float", 0);
+  const int64_t replaced_integer = node.integer("replaced_value_int64", 0);
+  const NodeInput x = node.input(0);
+  const NodeInput number =
+      has_integers ? NodeImport::integer_of(replaced_integer) : NodeImport::number_of(replaced);
+  const bool is_nan = !has_integers && std::isnan(replaced);
+  const NodeInput is_missing = is_nan ? node.add("isnan", {x}) : node.add("eq", {x, number});
+  node.set_output(0, node.add("where", {is_missing, values, x}));
+}
+
+/// Columns side by side.
+void convert_feature_vectorizer(NodeImport& node) {
+  const std::vector<int64_t> columns = node.integers("inputdimensions", {});
+  std::vector<NodeInput> parts;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    if (node.rank(i) != 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
+    if (i < columns.size() && node.size(i, 1) != columns[i])
+      node.refuse(fmt::format("inputdimensions {} that are not those of the inputs", shape_text(columns)));
+    parts.push_back(as_floats(node, i));
+  }
+  node.set_output(0, node.add("cat", std::move(parts), {{"dim", 1}}));
+}
+
+/// The layer of a linear model: `rows` sums of all features.
+NodeInput linear_model(NodeImport& node, int64_t rows) {
+  const Tensor coefficients = node.tensor("coefficients");
+  if (rows < 1 || coefficients.numel() < rows || coefficients.numel() % rows != 0)
+    fail("{} coefficients for {} results", coefficients.numel(), rows);
+  const Tensor weight = coefficients.reshaped({rows, coefficients.numel() / rows});
+  NodeImport::Parameters parameters = {{"weight", NodeImport::parameter(to_dtype(weight, DType::kFloat32))}};
+  if (node.has_attribute("intercepts") && !node.numbers("intercepts").empty()) {
+    const Tensor bias = node.tensor("intercepts");
+    if (bias.numel() != rows) fail("{} intercepts for {} results", bias.numel(), rows);
+    parameters.emplace_back("bias", NodeImport::parameter(to_dtype(bias, DType::kFloat32)));
+  }
+  NodeInput x = as_floats(node, 0);
+  if (node.rank(0) == 1) x = node.add("unsqueeze", {x, NodeImport::list_of({0})});
+  return node.add("linear", {x}, {}, std::move(parameters));
+}
+
+NodeInput transformed(NodeImport& node, const NodeInput& scores) {
+  const std::string transform = node.text("post_transform", "NONE");
+  if (transform == "NONE") return scores;
+  if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
+  if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});
+  node.refuse(fmt::format("post_transform \"{}\"", transform));
+}
+
+void convert_linear_regressor(NodeImport& node) {
+  node.set_output(0, transformed(node, linear_model(node, node.integer("targets", 1))));
+}
+
+/// The label of the largest score, and the scores.
+void convert_linear_classifier(NodeImport& node) {
+  if (!node.has_attribute("classlabels_ints")) node.refuse("labels of strings");
+  node.integer("multi_class", 0);
+  const std::vector<int64_t> labels = node.integers("classlabels_ints", {});
+  const auto count = std::ssize(labels);
+  if (node.tensor("coefficients").numel() == node.size(0, -1)) node.refuse("one score of two classes");
+  const NodeInput scores = linear_model(node, count);
+  const NodeInput place = node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}});
+  node.set_output(
+      0, node.add("gather", {node.constant_of(Tensor::from<int64_t>({count}, labels)), place}, {{"dim", 0}}));
+  node.set_output(1, transformed(node, scores));
+}
+
 }  // namespace
 
 OnnxConverterList feature_converters() {
@@ -111,7 +195,12 @@ OnnxConverterList feature_converters() {
           {"Binarizer", convert_binarizer},
           {"Normalizer", convert_normalizer},
           {"ArrayFeatureExtractor", convert_feature_extractor},
-          {"LabelEncoder", convert_label_encoder}};
+          {"LabelEncoder", convert_label_encoder},
+          {"OneHotEncoder", convert_one_hot_encoder},
+          {"Imputer", convert_imputer},
+          {"FeatureVectorizer", convert_feature_vectorizer},
+          {"LinearRegressor", convert_linear_regressor},
+          {"LinearClassifier", convert_linear_classifier}};
 }
 
 }  // namespace detent

@@ -130,6 +130,25 @@ void convert_gelu_variant(NodeImport& node) {
   node.set_output(0, node.add("gelu", {x}, {{"approximate", kTanh ? "tanh" : "none"}}));
 }
 
+/// A dimension of 1 at the place that input 1 says.
+void convert_expand_dims(NodeImport& node) {
+  const auto axis = node.integer(size_t{1});
+  if (!axis) node.refuse("an axis that is not known before the network runs");
+  node.set_output(0, node.add("unsqueeze", {node.input(0), NodeImport::list_of({*axis})}));
+}
+
+/// Distances of the rows of two matrices.
+void convert_row_distances(NodeImport& node) {
+  const std::string metric = node.text("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean") node.refuse(fmt::format("the metric \"{}\"", metric));
+  const NodeInput a = node.add("unsqueeze", {node.input(0), NodeImport::list_of({1})});
+  const NodeInput b = node.add("unsqueeze", {node.input(1), NodeImport::list_of({0})});
+  const NodeInput difference = node.add("sub", {a, b});
+  const NodeInput squares = node.add("mul", {difference, difference});
+  const NodeInput sum = node.add("sum", {squares, NodeImport::list_of({-1})});
+  node.set_output(0, metric == "euclidean" ? node.add("sqrt", {sum}) : sum);
+}
+
 }  // namespace
 
 OnnxConverterList microsoft_converters() {
@@ -147,7 +166,9 @@ OnnxConverterList microsoft_converters() {
           {"Gelu", convert_gelu_variant<false>},
           {"BiasGelu", convert_gelu_variant<false>},
           {"FastGelu", convert_gelu_variant<true>},
-          {"QuickGelu", convert_quick_gelu}};
+          {"QuickGelu", convert_quick_gelu},
+          {"ExpandDims", convert_expand_dims},
+          {"CDist", convert_row_distances}};
 }
 
 }  // namespace detent

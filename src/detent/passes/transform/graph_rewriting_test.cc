@@ -13,8 +13,10 @@ namespace detent {
 namespace {
 
 using testing::ElementsAre;
+using testing::FloatNear;
 using testing::HasSubstr;
 using testing::Not;
+using testing::Pointwise;
 
 TEST(GraphRewriting, BatchNormsOfResidualNetworksFold) {
   for (const char* model : {"resnet20", "mobilenet_v2"}) {
@@ -111,6 +113,32 @@ TEST(GraphRewriting, ConstantsAreComputedOnce) {
   EXPECT_EQ(bench.graph.node("tanh").op, "get_attr");
   EXPECT_EQ(bench.outputs(bench.graph), before);
   EXPECT_THAT(bench.reported, HasSubstr("fold_constants: 2 nodes computed"));
+}
+
+TEST(GraphRewriting, ComputedWeightsBecomeThoseOfLayers) {
+  GraphBuilder builder("standardized");
+  const NodeInput x = builder.input("x", {2, 4});
+  const auto computed = [&](const std::string& name, const Shape& shape) {
+    return builder.call("tanh", {builder.parameter(name, shape)});
+  };
+  NodeInput y = builder.call("convolution", {x, computed("kernel", {3, 2, 3}), computed("shift", {3})},
+                             {{"padding", Value(std::vector<int64_t>{1})}});
+  y = builder.call("convolution", {y, computed("spread", {3, 2, 2})},
+                   {{"transposed", true}, {"stride", Value(std::vector<int64_t>{2})}});
+  PassBench bench(builder.finish(builder.call("matmul", {y, computed("matrix", {8, 5})})));
+  float next = -1;
+  for (Node& node : bench.graph.nodes())
+    if (Parameter* value = node.find_parameter("value"))
+      for (float& element : value->tensor.values<float>()) element = next += 0.02F;
+  const std::vector<float> before = bench.outputs(bench.graph);
+  bench.run_passes("[passes.fold_constants]");
+  EXPECT_THAT(bench.graph.node_names(), ElementsAre("x", "convolution", "convolution_1", "matmul", "output"));
+  EXPECT_EQ(bench.graph.node("convolution").op, "conv1d");
+  EXPECT_NE(bench.graph.node("convolution").find_parameter("bias"), nullptr);
+  EXPECT_EQ(bench.graph.node("convolution_1").op, "convtranspose1d");
+  EXPECT_EQ(bench.graph.node("matmul").op, "linear");
+  EXPECT_THAT(bench.outputs(bench.graph), Pointwise(FloatNear(1e-5F), before));
+  EXPECT_THAT(bench.reported, HasSubstr("4 nodes computed, 3 made layers by their weights"));
 }
 
 TEST(GraphRewriting, PartsOfAConstantAreComputedWhereTheyAreRead) {
