@@ -29,7 +29,6 @@ struct SharedParameter {
 
 struct Packed {
   Encoded codes;
-  Tensor values;
   QuantSpec spec;
 };
 
@@ -54,9 +53,8 @@ Result pack(const Tensor& tensor, const QuantSpec& spec) {
   for (const QuantSpec& held : std::array{with_given_parameters(spec, tensor), spec}) {
     moved = differences(rounded, fake_quantize(held, rounded));
     if (moved > 0) continue;
-    Packed packed{encode_without_given(held, rounded), Tensor(), held};
-    packed.values = decode(packed.codes);
-    const int64_t lost = differences(rounded, packed.values);
+    Packed packed{encode_without_given(held, rounded), held};
+    const int64_t lost = differences(rounded, decode(packed.codes));
     if (lost == 0) return packed;
     return fmt::format("its integers stand for others than {} of the {} values", lost, rounded.numel());
   }
@@ -102,11 +100,10 @@ std::vector<SharedParameter> quantized_parameters(Graph& graph) {
   return result;
 }
 
-/// What the network owns stays as it is: it is stored by itself.
+/// What quantizers own stays as it is: it is stored by itself.
 void apply(const SharedParameter& parameter, const Packed& packed) {
   const QuantizerRef quantizer(packed.spec);
   for (const Use& use : parameter.uses) {
-    use.node->find_parameter(use.name)->tensor = packed.values;
     if (quantizer_of(use).is_spec_alone()) use.node->quantization.find(use.name)->second = quantizer;
   }
 }
@@ -121,7 +118,7 @@ PackedWeights pack_weights(const Graph& graph) {
                                         : Result("nodes that share it do not round it alike");
     if (auto* codes = std::get_if<Packed>(&packed)) {
       apply(parameter, *codes);
-      result.codes.emplace(codes->values.bytes().data(), std::move(codes->codes));
+      result.codes.emplace(parameter.tensor.bytes().data(), std::move(codes->codes));
       continue;
     }
     result.left.push_back(fmt::format("node \"{}\", {} ({}): {}", first.node->name, first.name,

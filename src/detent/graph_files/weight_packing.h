@@ -9,10 +9,10 @@
 
 namespace detent {
 
-/// A graph whose quantized parameters are the values that quantization makes of them, and their codes.
+/// A graph, and the codes of its quantized parameters.
 struct PackedWeights {
-  /// As it was given, but: packed parameters hold values(codes), and formats that would derive other
-  /// parameters from these give those that they were rounded with.
+  /// As it was given, but: formats that would derive other parameters from the values of the codes give those
+  /// that these were rounded with.
   Graph graph;
   /// By the first byte of the parameter in `graph`; what shares storage is there once.
   std::map<const std::byte*, Encoded> codes;

@@ -9,6 +9,7 @@
 #include "detent/evaluation/evaluate.h"
 #include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 #include "detent/python/temporary_work.h"
 #include "detent/python/work.h"
 #include "detent/report/page.h"
@@ -66,7 +67,8 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   };
   outcome.before = measure_test(graph);
   const TemporaryFolder folder;
-  FastExecutor executor;
+  const FastExecutor whole;
+  ExecutorInParts executor(whole);
   const auto lock = lock_generator();
   default_generator() = MersenneTwister(static_cast<uint64_t>(request.seed));
   PassContext context =

@@ -11,6 +11,7 @@
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 
 namespace detent {
 namespace {
@@ -42,7 +43,8 @@ bool is_of_both(const Tensor& both, const Tensor& one, const Tensor& other) {
 }
 
 bool mixes(const Graph& graph, const Dataset& dataset) {
-  const auto program = FastExecutor().compile(graph);
+  const FastExecutor whole;
+  const auto program = ExecutorInParts(whole).compile(graph);
   const auto outputs = [&](const std::vector<int64_t>& samples) {
     return program->run(dataset.batch(samples).inputs);
   };

@@ -26,6 +26,7 @@
 #include "detent/passes/analysis/quantization_advice.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pipeline.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/checked_integers.h"
@@ -139,11 +140,15 @@ void use_options(const RunOptions& options, ProcessGroup& group, const ResultFol
 /// Else codes and floats of weights that come and go leave up to 50 MB of resnet18 between what stays.
 constexpr int kLargeVector = 1 << 23;
 
+bool is_language_model(const TorchCommand& command) {
+  return command.network != nullptr && command.network->input_types().contains(kTokensInput);
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): the steps of the command, one after the other
 void run_quantize(const TorchCommand& given, ProcessGroup& group) {
-  keep_vectors_out_of_heap(kLargeVector);
+  keep_vectors_out_of_heap(is_language_model(given) ? kLargeVectorOfLanguage : kLargeVector);
   TorchCommand command = given;
   CommandResults results(command.name, result_options(command, group));
   const int64_t most = most_calibration_samples(command.passes);
@@ -153,7 +158,6 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
   const Graph loaded = load_network(command, training_set.has_labels() ? training_set : test_set);
-  if (loaded.input_types().contains(kTokensInput)) keep_vectors_out_of_heap(kLargeVectorOfLanguage);
   const Graph network = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(network, {{"training samples", &training_set}, {"test samples", &test_set}},
                                 group);
@@ -177,7 +181,8 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
                            .bits_before = storage_bits(network),
                            .before = measure(network)};
 
-  FastExecutor executor;
+  const FastExecutor whole;
+  ExecutorInParts executor(whole);
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   use_options(command.options, group, result, results, context);
   const QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);

@@ -24,15 +24,24 @@ std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
   }
 }
 
+/// Parts can be cut too.
+std::string free_prefix(const Graph& graph) {
+  std::string prefix = "captured_value_";
+  while (std::ranges::any_of(graph.nodes(), [&](const Node& node) { return node.name.starts_with(prefix); }))
+    prefix = "again_" + prefix;
+  return prefix;
+}
+
 }  // namespace
 
 GraphCut::GraphCut(const Graph& graph)
     : graph_(graph),
+      captured_(free_prefix(graph)),
       values_(infer_shapes(graph)),
       values_of_others_(infer_shapes(graph, other_sizes(graph))),
       values_of_two_(values_of_two_samples(graph)) {}
 
-std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
+std::string GraphCut::capture_name(size_t index) const { return fmt::format("{}{}", captured_, index); }
 
 bool GraphCut::is_recomputed(const Node& node) const {
   if (role_of(node) == OperatorRole::kInput) return false;

@@ -29,12 +29,13 @@ class GraphCut {
   Graph part(const std::function<bool(const std::string&)>& is_there,
              const std::vector<NodeInput>& captured) const;
 
-  static std::string capture_name(size_t index);
+  std::string capture_name(size_t index) const;
 
  private:
   bool is_recomputed(const Node& node) const;
 
   const Graph& graph_;
+  std::string captured_;  // how the names of such nodes begin
   ValueTypes values_;
   ValueTypes values_of_others_;              // of other sizes of what is open
   std::optional<ValueTypes> values_of_two_;  // samples

@@ -66,13 +66,13 @@ void StagedRun::compute(const std::vector<NodeInput>& captured) {
   const std::unique_ptr<const Program> program = context_.executor().compile(part);
   auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   for (size_t i = 0; i < captured.size(); ++i)
-    observation.operands->emplace(GraphCut::capture_name(i), "data_in_0");
+    observation.operands->emplace(cut_.capture_name(i), "data_in_0");
   for (int64_t batch = 0; batch < batches_; ++batch) {
     std::vector<Tensor> tensors;
     for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));
     observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
       for (size_t i = 0; i < captured.size(); ++i) {
-        if (node.name != GraphCut::capture_name(i)) continue;
+        if (node.name != cut_.capture_name(i)) continue;
         const bool is_input = captured[i] == graph_.nodes()[position_].inputs[0];
         values_.put(is_input ? input_name_ : captured[i].node, batch, value);
       }
