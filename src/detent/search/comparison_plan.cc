@@ -57,11 +57,11 @@ ComparedMethod parse_method(const std::string& text, const Table& quantization, 
 }  // namespace
 
 StaticQuantizeOptions ComparisonPlan::quantize_options(const ComparedFormat& format) const {
-  constexpr const char* kPlace = "compare";
+  constexpr const char* kWhere = "compare";
   StaticQuantizeOptions options;
-  read_fields(options, quantization, kPlace);
-  options.weights = OperandFormat::parse(format.weights, kPlace);
-  options.activations = OperandFormat::parse(format.activations, kPlace);
+  read_fields(options, quantization, kWhere);
+  options.weights = OperandFormat::parse(format.weights, kWhere);
+  options.activations = OperandFormat::parse(format.activations, kWhere);
   return options;
 }
 

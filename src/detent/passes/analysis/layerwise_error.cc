@@ -36,6 +36,8 @@ namespace {
 /// samples at a time.
 constexpr int64_t kMicroBatch = 8;
 constexpr int64_t kKeptBytes = int64_t{48} << 20;
+constexpr int64_t kComparedBytes = int64_t{128} << 20;  // values of nodes: enough for their SQNR
+constexpr int64_t kFewestCompared = 8;
 constexpr int64_t kLargestNodeBytes = kActivationBytes / 2;
 
 /// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
@@ -214,8 +216,17 @@ class LayerwiseErrorAnalysis {
                       Progress::Options{.shown = context.group->is_first()});
   }
 
+  /// Without a look at what nodes give.
+  void add_outputs(std::span<const Tensor> inputs) {
+    samples_ += inputs.front().dim(0);
+    const std::vector<Tensor> expected = in_float_->run(inputs);
+    const std::vector<Tensor> actual = together_->run(inputs);
+    for (size_t i = 0; i < outputs_.size(); ++i) add_output(i, expected[i], actual[i]);
+  }
+
   void add(std::span<const Tensor> inputs) {
     samples_ += inputs.front().dim(0);
+    node_samples_ += inputs.front().dim(0);
     std::map<std::string, Tensor, std::less<>> operands;
     std::map<std::string, Tensor, std::less<>> results;
     observed_in_float_.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
@@ -262,8 +273,8 @@ class LayerwiseErrorAnalysis {
     std::ranges::stable_sort(node_errors_, std::less<>(), [](const NodeError& errors) {
       return std::pair(-errors.output_gain.value_or(-HUGE_VAL), errors.alone.sqnr_db());
     });
-    return {output_sqnr_db_, measured_output_,    samples_,
-            gain_samples_,   std::move(outputs_), std::move(node_errors_)};
+    return {output_sqnr_db_,     measured_output_,       samples_, node_samples_, gain_samples_,
+            std::move(outputs_), std::move(node_errors_)};
   }
 
  private:
@@ -328,6 +339,7 @@ class LayerwiseErrorAnalysis {
   double output_sqnr_db_ = 0;
   std::string measured_output_;
   int64_t samples_ = 0;
+  int64_t node_samples_ = 0;
   int64_t gain_samples_ = 0;
   std::vector<Saturation> saturation_;
   std::vector<std::optional<Clamp>> clamps_;
@@ -378,9 +390,16 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
                                            kPasses * multiply_adds(reference, sizes), kMostProducts);
   const int64_t most = std::min({kMicroBatch, samples_within(reference, kLargestNodeBytes, sizes),
                                  affordable_samples(kMicroBatch, kept_bytes(quantized, sizes), kKeptBytes)});
+  const int64_t compared =
+      std::max(kFewestCompared, affordable_samples(count, kept_bytes(quantized, sizes), kComparedBytes));
   const std::vector<SampleRange> batches = calibration_batches(*data, reference, count, most);
-  LayerwiseErrorAnalysis analysis(reference, quantized, std::ssize(batches), context);
-  for (const auto& [begin, end] : batches) analysis.add(data->inputs(begin, end));
+  const auto rest =
+      std::ranges::find_if(batches, [&](const SampleRange& batch) { return batch.begin >= compared; });
+  LayerwiseErrorAnalysis analysis(reference, quantized, rest - batches.begin(), context);
+  for (auto batch = batches.begin(); batch != batches.end(); ++batch) {
+    const std::vector<Tensor> inputs = data->inputs(batch->begin, batch->end);
+    batch < rest ? analysis.add(inputs) : analysis.add_outputs(inputs);
+  }
   analysis.add_output_gains(*data, samples);
   return analysis.finish();
 }
@@ -466,14 +485,15 @@ std::string gain_text(const LayerwiseErrors& errors) {
 
 void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
                              const PassContext& context, const std::string& conclusion) {
-  context.report(fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB{}\n",
-                             errors.samples, gain_text(errors)) +
-                 printed_table(errors).to_text() + conclusion +
-                 fmt::format("\noutputs of the quantized network against float{}:\n{}\n",
-                             errors.measured_output == "logits"
-                                 ? " (SQNR of\nlogits less their mean over the classes)"
-                                 : "",
-                             outputs_table(errors).to_text()));
+  context.report(
+      fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB{}\n", errors.node_samples,
+                  gain_text(errors)) +
+      printed_table(errors).to_text() + conclusion +
+      fmt::format(
+          "\noutputs of the quantized network against float{}{}:\n{}\n",
+          errors.samples == errors.node_samples ? "" : fmt::format(", {} samples", errors.samples),
+          errors.measured_output == "logits" ? " (SQNR of\nlogits less their mean over the classes)" : "",
+          outputs_table(errors).to_text()));
   if (!context.group->is_first()) return;
   write_file(context.to_write(folder / "layerwise_error.csv"), complete_table(errors).to_csv());
   write_file(context.to_write(folder / "quantization_outputs.csv"), outputs_table(errors).to_csv());

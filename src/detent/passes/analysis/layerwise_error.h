@@ -47,16 +47,18 @@ struct LayerwiseErrors {
   /// SQNR of the measured output (output_gain.h), that of `outputs`; none in a network without such.
   double output_sqnr_db = 0;
   std::string measured_output = "logits";  // "": none
-  int64_t samples = 0;
-  int64_t gain_samples = 0;  // for the gains
+  int64_t samples = 0;                     // for the outputs
+  int64_t node_samples = 0;                // for the nodes
+  int64_t gain_samples = 0;                // for the gains
   std::vector<OutputError> outputs;
   std::vector<NodeError> nodes;
 };
 
-/// The errors of every quantized node over the first `samples` calibration samples, or fewer where these
-/// would cost more than some seconds; the one that the network's output suffers most from comes first. Gains
-/// are tried for the nodes with the largest errors of their own, as many as are affordable (output_gain.h).
-/// `reference` is the network before quantization, with the same nodes.
+/// The errors of the outputs over the first `samples` calibration samples, or fewer where these would cost
+/// more than some seconds, and of every quantized node over those of them whose values take 128 MiB, at least
+/// 8; the one that the network's output suffers most from comes first. Gains are tried for the nodes with the
+/// largest errors of their own, as many as are affordable (output_gain.h). `reference` is the network before
+/// quantization, with the same nodes.
 LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& quantized, int64_t samples,
                                         PassContext& context);
 

@@ -176,5 +176,18 @@ TEST(LayerwiseErrors, CountsWhatSaturates) {
   EXPECT_LT(errors.nodes[0].saturated_share, 1);
 }
 
+/// Nodes are compared on few samples where these have many values, outputs on all.
+TEST(LayerwiseErrors, ComparesLargeNodesOnFewSamples) {
+  GraphBuilder b("large");
+  const NodeInput x = b.convolution("conv", b.input("x", {1, 512, 512}), 1, 16, {1, 1}, {});
+  PassBench bench(b.finish(b.linear("fc", b.call("amax", {x, NodeInput::of_constant(List{Value(2), Value(3)})}), 16, 3)));
+  const Graph reference = bench.graph;
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 2\nreport = false\n");
+  const LayerwiseErrors errors = analyze_layerwise_error(reference, bench.graph, 10, bench.context);
+  EXPECT_EQ(errors.samples, 10);
+  EXPECT_EQ(errors.node_samples, 8);
+  EXPECT_GT(errors.nodes.front().together.sqnr_db(), 20);
+}
+
 }  // namespace
 }  // namespace detent
