@@ -91,10 +91,9 @@ TEST_F(NetworkCommands, InfoTellsWhatANetworkTakesAndCosts) {
                            HasSubstr("outputs: down float32 [N, length, 3]\n"),
                            HasSubstr("operators: 1 x add, 1 x embedding, 2 x linear, 1 x relu\n"),
                            HasSubstr("parameters: 111\n")));
-  // 11 x 4 rows and 11 biases stay float32; 56 weights take a byte each and 11 scales, or 7 float32 bits
-  // less.
+  // 11 biases stay float32; 44 weights of rows and 56 of layers take a byte each, and 22 scales.
   EXPECT_THAT(log(), ContainsRegex("as it is +\\| +444 \\| +32\\.00"));
-  EXPECT_THAT(log(), ContainsRegex("int8:granularity=channel +\\| +320 \\| +14\\.29"));
+  EXPECT_THAT(log(), ContainsRegex("int8:granularity=channel +\\| +232 \\| +15\\.04"));
 }
 
 TEST_F(NetworkCommands, InfoDrawsIt) {

@@ -2,6 +2,9 @@
 
 #include <array>
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +18,7 @@
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
 #include "detent/passes/analysis/network_cost.h"
+#include "detent/passes/post_training/code_groups.h"
 
 namespace detent {
 namespace {
@@ -35,47 +39,57 @@ std::string counts_text(const std::map<std::string, int64_t>& counts) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// A layer's weight, and whether its channels or groups lie along an axis that a format must be told.
+/// A weight of a layer, a recurrent one or an embedding, and whether its channels or groups lie along an axis
+/// that a format must be told.
 struct Weight {
   const Tensor* tensor;
   int64_t channel_axis;
 };
 
+/// Each once, though several layers share it.
 std::vector<Weight> weights_of_layers(const Graph& graph) {
   std::vector<Weight> weights;
+  std::set<const Parameter*> seen;
+  const auto add = [&](const Parameter* weight, int64_t channel_axis) {
+    if (weight != nullptr && weight->tensor.rank() >= 2 && seen.insert(weight).second)
+      weights.push_back({&weight->tensor, channel_axis});
+  };
   for (const Node& node : graph.nodes()) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].is_constant() || !is_recurrent_weight(node, i)) continue;
       const Parameter* value = graph.node(node.inputs[i].node).find_parameter("value");
-      if (value == nullptr || value->tensor.rank() < 2) continue;
-      weights.push_back({&value->tensor, static_cast<int64_t>(value->tensor.rank()) - 2});
+      if (value != nullptr) add(value, static_cast<int64_t>(value->tensor.rank()) - 2);
     }
-    const Parameter* weight = is_weighted_sum(node) ? node.find_parameter("weight") : nullptr;
-    if (weight == nullptr) continue;
-    weights.push_back({&weight->tensor, find_operator(node.op).weight_channel_dim.value_or(0)});
+    if (is_weighted_sum(node) || looks_rows_up(node))
+      add(node.find_parameter("weight"), find_operator(node.op).weight_channel_dim.value_or(0));
   }
   return weights;
 }
 
-int64_t stored_bits(const Graph& graph) {
-  int64_t bits = 0;
+/// Sums `bits(node, name, tensor)` over all parameters.
+template <class Bits>
+int64_t sum_of_parameters(const Graph& graph, const Bits& bits) {
+  int64_t sum = 0;
+  std::set<const Parameter*> seen;
   for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.all_parameters()) {
-      const QuantSpec* spec = node.find_quantization(name);
-      bits += spec != nullptr ? storage_bits(*spec, parameter->tensor.shape())
-                              : static_cast<int64_t>(8 * parameter->tensor.byte_size());
-    }
+    for (const auto& [name, parameter] : node.all_parameters())
+      if (seen.insert(&*parameter).second) sum += bits(node, name, parameter->tensor);
   }
-  return bits;
+  return sum;
+}
+
+int64_t float_bits(const Tensor& tensor) { return static_cast<int64_t>(8 * tensor.byte_size()); }
+
+int64_t stored_bits(const Graph& graph) {
+  return sum_of_parameters(graph, [](const Node& node, const std::string& name, const Tensor& tensor) {
+    const QuantSpec* spec = node.find_quantization(name);
+    return spec != nullptr ? storage_bits(*spec, tensor.shape()) : float_bits(tensor);
+  });
 }
 
 int64_t float_bits(const Graph& graph) {
-  int64_t bits = 0;
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.all_parameters())
-      bits += static_cast<int64_t>(8 * parameter->tensor.byte_size());
-  }
-  return bits;
+  return sum_of_parameters(graph, [](const Node& /*node*/, const std::string& /*name*/,
+                                     const Tensor& tensor) { return float_bits(tensor); });
 }
 
 int64_t bytes_of(int64_t bits) { return (bits + 7) / 8; }
