@@ -346,6 +346,7 @@ TEST(StaticQuantize, TakesNetworksOfRecurrentLayersAlone) {
   bench.run_passes(std::string(kQuantizeOptions) + "weights = \"int4\"\n[passes.bias_correction]\n");
   EXPECT_NE(bench.graph.node("input_weights").find_quantizer("value"), nullptr);
   EXPECT_THAT(bench.reported, HasSubstr("bias_correction: no linear layer or convolution is quantized"));
+  EXPECT_THAT(bench.error_of("[passes.gptq]"), HasSubstr("recurrent layers) are rounded to nearest"));
 }
 
 }  // namespace

@@ -92,7 +92,9 @@ void check_weights_to_round(const Graph& graph, const std::string& where) {
     return node.find_quantization("weight") != nullptr && Im2Col::exist_for(node);
   };
   if (std::ranges::any_of(graph.nodes(), has_weight)) return;
-  fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before", where);
+  fail("{}: no linear layer or convolution has a quantized weight: {}", where,
+       graph.requantization() ? "other weights (embeddings, recurrent layers) are rounded to nearest"
+                              : "let the pass quantize go before");
 }
 
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
