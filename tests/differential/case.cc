@@ -75,7 +75,7 @@ const std::vector<OperatorGenerator>& all_operator_generators() {
          {function_generators(), pair_generators(), reduction_generators(), shape_generators(),
           index_generators(), layer_generators(), pooling_generators(), normalization_generators(),
           recurrent_generators(), code_generators(), microsoft_generators(), quantized_generators(),
-          pattern_generators(), subgraph_generators()})
+          feature_generators(), pattern_generators(), subgraph_generators()})
       joined.insert(joined.end(), list.begin(), list.end());
     return joined;
   }();

@@ -78,11 +78,12 @@ std::string OnnxRuntime::run(const std::filesystem::path& model, const std::stri
   request += "\n";
   std::string answer;
   const bool is_written = write(to_, request.data(), request.size()) == static_cast<ssize_t>(request.size());
-  if (!is_written || !read_line(answer)) {
+  do {
+    if (is_written && read_line(answer)) continue;
     end();
     begin();
     return "ONNX Runtime crashed or took too long";
-  }
+  } while (answer != "ok" && !answer.starts_with("refused"));  // it prints warnings of its own
   if (answer == "ok") return "";
   return answer;
 }

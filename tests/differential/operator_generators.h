@@ -26,6 +26,7 @@ std::vector<OperatorGenerator> pooling_generators();
 std::vector<OperatorGenerator> normalization_generators();
 std::vector<OperatorGenerator> recurrent_generators();
 std::vector<OperatorGenerator> code_generators();
+std::vector<OperatorGenerator> feature_generators();
 std::vector<OperatorGenerator> microsoft_generators();
 std::vector<OperatorGenerator> quantized_generators();
 std::vector<OperatorGenerator> pattern_generators();

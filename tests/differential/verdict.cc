@@ -165,9 +165,13 @@ void CaseRunner::compare(const Case& generated, const fs::path& folder, Verdict&
   const std::vector<Tensor> own = read_outputs(folder, "detent_");
   const auto judge = [&](const char* what, const std::vector<Tensor>& actual) {
     verdict.is_compared = true;
+    if (actual.size() != expected.size()) {
+      const std::string text = fmt::format("{} outputs, expected {}", actual.size(), expected.size());
+      return verdict.problems.push_back({Ending::kWrong, what, text});
+    }
     for (size_t i = 0; i < expected.size(); ++i) {
       const GeneratedValue& output = generated.outputs[i];
-      const std::string text = difference(expected[i], actual.at(i), output.numbers);
+      const std::string text = difference(expected[i], actual[i], output.numbers);
       if (text.empty()) continue;
       std::string reason = allowed_difference(generated, output, expected[i], actual[i]);
       // ONNX Runtime may end up differently for two graphs where both are allowed to differ from Detent.

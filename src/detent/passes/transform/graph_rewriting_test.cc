@@ -141,6 +141,24 @@ TEST(GraphRewriting, ComputedWeightsBecomeThoseOfLayers) {
   EXPECT_THAT(bench.reported, HasSubstr("4 nodes computed, 3 made layers by their weights"));
 }
 
+TEST(GraphRewriting, WhatChangesNothingGoes) {
+  GraphBuilder builder("neutral");
+  const NodeInput x = builder.input("x", {4});
+  NodeInput y = builder.call("add", {x, constant(0)});
+  y = builder.call("mul", {builder.parameter("one", {1}), builder.call("relu", {y})});
+  y = builder.call("sub", {builder.call("div", {y, constant(1)}), constant(0)});
+  y = builder.call("sub", {constant(0), y});
+  y = builder.call("add", {y, builder.parameter("row", {1, 1, 1})});  // has more dimensions
+  PassBench bench(builder.finish(y));
+  bench.graph.node("one").find_parameter("value")->tensor.values<float>()[0] = 1;
+  bench.graph.node("row").find_parameter("value")->tensor.values<float>()[0] = 0;
+  const std::vector<float> before = bench.outputs(bench.graph);
+  bench.run_passes("[passes.fold_constants]");
+  EXPECT_THAT(bench.graph.node_names(), ElementsAre("x", "relu", "sub_1", "row", "add_1", "output"));
+  EXPECT_EQ(bench.outputs(bench.graph), before);
+  EXPECT_THAT(bench.reported, HasSubstr("fold_constants: 0 nodes computed, 4 removed that change nothing"));
+}
+
 TEST(GraphRewriting, PartsOfAConstantAreComputedWhereTheyAreRead) {
   GraphBuilder builder("parts");
   const NodeInput x = builder.input("x", {2});

@@ -6,6 +6,7 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/constant_layers.h"
 #include "detent/passes/transform/graph_edits.h"
+#include "detent/passes/transform/neutral_nodes.h"
 
 // Simplifications that leave every output as it is, to the last bit: nodes that the output does not depend on
 // go, and so does the computation of what depends on no input. A layer's sums alone may round otherwise than
@@ -87,12 +88,14 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   }
   constexpr double kSumsTolerance = 1e-5;
   const size_t layers = make_constant_layers(graph);
+  const size_t neutral = bypass_neutral_nodes(graph);
   remove_unreachable_nodes(graph);
   verify(graph);
-  if (options.check && (layers > 0 || !values.empty()))
+  if (options.check && (layers > 0 || neutral > 0 || !values.empty()))
     check_same_outputs(before, graph, layers > 0 ? kSumsTolerance : 0, context);
   const std::string made = layers == 0 ? "" : fmt::format(", {} made layers by their weights", layers);
-  context.report(fmt::format("fold_constants: {} nodes computed{}\n", values.size(), made));
+  const std::string removed = neutral == 0 ? "" : fmt::format(", {} removed that change nothing", neutral);
+  context.report(fmt::format("fold_constants: {} nodes computed{}{}\n", values.size(), made, removed));
 }
 
 }  // namespace
