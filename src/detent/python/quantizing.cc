@@ -16,6 +16,7 @@
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/calibration_context.h"
 #include "detent/workflows/checked_integers.h"
+#include "detent/workflows/quantization_memory.h"
 #include "detent/workflows/fitted_network.h"
 #include "detent/workflows/network_report.h"
 #include "detent/workflows/quantized_cache.h"
