@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from detent._compare import ComparedNetwork, ComparisonResult
     from detent._format_results import Encoded, FormatError
-    from detent._language import Answers, GeneratedText, GeneratedToken, Generation, Perplexity, Tokenizer
+    from detent._language import (
+        Answers,
+        FormatPerplexities,
+        GeneratedText,
+        GeneratedToken,
+        Generation,
+        Perplexity,
+        Tokenizer,
+    )
     from detent._nodes import Input, Node, Nodes
     from detent._results import Accuracy, QuantizeResult, Sizes
     from detent._search import SearchPoint, SearchResult
@@ -33,6 +41,7 @@ _LATER = {
     "ComparisonResult": "_compare",
     "Encoded": "_format_results",
     "FormatError": "_format_results",
+    "FormatPerplexities": "_language",
     "GeneratedText": "_language",
     "GeneratedToken": "_language",
     "Generation": "_language",
@@ -59,6 +68,7 @@ __all__ = [
     "Error",
     "Format",
     "FormatError",
+    "FormatPerplexities",
     "GeneratedText",
     "GeneratedToken",
     "Generation",

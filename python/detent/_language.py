@@ -223,6 +223,22 @@ class Perplexity(Result):
 
 
 @dataclass(frozen=True)
+class FormatPerplexities(Result):
+    """The perplexity of a network in several number formats: what `detent perplexity --formats` prints, as data.
+
+    formats: a dict each, of the network as it is ("float") first: format, bits_a_weight, bits_an_activation, perplexity,
+    standard_error, and of_float, the ratio to the first. scored_tokens: their number. window: its tokens.
+    """
+
+    formats: list[dict[str, Any]]
+    scored_tokens: int
+    window: int
+
+    def __str__(self) -> str:
+        return "\n".join(f"{row['format']}: {row['perplexity']:.4f}" for row in self.formats)
+
+
+@dataclass(frozen=True)
 class Answers(Result):
     """How often a language model chose the right answer: what `detent perplexity --task` prints, as data.
 
@@ -248,13 +264,11 @@ def thread_limit(num_threads: int | None) -> int:
     return num_threads or MOST_THREADS
 
 
-class LanguageModel:
-    """What a network needs to continue texts, made when it is first asked for."""
+class TextSource:
+    """Finds the tokenizer of a network when it is first asked for."""
 
-    def __init__(self, graph: _detent.NetworkGraph, cache_format: str = "") -> None:
-        self.source = graph.source()
-        self.cache_format = cache_format
-        self.model = _detent.LanguageModel(graph, cache_format)
+    def __init__(self, source: str) -> None:
+        self.source = source
         self._tokenizer: Tokenizer | None = None
 
     def tokenizer(self, given: Tokenizer | Path | None) -> Tokenizer:
@@ -268,6 +282,49 @@ class LanguageModel:
         if given is None and self._tokenizer is None and _detent.find_tokenizer(self.source) is None:
             return None
         return self.tokenizer(given)
+
+    def scored_text(
+        self, text: str | os.PathLike[str] | None, ids: Any, options: dict[str, Any], tokenizer: Tokenizer | Path | None
+    ) -> tuple[Any, _detent.TextTokenizer | None]:
+        """Ids or their file, and the tokenizer that says what begins a text."""
+        chosen = None
+        if text is not None:
+            chosen = self.tokenizer(tokenizer)
+            if not isinstance(text, str):
+                with open(text, "rb") as file:
+                    text = file.read().decode(errors="replace")
+            ids = chosen.encode(text)
+        elif options["protocol"] == "halves":
+            chosen = self.tokenizer_or_none(tokenizer)
+        return os.fspath(ids) if isinstance(ids, os.PathLike) else ids, None if chosen is None else chosen._tokenizer
+
+
+def format_perplexities(
+    graph: _detent.NetworkGraph,
+    formats: Sequence[Any],
+    text: str | os.PathLike[str] | None,
+    ids: Any,
+    options: dict[str, Any],
+    *,
+    tokenizer: Tokenizer | Path | None,
+    num_threads: int | None,
+) -> FormatPerplexities:
+    if isinstance(formats, str) or not formats:
+        raise TypeError("formats: expected a list of formats, or of pairs of weights' and activations' format")
+    texts = ["/".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in formats]
+    ids, chosen = TextSource(graph.source()).scored_text(text, ids, options, tokenizer)
+    return FormatPerplexities(
+        **_detent.format_perplexities(graph, ids, texts, options, chosen, thread_limit(num_threads))
+    )
+
+
+class LanguageModel(TextSource):
+    """What a network needs to continue texts, made when it is first asked for."""
+
+    def __init__(self, graph: _detent.NetworkGraph, cache_format: str = "") -> None:
+        super().__init__(graph.source())
+        self.cache_format = cache_format
+        self.model = _detent.LanguageModel(graph, cache_format)
 
     def chat_ids(self, messages: Sequence[Message], tokenizer: Tokenizer, chat_template: str | None) -> list[int]:
         """By the template of the network, whatever the tokenizer's is."""
@@ -336,21 +393,13 @@ class LanguageModel:
         overwrite: bool,
         num_threads: int | None,
     ) -> Perplexity:
-        chosen = None
-        if text is not None:
-            chosen = self.tokenizer(tokenizer)
-            if not isinstance(text, str):
-                with open(text, "rb") as file:
-                    text = file.read().decode(errors="replace")
-            ids = chosen.encode(text)
-        elif options["protocol"] == "halves":
-            chosen = self.tokenizer_or_none(tokenizer)
+        ids, chosen = self.scored_text(text, ids, options, tokenizer)
         if isinstance(reference_logits, os.PathLike):
             reference_logits = os.fspath(reference_logits)
         found = self.model.perplexity(
-            os.fspath(ids) if isinstance(ids, os.PathLike) else ids,
+            ids,
             options,
-            None if chosen is None else chosen._tokenizer,
+            chosen,
             None if reference is None else reference.model,
             reference_logits,
             "" if save_logits is None else os.fspath(save_logits),

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from detent._compare import ComparisonResult
-    from detent._language import Answers, GeneratedText, Generation, LanguageModel, Message, Perplexity, Tokenizer
+    from detent._language import (
+        Answers,
+        FormatPerplexities,
+        GeneratedText,
+        Generation,
+        LanguageModel,
+        Message,
+        Perplexity,
+        Tokenizer,
+    )
     from detent._nodes import Input, Nodes
     from detent._results import Accuracy, QuantizeResult, Sizes
     from detent._search import SearchResult
@@ -557,9 +566,25 @@ class Network:
         save_logits: Path | None = None,
         losses: Path | None = None,
         overwrite: bool = False,
+        formats: None = None,
         cache_format: FormatLike | None = None,
         num_threads: int | None = None,
     ) -> Perplexity: ...
+
+    @overload
+    def perplexity(
+        self,
+        text: str | os.PathLike[str] | None = None,
+        *,
+        ids: Any = None,
+        formats: Sequence[FormatLike | tuple[FormatLike, FormatLike]],
+        tokenizer: Tokenizer | Path | None = None,
+        protocol: str = "windows",
+        window: int = 512,
+        stride: int = 0,
+        windows: int = 0,
+        num_threads: int | None = None,
+    ) -> FormatPerplexities: ...
 
     @overload
     def perplexity(
@@ -588,9 +613,10 @@ class Network:
         save_logits: Path | None = None,
         losses: Path | None = None,
         overwrite: bool = False,
+        formats: Sequence[FormatLike | tuple[FormatLike, FormatLike]] | None = None,
         cache_format: FormatLike | None = None,
         num_threads: int | None = None,
-    ) -> Perplexity | Answers:
+    ) -> Perplexity | FormatPerplexities | Answers:
         """How well a language model predicts a text: what `detent perplexity` does. Threads change no bit.
 
         text: the text itself, or a pathlib.Path of one; or ids: those of its tokens, or the path of an .npy file. tokenizer:
@@ -601,6 +627,9 @@ class Network:
         reference: another network to compare with, or its path; reference_logits: the same of logits that save_logits
         wrote, an array or a path. save_logits, losses: .npy files to write, which exist only with `overwrite`.
         cache_format: of keys and values, as for `generate`; the reference keeps its own.
+
+        formats: quantizes both operands of every product to each of these, one after another, and gives
+        FormatPerplexities: formats, texts as "int4_g32/fp8_e4m3fn", or pairs of the weights' and the activations'.
 
         task: instead of a text, questions of several choices: dicts with context, choices and answer, or a path
         (docs/language_models.md).
@@ -613,12 +642,25 @@ class Network:
         """
         if sum(given is not None for given in (text, ids, task)) != 1:
             raise TypeError("expected one of text, ids and task")
+        keeps = reference_logits is not None or save_logits is not None or losses is not None
+        measured = {"protocol": protocol, "window": window, "stride": stride, "windows": windows}
+        if formats is not None:
+            if keeps or task is not None or reference is not None or cache_format is not None:
+                raise ValueError(
+                    "formats takes the place of a reference, of a task, of cache_format and of what is kept: it compares"
+                    " with the network as it is"
+                )
+            from detent._language import format_perplexities
+
+            return format_perplexities(
+                self._graph, formats, text, ids, measured, tokenizer=tokenizer, num_threads=num_threads
+            )
         if reference is not None and not isinstance(reference, Network):
             reference = load(reference)
         other = None if reference is None else reference._as_language()
         model = self._as_language(cache_format)
         if task is not None:
-            if reference_logits is not None or save_logits is not None or losses is not None:
+            if keeps:
                 raise ValueError("task has no losses or logits to keep: reference compares")
             return model.answers(task, tokenizer=tokenizer, reference=other, num_threads=num_threads)
         if reference is not None and reference_logits is not None:
@@ -626,7 +668,7 @@ class Network:
         return model.perplexity(
             text,
             ids,
-            {"protocol": protocol, "window": window, "stride": stride, "windows": windows},
+            measured,
             tokenizer=tokenizer,
             reference=other,
             reference_logits=reference_logits,

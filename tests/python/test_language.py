@@ -164,7 +164,7 @@ def test_has_every_option_of_the_commands(program):
     of_prompts = dict.fromkeys(("prompt_ids", "print_ids", "json", "help", "num_sequences"), "prompt")  # generate_batch
     for command, method, other in (
         ("generate", detent.Network.generate, of_prompts),
-        ("perplexity", detent.Network.perplexity, {"json": "text", "help": "text", "formats": "text"}),  # quantize
+        ("perplexity", detent.Network.perplexity, {"json": "text", "help": "text"}),
     ):
         shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
         flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.M)}
@@ -221,6 +221,38 @@ def test_perplexity_is_that_of_the_command(program, language_folder, language_mo
         assert language_model.perplexity(ids=given, **options).to_dict() == expected
     assert f"{found.perplexity:.6f}" in str(found)
     assert "<b>" in found._repr_html_()
+
+
+def test_perplexity_of_formats_is_that_of_the_command(program, language_folder, language_model, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    flags = ["--window", "20", "--windows", "2", "--formats", "int8", "block_fp:width=4", "int8/fp8_e4m3fn"]
+    expected = of_command(program, "perplexity", language_folder, "--text", path, *flags)
+    formats = ["int8", detent.Format("block_fp:width=4"), ("int8", detent.Format("fp8_e4m3fn"))]
+    for text in (path, TEXT):
+        found = language_model.perplexity(text, window=20, windows=2, formats=formats)
+        assert isinstance(found, detent.FormatPerplexities)
+        assert found.to_dict() == expected
+    assert [row["format"] for row in found.formats] == ["float", "int8", "block_fp:width=4", "int8/fp8_e4m3fn"]
+    assert str(found).startswith("float: ")
+    ids = language_model.tokenizer.encode(TEXT)
+    assert language_model.perplexity(ids=ids, window=20, windows=2, formats=formats).to_dict() == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"formats": []}, TypeError, "list of formats"),
+        ({"formats": "int8"}, TypeError, "list of formats"),
+        ({"formats": ["int9000"]}, detent.Error, "^formats"),
+        ({"formats": ["int8"], "cache_format": "int8"}, ValueError, "takes the place"),
+        ({"formats": ["int8"], "losses": "losses.npy"}, ValueError, "takes the place"),
+        ({"formats": ["int8"], "window": 1}, detent.Error, "window"),
+    ],
+)
+def test_wrong_formats_raise(language_model, options, error, text):
+    with pytest.raises(error, match=text):
+        language_model.perplexity(TEXT, **options)
 
 
 def test_quantizes_keys_and_values(language_model):

@@ -2,10 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "detent/cli/program_for_test.h"
+#include "detent/core/resident_memory.h"
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/core/value.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
@@ -32,28 +38,28 @@ Tensor filled(const Shape& shape, float period) {
   return tensor;
 }
 
-/// A GPT-2 of one layer, eight wide, with two heads and 13 tokens.
-void write_gpt2(const fs::path& folder) {
+/// A GPT-2 of one layer with two heads, so many numbers wide.
+void write_gpt2(const fs::path& folder, int64_t tokens = 13, int64_t positions = 10, int64_t wide = 8) {
   write_json(folder / "config.json", Value(Table{{"model_type", "gpt2"},
-                                                 {"vocab_size", 13},
-                                                 {"n_embd", 8},
+                                                 {"vocab_size", tokens},
+                                                 {"n_embd", wide},
                                                  {"n_layer", 1},
                                                  {"n_head", 2},
-                                                 {"n_positions", 10},
+                                                 {"n_positions", positions},
                                                  {"eos_token_id", 12}}));
-  Tensors tensors = {{"transformer.wte.weight", filled({13, 8}, 1.7F)},
-                     {"transformer.wpe.weight", filled({10, 8}, 0.9F)},
-                     {"transformer.h.0.attn.c_attn.weight", filled({8, 24}, 1.1F)},
-                     {"transformer.h.0.attn.c_attn.bias", filled({24}, 2.1F)},
-                     {"transformer.h.0.attn.c_proj.weight", filled({8, 8}, 1.3F)},
-                     {"transformer.h.0.attn.c_proj.bias", filled({8}, 0.3F)},
-                     {"transformer.h.0.mlp.c_fc.weight", filled({8, 32}, 0.7F)},
-                     {"transformer.h.0.mlp.c_fc.bias", filled({32}, 1.9F)},
-                     {"transformer.h.0.mlp.c_proj.weight", filled({32, 8}, 2.3F)},
-                     {"transformer.h.0.mlp.c_proj.bias", filled({8}, 1.2F)}};
+  Tensors tensors = {{"transformer.wte.weight", filled({tokens, wide}, 1.7F)},
+                     {"transformer.wpe.weight", filled({positions, wide}, 0.9F)},
+                     {"transformer.h.0.attn.c_attn.weight", filled({wide, 3 * wide}, 1.1F)},
+                     {"transformer.h.0.attn.c_attn.bias", filled({3 * wide}, 2.1F)},
+                     {"transformer.h.0.attn.c_proj.weight", filled({wide, wide}, 1.3F)},
+                     {"transformer.h.0.attn.c_proj.bias", filled({wide}, 0.3F)},
+                     {"transformer.h.0.mlp.c_fc.weight", filled({wide, 4 * wide}, 0.7F)},
+                     {"transformer.h.0.mlp.c_fc.bias", filled({4 * wide}, 1.9F)},
+                     {"transformer.h.0.mlp.c_proj.weight", filled({4 * wide, wide}, 2.3F)},
+                     {"transformer.h.0.mlp.c_proj.bias", filled({wide}, 1.2F)}};
   for (const char* norm : {"transformer.h.0.ln_1", "transformer.h.0.ln_2", "transformer.ln_f"}) {
-    tensors.emplace_back(std::string(norm) + ".weight", filled({8}, 0.2F));
-    tensors.emplace_back(std::string(norm) + ".bias", filled({8}, 1.4F));
+    tensors.emplace_back(std::string(norm) + ".weight", filled({wide}, 0.2F));
+    tensors.emplace_back(std::string(norm) + ".bias", filled({wide}, 1.4F));
   }
   write_safetensors(folder / "model.safetensors", tensors);
 }
@@ -132,6 +138,36 @@ TEST_F(LanguageCommand, RunRefusesTokensThatTheVocabularyDoesNotHave) {
   refused({1, 13}, "node \"embed_tokens\" (embedding): got the index 13 of a dimension of 13");
   refused(std::vector<int64_t>(11, 3),
           "node \"embed_positions\" (embedding): got the index 10 of a dimension of 10");
+}
+
+/// Quantizes a network in a new process; leaves it with 0 where the announced memory was kept, and with more
+/// where it was too little, or three times what was needed.
+void quantize_as_announced(const char* activations) {
+  const TemporaryPath temporary("announced");
+  const fs::path& folder = temporary.get();
+  fs::create_directories(folder);
+  write_gpt2(folder, 9000, 16, 128);
+  std::vector<int64_t> tokens(32);
+  std::ranges::generate(tokens, [at = int64_t{0}]() mutable { return at += 37; });
+  write_npy(folder / "samples.npy", Tensor::from<int64_t>({2, 16}, tokens));
+  const ProgramResult result =
+      run_program({"quantize", folder, "--calibration", folder / "samples.npy", "--weights", "int8",
+                   "--activations", activations, "--project-dir", folder, "--project", "p"});
+  const std::string begin = "memory: at most ";
+  const size_t at = result.errors.find(begin);
+  fmt::print(stderr, "{}", result.errors);
+  if (result.status != 0 || at == std::string::npos) std::exit(3);
+  const double announced = 1e6 * std::stod(result.errors.substr(at + begin.size()));
+  const auto taken = static_cast<double>(resident_memory().most);
+  fmt::print(stderr, "taken {}\n", taken);
+  std::exit(taken > announced ? 1 : 3 * taken < announced ? 2 : 0);
+}
+
+TEST(LanguageCommandDeathTest, QuantizeTakesTheMemoryThatItAnnounces) {
+  DETENT_SKIP_UNDER_SANITIZERS();  // which keep what is freed
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(quantize_as_announced("fp16"), testing::ExitedWithCode(0), "taken");
+  EXPECT_EXIT(quantize_as_announced("int8"), testing::ExitedWithCode(0), "taken");
 }
 
 }  // namespace

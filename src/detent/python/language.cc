@@ -22,6 +22,7 @@
 #include "detent/python/values.h"
 #include "detent/python/work.h"
 #include "detent/workflows/chat_prompt.h"
+#include "detent/workflows/format_perplexities.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -129,10 +130,7 @@ nb::dict generated_so_far(Generation& generation) {
   return generated_dict(without_lock([&] { return generation.generated(); }), generation.prompt_tokens());
 }
 
-nb::dict measured_perplexity(const LanguageModel& model, nb::handle tokens, const nb::dict& given,
-                             const Tokenizer* tokenizer, const LanguageModel* other, nb::handle logits,
-                             const std::string& logits_file, const std::string& losses_file, bool overwrite,
-                             int threads) {
+PerplexityOptions perplexity_options(const nb::dict& given, const Tokenizer* tokenizer) {
   PerplexityOptions options;
   options.protocol = perplexity_protocol(nb::cast<std::string>(given["protocol"]));
   options.window = nb::cast<int64_t>(given["window"]);
@@ -140,6 +138,28 @@ nb::dict measured_perplexity(const LanguageModel& model, nb::handle tokens, cons
   options.windows = nb::cast<int64_t>(given["windows"]);
   check_perplexity_options(options);
   if (tokenizer != nullptr) options.begin_of_sequence = begin_of_text(*tokenizer);
+  return options;
+}
+
+nb::dict measured_formats(const Network& network, nb::handle tokens, const std::vector<std::string>& formats,
+                          const nb::dict& given, const Tokenizer* tokenizer, int threads) {
+  const PerplexityOptions options = perplexity_options(given, tokenizer);
+  std::vector<FormatPair> pairs;
+  for (const std::string& text : formats) pairs.push_back(parse_format_pair(text, "formats"));
+  const std::vector<int64_t> ids = ids_or_file(tokens);
+  return object_of(without_lock([&] {
+    const LimitThreads limit(threads);
+    return format_perplexities_value(
+        format_perplexities(network.graph(), pairs, ids, options, "formats", [](const FormatPerplexity&) {}),
+        options);
+  }));
+}
+
+nb::dict measured_perplexity(const LanguageModel& model, nb::handle tokens, const nb::dict& given,
+                             const Tokenizer* tokenizer, const LanguageModel* other, nb::handle logits,
+                             const std::string& logits_file, const std::string& losses_file, bool overwrite,
+                             int threads) {
+  const PerplexityOptions options = perplexity_options(given, tokenizer);
   for (const std::string& path : {logits_file, losses_file})
     if (!path.empty()) refuse_existing(path, overwrite);
   PerplexityReference reference{other == nullptr ? nullptr : &other->decoder()};
@@ -221,6 +241,11 @@ void bind_tokenizers(nb::module_& module) {
 
 void bind_language(nb::module_& module) {
   bind_tokenizers(module);
+  module.def("format_perplexities", measured_formats, "network"_a, "tokens"_a, "formats"_a, "options"_a,
+             "tokenizer"_a.none(), "threads"_a,
+             nb::sig("def format_perplexities(network: NetworkGraph, tokens: typing.Any, formats: list[str], "
+                     "options: dict[str, typing.Any], tokenizer: TextTokenizer | None, threads: int) -> "
+                     "dict[str, typing.Any]"));
   nb::class_<Generation>(module, "Generation", "A text that is being continued.")
       .def("next", next_piece, nb::sig("def next(self) -> tuple[int | None, str] | None"))
       .def("generated", generated_so_far, nb::sig("def generated(self) -> dict[str, typing.Any]"));

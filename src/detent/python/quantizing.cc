@@ -16,6 +16,7 @@
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/calibration_context.h"
 #include "detent/workflows/checked_integers.h"
+#include "detent/workflows/quantization_memory.h"
 #include "detent/workflows/fitted_network.h"
 #include "detent/workflows/network_report.h"
 #include "detent/workflows/quantized_cache.h"
@@ -52,6 +53,7 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   Table passes = quantize_passes(request.wish);
   const Graph fitted = fitted_to_data(network.graph(), calibration, network.source(), true);
   if (test != nullptr) static_cast<void>(fitted_to_data(network.graph(), *test, network.source(), true));
+  announce_quantization_memory(fitted, passes, calibration);
   const Graph graph = without_batches_that_mix(fitted, calibration);
   const bool is_trained = brings_quantizers(graph);
   if (is_trained) passes = finishing_passes(passes);

@@ -11,6 +11,7 @@
 #include "detent/language/decoder_logits.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize.h"
+#include "detent/report/table_value.h"
 
 namespace detent {
 namespace {
@@ -82,7 +83,7 @@ FormatPair parse_format_pair(const std::string& text, const std::string& where) 
 
 std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::span<const FormatPair> formats,
                                                   std::span<const int64_t> tokens,
-                                                  const PerplexityOptions& options,
+                                                  const PerplexityOptions& options, const std::string& where,
                                                   const std::function<void(const FormatPerplexity&)>& seen) {
   const std::vector<TokenWindow> windows = token_windows(options, std::ssize(tokens));
   FastExecutor executor;
@@ -90,7 +91,7 @@ std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::spa
   context.report = [](const std::string&) {};
   context.warn = [](const std::string& text) { log_warning("{}", text); };
   context.executor = [&]() -> Executor& { return executor; };
-  context.where = "--formats";
+  context.where = where;
   context.open_calibration = [&] { return std::make_unique<TextWindows>(tokens, windows.back().end); };
   std::vector<FormatPerplexity> found;
   const auto add = [&](FormatPerplexity one) {
@@ -104,6 +105,25 @@ std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::spa
          scores_of(std::move(graph), pair.text, tokens, windows, options)});
   }
   return found;
+}
+
+TextTable format_perplexities_table(std::span<const FormatPerplexity> found) {
+  TextTable table(
+      {"format", "bits a weight", "bits an activation", "perplexity", "standard error", "of float"});
+  for (const FormatPerplexity& one : found) {
+    const double perplexity = one.scores.perplexity();
+    table.add_row({one.format, fmt::format("{:.2f}", one.weight_bits),
+                   fmt::format("{:.2f}", one.activation_bits), fmt::format("{:.4f}", perplexity),
+                   fmt::format("{:.4f}", one.scores.perplexity_error()),
+                   fmt::format("{:.4f}", perplexity / found.front().scores.perplexity())});
+  }
+  return table;
+}
+
+Table format_perplexities_value(std::span<const FormatPerplexity> found, const PerplexityOptions& options) {
+  return {{"formats", table_value(format_perplexities_table(found))},
+          {"scored_tokens", std::ssize(found.front().scores.losses)},
+          {"window", options.window}};
 }
 
 }  // namespace detent

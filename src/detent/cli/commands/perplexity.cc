@@ -163,19 +163,8 @@ void measure_text(PerplexityArguments& arguments, CommandResults& results) {
 
 void show_formats(const PerplexityArguments& arguments, std::span<const FormatPerplexity> found,
                   CommandResults& results) {
-  TextTable table(
-      {"format", "bits a weight", "bits an activation", "perplexity", "standard error", "of float"});
-  for (const FormatPerplexity& one : found) {
-    const double perplexity = one.scores.perplexity();
-    table.add_row({one.format, fmt::format("{:.2f}", one.weight_bits),
-                   fmt::format("{:.2f}", one.activation_bits), fmt::format("{:.4f}", perplexity),
-                   fmt::format("{:.4f}", one.scores.perplexity_error()),
-                   fmt::format("{:.4f}", perplexity / found.front().scores.perplexity())});
-  }
-  results.say("\n");
-  results.add_table("formats", table);
-  results.add("scored_tokens", std::ssize(found.front().scores.losses));
-  results.add("window", arguments.options.window);
+  results.say("\n" + format_perplexities_table(found).to_text());
+  add_all(format_perplexities_value(found, arguments.options), results);
 }
 
 void measure_formats(PerplexityArguments& arguments, CommandResults& results) {
@@ -185,9 +174,10 @@ void measure_formats(PerplexityArguments& arguments, CommandResults& results) {
   const auto seen = [&](const FormatPerplexity& one) {
     results.say(fmt::format("{}: perplexity {:.6f}\n", one.format, one.scores.perplexity()));
   };
-  show_formats(arguments,
-               format_perplexities(read_network(arguments.model), pairs, tokens, arguments.options, seen),
-               results);
+  show_formats(
+      arguments,
+      format_perplexities(read_network(arguments.model), pairs, tokens, arguments.options, "--formats", seen),
+      results);
 }
 
 void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {

@@ -31,6 +31,7 @@
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/checked_integers.h"
 #include "detent/workflows/network_report.h"
+#include "detent/workflows/quantization_memory.h"
 #include "detent/workflows/quantize_network.h"
 #include "detent/workflows/quantized_cache.h"
 
@@ -158,6 +159,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
   const Graph loaded = load_network(command, training_set.has_labels() ? training_set : test_set);
+  announce_quantization_memory(loaded, command.passes, training_set);
   const Graph network = without_batches_that_mix(loaded, training_set);
   check_workers_agree_on_inputs(network, {{"training samples", &training_set}, {"test samples", &test_set}},
                                 group);

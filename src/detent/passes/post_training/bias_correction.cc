@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/accumulator.h"
+#include "detent/graph/activation_memory.h"
+#include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
@@ -106,6 +109,24 @@ void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
       context.where, fmt::join(names, ", ")));
 }
 
+/// Visits tensors of the same samples in parts: results of some nodes are large, and means do not depend on
+/// how samples are cut. Not those of networks that take one number of samples.
+void visit_in_parts(const Graph& graph, std::span<const Tensor> inputs,
+                    const std::function<void(std::span<const Tensor> part)>& visit) {
+  constexpr int64_t kBytes = int64_t{64} << 20;  // of what a node takes and gives
+  const auto is_alike = [&](const Tensor& input) {
+    return input.rank() > 0 && input.dim(0) == inputs.front().dim(0);
+  };
+  if (fixed_samples(graph) || !std::ranges::all_of(inputs, is_alike)) return visit(inputs);
+  const int64_t samples = inputs.front().dim(0);
+  const int64_t most = samples_within(graph, kBytes, sizes_of(graph, inputs));
+  for (int64_t begin = 0; begin < samples; begin += most) {
+    std::vector<Tensor> part;
+    for (const Tensor& input : inputs) part.push_back(input.rows(begin, std::min(samples, begin + most)));
+    visit(part);
+  }
+}
+
 using Clamps = std::map<std::string, Clamp, std::less<>>;
 
 /// By node, what all readers of its output make of it, where that is one clamp.
@@ -159,7 +180,8 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Clam
     means.at(node.name).add(node, value);
   };
   for (int64_t batch = 0; batch < batches.count() && !means.empty(); ++batch) {
-    program->run(batches.inputs(batch), observation);
+    visit_in_parts(network, batches.inputs(batch),
+                   [&](std::span<const Tensor> part) { program->run(part, observation); });
     progress.update(batch + 1);
   }
   return means;
@@ -192,18 +214,29 @@ class SingleNode {
       : node_(node), requantization_(graph.requantization()), context_(context) {}
 
   Tensor run(const Tensor& input) {
-    Shape one_sample = input.shape();
-    one_sample[0] = 1;
-    if (program_ == nullptr || one_sample != compiled_for_)
-      program_ = context_.executor().compile(only(node_, requantization_, one_sample));
-    compiled_for_ = one_sample;
+    prepare(input);
     return program_->run(std::span(&input, 1)).front();
+  }
+  void run_in_parts(const Tensor& input, const std::function<void(const Tensor& result)>& visit) {
+    prepare(input);
+    visit_in_parts(graph_, std::span(&input, 1),
+                   [&](std::span<const Tensor> part) { visit(program_->run(part).front()); });
   }
 
  private:
+  void prepare(const Tensor& input) {
+    Shape one_sample = input.shape();
+    one_sample[0] = 1;
+    if (program_ != nullptr && one_sample == compiled_for_) return;
+    graph_ = only(node_, requantization_, one_sample);
+    program_ = context_.executor().compile(graph_);
+    compiled_for_ = one_sample;
+  }
+
   const Node& node_;
   std::optional<Requantization> requantization_;
   PassContext& context_;
+  Graph graph_;
   std::unique_ptr<const Program> program_;
   Shape compiled_for_;
 };
@@ -215,7 +248,9 @@ Shifts mean_shifts(const Graph& graph, size_t index, const ChannelMeans& wanted,
   const Node& node = graph.nodes()[index];
   ChannelMeans got;
   SingleNode quantized(graph, node, context);
-  run.inputs_of(index, [&](const Tensor& input) { got.add(node, quantized.run(input)); });
+  run.inputs_of(index, [&](const Tensor& input) {
+    quantized.run_in_parts(input, [&](const Tensor& result) { got.add(node, result); });
+  });
   Shifts shifts;
   for (size_t c = 0; c < wanted.channels(); ++c) shifts.push_back(wanted.mean(c) - got.mean(c));
   return shifts;

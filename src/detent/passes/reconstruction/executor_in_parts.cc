@@ -91,6 +91,12 @@ class ProgramInParts final : public Program {
     return parts_.size() > 1 && bytes <= whole + whole / kLittle;
   }
 
+  int64_t most_at_once() const {
+    int64_t most = 0;
+    for (const Part& part : parts_) most = std::max(most, weight_bytes(part.graph));
+    return most;
+  }
+
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation) const override {
     const std::vector<std::string> names = graph_.input_names();
     DETENT_CHECK(inputs.size() == names.size(), "{} inputs for {}", inputs.size(), names.size());
@@ -173,14 +179,25 @@ bool can_be_cut(const Graph& graph) {
          std::ranges::none_of(graph.input_names(), is_rounded);
 }
 
+/// nullptr where the whole is better.
+std::unique_ptr<const ProgramInParts> cut(const Graph& graph, const Executor& executor, int64_t least_bytes,
+                                          int64_t part_bytes) {
+  if (weight_bytes(graph) < least_bytes || !can_be_cut(graph)) return nullptr;
+  auto program = std::make_unique<const ProgramInParts>(executor, graph, part_bytes);
+  return program->is_cut_well() ? std::move(program) : nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<const Program> ExecutorInParts::compile(const Graph& graph) const {
   verify(graph);
-  if (weight_bytes(graph) < least_bytes_ || !can_be_cut(graph)) return whole_.compile(graph);
-  auto program = std::make_unique<ProgramInParts>(whole_, graph, part_bytes_);
-  if (!program->is_cut_well()) return whole_.compile(graph);
-  return program;
+  if (auto program = cut(graph, whole_, least_bytes_, part_bytes_)) return program;
+  return whole_.compile(graph);
+}
+
+int64_t ExecutorInParts::most_at_once(const Graph& graph) const {
+  const auto program = cut(graph, whole_, least_bytes_, part_bytes_);
+  return program == nullptr ? weight_bytes(graph) : program->most_at_once();
 }
 
 }  // namespace detent

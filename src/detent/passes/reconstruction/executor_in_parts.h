@@ -26,6 +26,9 @@ class ExecutorInParts final : public Executor {
   /// Where the network is cut, what the other executor does not run shows when the program runs.
   std::unique_ptr<const Program> compile(const Graph& graph) const override;
 
+  /// Weights, in bytes, of the largest part of such a network, or all of them.
+  int64_t most_at_once(const Graph& graph) const;
+
  private:
   const Executor& whole_;
   int64_t least_bytes_;
