@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
 #include "detent/passes/pipeline.h"
+#include "detent/workflows/quantize_passes.h"
 
 namespace detent {
 namespace {
@@ -64,6 +65,7 @@ Table finishing_passes(const Table& passes) {
 
 QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context,
                                  const std::optional<Format>& cache_format) {
+  const std::vector<std::string> usual = QuantizeWish().prepare;
   QuantizedGraphs graphs;
   graphs.quantized = graph;
   find_pass("init_metadata").run(graphs.quantized, {}, context);
@@ -72,8 +74,10 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   graphs.reference = graphs.quantized;
   run_pipeline(graphs.quantized, quantize, "the command line", context);
   if (cache_format) quantize_cache(graphs.quantized, *cache_format);
-  for (const auto& [name, options] : prepare)
-    if (find_pass(name).stage == PassStage::kBeforeQuantizing) graphs.passes[name] = options;
+  for (const auto& [name, options] : prepare) {
+    const bool is_usual = std::ranges::find(usual, name) != usual.end();
+    if (!is_usual && find_pass(name).stage == PassStage::kBeforeQuantizing) graphs.passes[name] = options;
+  }
   for (auto& [name, options] : quantize) graphs.passes[name] = std::move(options);
   return graphs;
 }
