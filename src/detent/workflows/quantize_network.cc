@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
@@ -26,6 +27,13 @@ std::pair<Table, Table> split_passes(const Table& passes) {
   return {std::move(before), std::move(rest)};
 }
 
+/// Whether a pass makes weights better before they are quantized, and is not among the usual preparation.
+bool is_asked_for_before(const std::string& name) {
+  const std::vector<std::string> usual = QuantizeWish().prepare;
+  return find_pass(name).stage == PassStage::kBeforeQuantizing &&
+         std::ranges::find(usual, name) == usual.end();
+}
+
 }  // namespace
 
 int64_t most_calibration_samples(const Table& passes) {
@@ -45,7 +53,7 @@ Table finishing_passes(const Table& passes) {
   constexpr const char* kStays = "the network brings its quantizers, which stay as they were trained";
   Table finishing;
   for (const auto& [name, options] : passes) {
-    if (finishing.contains(kFinish)) fail("--improve {}: {}", name, kStays);
+    if (finishing.contains(kFinish) || is_asked_for_before(name)) fail("--improve {}: {}", name, kStays);
     if (name != kStaticQuantize) {
       finishing[name] = options;
       continue;
@@ -65,7 +73,6 @@ Table finishing_passes(const Table& passes) {
 
 QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context,
                                  const std::optional<Format>& cache_format) {
-  const std::vector<std::string> usual = QuantizeWish().prepare;
   QuantizedGraphs graphs;
   graphs.quantized = graph;
   find_pass("init_metadata").run(graphs.quantized, {}, context);
@@ -74,10 +81,8 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   graphs.reference = graphs.quantized;
   run_pipeline(graphs.quantized, quantize, "the command line", context);
   if (cache_format) quantize_cache(graphs.quantized, *cache_format);
-  for (const auto& [name, options] : prepare) {
-    const bool is_usual = std::ranges::find(usual, name) != usual.end();
-    if (!is_usual && find_pass(name).stage == PassStage::kBeforeQuantizing) graphs.passes[name] = options;
-  }
+  for (const auto& [name, options] : prepare)
+    if (is_asked_for_before(name)) graphs.passes[name] = options;
   for (auto& [name, options] : quantize) graphs.passes[name] = std::move(options);
   return graphs;
 }
