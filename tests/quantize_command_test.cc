@@ -177,6 +177,8 @@ TEST_F(QuantizeCommand, FinishesWhatWasTrained) {
               HasSubstr("--weights: the network brings its quantizers, which stay as they were trained"));
   EXPECT_NE(run(finish + " --improve gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("--improve gptq: the network brings its quantizers"));
+  EXPECT_NE(run(finish + " --improve hadamard"), 0);
+  EXPECT_THAT(log(), HasSubstr("--improve hadamard: the network brings its quantizers"));
   EXPECT_NE(run("detent quantize --dataset digits --load " + graph), 0);
   EXPECT_THAT(log(), HasSubstr("the network is quantized already"));
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
 #include "detent/passes/pipeline.h"
+#include "detent/workflows/quantize_passes.h"
 
 namespace detent {
 namespace {
@@ -23,6 +25,13 @@ std::pair<Table, Table> split_passes(const Table& passes) {
     part[name] = options;
   }
   return {std::move(before), std::move(rest)};
+}
+
+/// Whether a pass makes weights better before they are quantized, and is not among the usual preparation.
+bool is_asked_for_before(const std::string& name) {
+  const std::vector<std::string> usual = QuantizeWish().prepare;
+  return find_pass(name).stage == PassStage::kBeforeQuantizing &&
+         std::ranges::find(usual, name) == usual.end();
 }
 
 }  // namespace
@@ -44,7 +53,7 @@ Table finishing_passes(const Table& passes) {
   constexpr const char* kStays = "the network brings its quantizers, which stay as they were trained";
   Table finishing;
   for (const auto& [name, options] : passes) {
-    if (finishing.contains(kFinish)) fail("--improve {}: {}", name, kStays);
+    if (finishing.contains(kFinish) || is_asked_for_before(name)) fail("--improve {}: {}", name, kStays);
     if (name != kStaticQuantize) {
       finishing[name] = options;
       continue;
@@ -73,7 +82,7 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   run_pipeline(graphs.quantized, quantize, "the command line", context);
   if (cache_format) quantize_cache(graphs.quantized, *cache_format);
   for (const auto& [name, options] : prepare)
-    if (find_pass(name).stage == PassStage::kBeforeQuantizing) graphs.passes[name] = options;
+    if (is_asked_for_before(name)) graphs.passes[name] = options;
   for (auto& [name, options] : quantize) graphs.passes[name] = std::move(options);
   return graphs;
 }

@@ -25,7 +25,7 @@ Table finishing_passes(const Table& passes);
 struct QuantizedGraphs {
   Graph reference;
   Graph quantized;
-  Table passes;  // as QuantizedNetwork's
+  Table passes;  // as QuantizedNetwork's, without those of QuantizeWish().prepare
 
   /// What it refers to lives here.
   QuantizedNetwork network() const { return {reference, quantized, passes}; }
