@@ -59,7 +59,13 @@ std::optional<Tensor> elements_at(const Node& node, std::span<const Operand> fir
       tried[i].elements = on_line(*first[i].elements, *second[i].elements, step);
   }
   try {
-    return known_elements(find_operator(node.op), node, tried, result);
+    const OperatorSchema& schema = find_operator(node.op);
+    // As of a list's own shape, which the list's elements do not change.
+    if (!schema.elements) {
+      const std::vector<Operand> others = infer_results(node, tried);
+      return others.size() == 1 && others[0].shape == result.shape ? others[0].elements : std::nullopt;
+    }
+    return known_elements(schema, node, tried, result);
   } catch (const Error&) {
     return std::nullopt;  // where the operator is not defined
   }

@@ -24,6 +24,12 @@ TEST(OpenSizes, DecideWhatTwoOfThemDoNot) {
   EXPECT_FALSE(depends(quotient, {known({64}), known({2})}, {known({64}), known({2})})) << "nothing is open";
 }
 
+/// Exporters give lists of ones as ConstantOfShape of the shape of a list of sizes.
+TEST(OpenSizes, DoNotChangeHowManyThereAre) {
+  const Node shape{.name = "n", .op = "shape_of", .attributes = {{"start", 0}, {"end", Value()}}};
+  EXPECT_FALSE(depends(shape, {known({64, 1, 1})}, {known({96, 1, 1})}));
+}
+
 /// A list whose length is open lies on no line: what is read at an open place of it is not known.
 TEST(OpenSizes, TakeListsOfOtherLengths) {
   const std::vector<int64_t> longer(100, 5);
