@@ -86,8 +86,8 @@ class PoolingStep : public EngineStep {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
     const int64_t row = out.width() * out.channels();
-    const auto buffer =
-        std::make_unique_for_overwrite<Element[]>(static_cast<size_t>(in.images() * in.height() * row));
+    const auto buffer = std::make_unique_for_overwrite<Element[]>(
+        static_cast<size_t>(in.images() * in.height() * row + Place::kSlack));
     const auto* const from = reinterpret_cast<const Element*>(state.bytes(from_));
     ThreadPool::shared().run(in.images() * in.height(), state.threads, [&](int64_t line) {
       reduce_line(in, from + in.at(line / in.height(), line % in.height(), 0), buffer.get() + line * row);
