@@ -4,10 +4,22 @@
 #include <numeric>
 
 #include "detent/graph/operators.h"
+#include "detent/graph/recurrent.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
+
+/// Of each state: those of its rows in the weights of inputs and of states.
+double recurrent_products(const Node& node, const ValueTypes& values) {
+  double products = 0;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (!is_recurrent_weight(node, i)) continue;
+    const Shape& weight = values.at(value_name(node.inputs[i])).shape;  // [directions, rows, columns]
+    products += static_cast<double>(weight[1] * weight[2]);
+  }
+  return products / static_cast<double>(integer_attribute(node, "hidden_size"));
+}
 
 /// Products that each element of a node's result takes.
 double products_per_element(const Node& node, const ValueTypes& values) {
@@ -17,8 +29,12 @@ double products_per_element(const Node& node, const ValueTypes& values) {
   }
   const std::optional<int64_t> summed = find_operator(node.op).reduction_dim("data_in_1");
   if (!summed || node.inputs.size() < 2) return 1;
-  const Shape& matrix = values.at(value_name(node.inputs[1])).shape;
-  return static_cast<double>(matrix[static_cast<size_t>(*summed + static_cast<int64_t>(matrix.size()))]);
+  if (is_recurrent_weight(node, 1)) return recurrent_products(node, values);
+  const Shape& weight = values.at(value_name(node.inputs[1])).shape;
+  if (*summed < 0)
+    return static_cast<double>(weight[static_cast<size_t>(*summed + static_cast<int64_t>(weight.size()))]);
+  const bool is_transposed = boolean_attribute(node, "transposed");  // of a convolution
+  return static_cast<double>(element_count(weight)) / static_cast<double>(weight[is_transposed ? 1 : 0]);
 }
 
 }  // namespace

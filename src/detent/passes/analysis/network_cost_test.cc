@@ -52,5 +52,30 @@ TEST(NetworkCost, OpenSizesAreThoseOfTheSamples) {
   EXPECT_EQ(samples_within(graph, 24 * kRowBytes, sizes), 2);
 }
 
+double products_of(const Graph& graph, const std::string& node) {
+  return node_multiply_adds(graph, {})[graph.position(node)];
+}
+
+TEST(NetworkCost, CountsConvolutionsWithAnInputOfWeights) {
+  GraphBuilder builder("windows");
+  const NodeInput x = builder.input("x", {4, 6});
+  const NodeInput y = builder.call("convolution", {x, builder.parameter("w", {8, 2, 3})}, {{"groups", 2}});
+  EXPECT_EQ(products_of(builder.finish(y), "convolution"), 8 * 4 * 2 * 3) << "outputs, positions, windows";
+}
+
+/// Inputs and states of every step meet the rows of all gates, in both directions.
+TEST(NetworkCost, CountsRecurrentLayers) {
+  GraphBuilder builder("recurrent");
+  const NodeInput x = builder.input("x", {7, 6});
+  const NodeInput weights = builder.parameter("w", {2, 32, 6});
+  const NodeInput states = builder.parameter("r", {2, 32, 8});
+  const NodeInput y = builder.call("lstm", {x, weights, states},
+                                   {{"hidden_size", 8},
+                                    {"direction", "bidirectional"},
+                                    {"activations", "sigmoid tanh tanh sigmoid tanh tanh"},
+                                    {"batch_first", true}});
+  EXPECT_EQ(products_of(builder.finish(y), "lstm"), 7 * 2 * 32 * (6 + 8));
+}
+
 }  // namespace
 }  // namespace detent
