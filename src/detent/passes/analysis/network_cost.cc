@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-/// Of each state: those of its rows in the weights of inputs and of states.
+/// Each state takes those of its rows in the weights of inputs and of states.
 double recurrent_products(const Node& node, const ValueTypes& values) {
   double products = 0;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
