@@ -105,9 +105,9 @@ def test_ends_in_time(net, images, tmp_path):
 
 
 def test_says_what_cannot_be(net, images):
-    result = net.compare(images, formats=["nvfp4", "int4"], methods=["none", "gptq"])
+    result = net.compare(images, formats=["nvfp4", "int4"], methods=["none", "signround"])
     (impossible,) = [row for row in result.networks if row.obstacle]
-    assert (impossible.weights, impossible.method) == ("nvfp4", "gptq")
+    assert (impossible.weights, impossible.method) == ("nvfp4", "signround")
     assert set(impossible.to_dict()) == {"weights", "activations", "method", "obstacle"}
     assert "follow" in impossible.obstacle and impossible.obstacle[:20] in result._repr_html_()
 
