@@ -265,8 +265,9 @@ TEST(LanguageModels, DecodeInOtherFormatsWhatTheyComputeAtOnce) {
        {"activations = \"fp8_e4m3fn\"\n", "weights = \"int4_g8\"\nactivations = \"fp8_e4m3fn\"\n",
         "weights = \"nvfp4\"\nactivations = \"int8\"\n", "activations = \"int12\"\n",
         "weights = \"fp8_e4m3fn\"\nactivations = \"fp16\"\n",
-        "activations = \"int8\"\nkeep_float = [\"layers_0_attention_scores\", "
-        "\"layers_1_attention_sums\"]\n"}) {
+        R"(activations = "int8"
+keep_float = ["layers_0_attention_scores", "layers_1_attention_sums"]
+)"}) {
     SCOPED_TRACE(options);
     expect_decoded(quantized_network(options));
   }

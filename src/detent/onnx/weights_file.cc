@@ -87,7 +87,7 @@ bool holds(const fs::path& file, const std::vector<std::span<const std::byte>>& 
 
 }  // namespace
 
-OnnxWeightsFile::OnnxWeightsFile(fs::path model)
+OnnxWeightsFile::OnnxWeightsFile(const fs::path& model)
     : folder_(fs::absolute(model).parent_path()), model_(model.filename().string()) {
   if (fs::exists(folder_)) replaced_ = weights_named_by(folder_ / model_);
 }

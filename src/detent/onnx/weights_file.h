@@ -17,7 +17,7 @@ namespace detent {
 /// a model names is what it was written with, whenever a process ends.
 class OnnxWeightsFile {
  public:
-  explicit OnnxWeightsFile(std::filesystem::path model);
+  explicit OnnxWeightsFile(const std::filesystem::path& model);
 
   /// Chooses the name and returns where each begins: at a page, so that it can be mapped. Throws Error where
   /// a file of that name holds something else.

@@ -1,4 +1,5 @@
 // What block formats mean: examples and properties, not against the reference.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -114,7 +115,7 @@ RC_GTEST_PROP(BlockFormats, BlocksDoNotInfluenceEachOther, ()) {
   other[changed] = 1e6F;
   for (const std::string name : {"block_fp", "block_minifloat", "block_log", "mx"}) {
     for (const std::string size : {"8", "16", "32"}) {
-      const std::string spec = name + ":block_size=" + size;
+      const std::string spec = fmt::format("{}:block_size={}", name, size);
       const std::vector<float> a = rounded(spec, x);
       const std::vector<float> b = rounded(spec, other);
       const size_t width = std::stoul(size);

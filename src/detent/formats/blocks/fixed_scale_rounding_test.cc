@@ -42,7 +42,7 @@ TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
     const Tensor moves = normal_tensor(before.shape(), 2);
     const BlockRounding rounding(spec, before, "here");
     Tensor chosen = before.clone();
-    constexpr int64_t kRow = 6 * 9;
+    constexpr int64_t kRow = int64_t{6} * 9;
     for (int64_t r = 0; r < before.dim(0); ++r) {
       const std::span<const float> row = before.rows(r, r + 1).values<float>();
       const std::vector<size_t> of_block = keepers(rounding, row);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +124,7 @@ TEST(Hadamard, LowersTheErrorOfOutliersAndComposesWithGptq) {
   for (const char* format : {"mx_e2m1", "int4_g32"}) {
     const auto error = [&](const std::string& before, const std::string& after) {
       bench.graph = network.deep_copy();
-      bench.run_passes(before + formats(format) + after);
+      bench.run_passes(fmt::format("{}{}{}", before, formats(format), after));
       const std::vector<float> result = bench.outputs(bench.graph);
       const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 5);
       const Tensor by_reference = IntegerExecutor().run(bench.graph, std::span(&inputs, 1));
