@@ -63,10 +63,27 @@ class PoolingStep : public EngineStep {
   virtual bool is_separable() const { return false; }
 
  private:
-  void reduce_whole(std::span<const Element* const> rows, int64_t counted, Element* result,
-                    int64_t count) const {
-    reduce(rows, counted, result, count);
-    finish(result, count);
+  /// Windows of one row and how they lie: of positions at these distances, which have as many channels.
+  struct Line {
+    int64_t positions;
+    int64_t channels;
+    int64_t from_pitch;
+    int64_t to_pitch;
+    int64_t counted = 0;
+    bool is_last = true;  // of the reductions
+  };
+
+  /// Reduces windows that begin at `rows`, which move on with them.
+  void reduce_line(std::vector<const Element*>& rows, Element* result, const Line& line) const {
+    const bool is_dense = line.from_pitch == line.channels && line.to_pitch == line.channels;
+    const int64_t calls = is_dense ? 1 : line.positions;
+    const int64_t count = is_dense ? line.positions * line.channels : line.channels;
+    for (int64_t x = 0; x < calls; ++x) {
+      Element* const first = result + x * line.to_pitch;
+      reduce(rows, line.counted, first, count);
+      if (line.is_last) finish(first, count);
+      for (const Element*& row : rows) row += line.from_pitch;
+    }
   }
 
   /// Whether several windows read what a row is reduced to.
@@ -90,7 +107,7 @@ class PoolingStep : public EngineStep {
         static_cast<size_t>(in.images() * in.height() * row + Place::kSlack));
     const auto* const from = reinterpret_cast<const Element*>(state.bytes(from_));
     ThreadPool::shared().run(in.images() * in.height(), state.threads, [&](int64_t line) {
-      reduce_line(in, from + in.at(line / in.height(), line % in.height(), 0), buffer.get() + line * row);
+      reduce_along(in, from + in.at(line / in.height(), line % in.height(), 0), buffer.get() + line * row);
     });
     auto* const to = reinterpret_cast<Element*>(state.bytes(to_));
     ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t line) {
@@ -100,15 +117,11 @@ class PoolingStep : public EngineStep {
       std::vector<const Element*> rows;
       for (int64_t i = down.begin; i < down.end; i += down.step)
         rows.push_back(buffer.get() + (n * in.height() + i) * row);
-      if (!out.is_slice()) return reduce_whole(rows, 0, to + out.at(n, y, 0), row);
-      for (int64_t x = 0; x < out.width(); ++x) {
-        reduce_whole(rows, 0, to + out.at(n, y, x), out.channels());
-        for (const Element*& from_row : rows) from_row += out.channels();
-      }
+      reduce_line(rows, to + out.at(n, y, 0), {out.width(), out.channels(), out.channels(), out.pitch()});
     });
   }
 
-  void reduce_line(const Place& in, const Element* line, Element* result) const {
+  void reduce_along(const Place& in, const Element* line, Element* result) const {
     const int64_t channels = in.channels();
     std::vector<const Element*> positions;
     for (const WindowRun& run : runs_) {
@@ -116,15 +129,8 @@ class PoolingStep : public EngineStep {
       positions.clear();
       for (int64_t k = across.begin; k < across.end; k += across.step)
         positions.push_back(line + k * in.pitch());
-      Element* const first = result + run.first * channels;
-      if (!in.is_slice()) {
-        reduce(positions, 0, first, run.count * channels);
-        continue;
-      }
-      for (int64_t x = 0; x < run.count; ++x) {
-        reduce(positions, 0, first + x * channels, channels);
-        for (const Element*& position : positions) position += in.pitch();
-      }
+      reduce_line(positions, result + run.first * channels,
+                  {run.count, channels, in.pitch(), channels, 0, false});
     }
   }
 
@@ -150,15 +156,8 @@ class PoolingStep : public EngineStep {
           rows.push_back(line + k * in.pitch());
       }
       const int64_t counted = inward.counted * down.counted * across.counted;
-      Element* const first = to + out.at(plane, y, run.first);
-      if (run.count == 1 || !(in.is_slice() || out.is_slice())) {
-        reduce_whole(rows, counted, first, run.count * out.channels());
-        continue;
-      }
-      for (int64_t x = 0; x < run.count; ++x) {
-        reduce_whole(rows, counted, first + x * out.pitch(), out.channels());
-        for (const Element*& row : rows) row += in.pitch();
-      }
+      reduce_line(rows, to + out.at(plane, y, run.first),
+                  {run.count, out.channels(), in.pitch(), out.pitch(), counted});
     }
   }
 
