@@ -13,7 +13,6 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
@@ -51,17 +50,18 @@ std::vector<Weight> weights_of_layers(const Graph& graph) {
   std::vector<Weight> weights;
   std::set<const Parameter*> seen;
   const auto add = [&](const Parameter* weight, int64_t channel_axis) {
-    if (weight != nullptr && weight->tensor.rank() >= 2 && seen.insert(weight).second)
-      weights.push_back({&weight->tensor, channel_axis});
+    if (weight != nullptr && seen.insert(weight).second) weights.push_back({&weight->tensor, channel_axis});
   };
-  for (const Node& node : graph.nodes()) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].is_constant() || !is_recurrent_weight(node, i)) continue;
-      const Parameter* value = graph.node(node.inputs[i].node).find_parameter("value");
-      if (value != nullptr) add(value, static_cast<int64_t>(value->tensor.rank()) - 2);
-    }
-    if (is_weighted_sum(node) || looks_rows_up(node))
+  const CodePlan plan = plan_codes(graph, {});
+  for (const std::vector<size_t>& positions : {plan.weighted, plan.rows}) {
+    for (const size_t position : positions) {
+      const Node& node = graph.nodes()[position];
       add(node.find_parameter("weight"), find_operator(node.op).weight_channel_dim.value_or(0));
+    }
+  }
+  for (const ConstantWeight& weight : plan.constants) {
+    const Parameter* value = graph.nodes()[weight.constant].find_parameter("value");
+    add(value, value->tensor.rank() - 2);
   }
   return weights;
 }

@@ -51,6 +51,16 @@ CodeRole code_role(const Node& node, const ValueTypes& types) {
   return has_form ? CodeRole::kComputes : CodeRole::kFloat;
 }
 
+/// Whether the node's result is rows of its weight, by index.
+bool looks_rows_up(const Node& node) {
+  const OperatorSchema& schema = find_operator(node.op);
+  const bool takes_indices =
+      std::ranges::find(schema.index_operands, "data_in_0") != schema.index_operands.end();
+  const Parameter* weight = node.find_parameter("weight");
+  return takes_indices && weight != nullptr && schema.weight_channel_dim &&
+         weight->tensor.dtype() == DType::kFloat32 && weight->tensor.numel() > 0;
+}
+
 /// The weights of recurrent layers among `in_float`, which nothing else reads.
 std::vector<ConstantWeight> constant_weights(const Graph& graph, const std::vector<size_t>& in_float) {
   std::map<size_t, size_t> readers;
@@ -113,15 +123,6 @@ class PositionValues {
 };
 
 }  // namespace
-
-bool looks_rows_up(const Node& node) {
-  const OperatorSchema& schema = find_operator(node.op);
-  const bool takes_indices =
-      std::ranges::find(schema.index_operands, "data_in_0") != schema.index_operands.end();
-  const Parameter* weight = node.find_parameter("weight");
-  return takes_indices && weight != nullptr && schema.weight_channel_dim &&
-         weight->tensor.dtype() == DType::kFloat32 && weight->tensor.numel() > 0;
-}
 
 CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float) {
   CodePlan plan;

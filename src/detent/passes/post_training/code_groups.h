@@ -41,9 +41,6 @@ struct CodePlan {
   bool has_weights() const { return !weighted.empty() || !constants.empty(); }
 };
 
-/// Whether the node's result is rows of its weight, by index.
-bool looks_rows_up(const Node& node);
-
 /// `kept_in_float`: names of nodes that are to stay in float though they have an integer form.
 CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float);
 
