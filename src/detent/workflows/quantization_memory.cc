@@ -10,6 +10,7 @@
 #include "detent/core/parallel.h"
 #include "detent/core/resident_memory.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -23,9 +24,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-/// The most that values of several samples together take: kActivationBytes, and kKeptBytes of the layer-wise
-/// errors. One sample may take more.
-constexpr int64_t kMostValues = 24 * kMiB;
+/// The most that the layer-wise errors keep of several samples together; one may take more.
 constexpr int64_t kMostKept = 48 * kMiB;
 constexpr int64_t kMostSamples = 64;
 constexpr int64_t kMostKeptSamples = 8;
@@ -129,7 +128,7 @@ StepBytes step_bytes(const Graph& network, const StaticQuantizeOptions& options,
       sample_bytes(network, largest_sizes(network, calibration), options.activations.is_integer());
   const int64_t samples = std::min(options.num_samples, calibration.size());
   const int64_t together =
-      std::max(sample.node, std::min(kMostValues, sample.node * std::min(samples, kMostSamples)));
+      std::max(sample.node, std::min(kActivationBytes, sample.node * std::min(samples, kMostSamples)));
   const int64_t kept =
       std::max(sample.results, std::min(kMostKept, sample.results * std::min(samples, kMostKeptSamples)));
   const int64_t threads = thread_count();

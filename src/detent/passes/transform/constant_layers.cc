@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -27,16 +28,8 @@ const Parameter* owned_weight(const Graph& graph, const Node& reader, size_t ind
                                                                                                    : nullptr;
 }
 
-Tensor transposed_weight(const Tensor& matrix) {
-  const auto rows = static_cast<size_t>(matrix.dim(0));
-  const auto columns = static_cast<size_t>(matrix.dim(1));
-  Tensor result(DType::kFloat32, {matrix.dim(1), matrix.dim(0)});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
-  }
-  return result;
+Tensor transposed(const Tensor& matrix) {
+  return gathered(matrix, {{matrix.dim(1), matrix.dim(0)}, {1, matrix.dim(1)}});
 }
 
 /// `node` with these parameters in place of all inputs but the first, as an operator of layers.
@@ -72,7 +65,7 @@ bool make_linear(const Graph& graph, Node& node) {
   // Where only one product is summed, as in angles of rotary positions, both factors are alike.
   if (weight->tensor.dim(0) == 1 || role_of(graph.node(node.inputs[0].node)) == OperatorRole::kConstant)
     return false;
-  become_layer(node, "linear", {{"weight", Parameter{transposed_weight(weight->tensor), true}}});
+  become_layer(node, "linear", {{"weight", Parameter{transposed(weight->tensor), true}}});
   return true;
 }
 
