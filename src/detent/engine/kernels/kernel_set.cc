@@ -9,24 +9,69 @@
 #include "detent/core/error.h"
 #include "detent/engine/kernels/targets.h"
 
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace detent {
 namespace {
 
 std::atomic<const KernelSet*> chosen = nullptr;
 
+#if HWY_ARCH_X86
+/// Whether the processor has AMX with bytes, and Linux gives this process its registers, which it saves only
+/// for those that ask (Documentation/arch/x86/xstate.rst). GCC 12 and clang 14 do not know the features by
+/// name.
+bool asks_for_tiles() {
+#if defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kTiles = 1U << 24;
+  constexpr unsigned kTilesOfBytes = 1U << 25;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || (d & kTilesOfBytes) == 0)
+    return false;
+  constexpr int64_t kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int64_t kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+bool has_tiles() {
+  static const bool kHasTiles = asks_for_tiles();
+  return kHasTiles;
+}
+
+/// Highway's targets with AVX-512; the last two are newer than some of its versions.
+constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL
+#ifdef HWY_AVX3_ZEN4
+                            | HWY_AVX3_ZEN4
+#endif
+#ifdef HWY_AVX3_SPR
+                            | HWY_AVX3_SPR
+#endif
+    ;
+#endif
+
 /// Best first, of those that the processor has among `allowed` of Highway's targets.
 std::vector<const KernelSet*> sets(int64_t allowed) {
   std::vector<const KernelSet*> found;
 #if HWY_ARCH_X86
-  // VNNI has no target of its own there: --simd-target AVX3 alone goes without it.
-  const bool has_avx512 = (allowed & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
+  // VNNI and tiles are no targets of their own: --simd-target AVX3 goes without both.
+  const bool has_avx512 = (allowed & kAvx512) != 0;
   if (has_avx512 && allowed != HWY_AVX3 && __builtin_cpu_supports("avx512vnni")) {
-    if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
+    if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq")) {
+      if (has_tiles()) found.push_back(&avx512_vnni::kernels_of_sapphire_rapids());
       found.push_back(&avx512_vnni::kernels_of_ice_lake());
+    }
     found.push_back(&avx512_vnni::kernels());
   }
   if (has_avx512) found.push_back(&avx512::kernels());
-  if ((allowed & (HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL)) != 0) found.push_back(&avx2::kernels());
+  if ((allowed & (HWY_AVX2 | kAvx512)) != 0) found.push_back(&avx2::kernels());
 #endif
   found.push_back(&portable::kernels());
   return found;

@@ -83,6 +83,9 @@ struct Bits : CommonBits {
 };
 #include "detent/engine/kernels/bit_planes-inl.h"
 HWY_POP_ATTRIBUTES
+HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",amx-tile,amx-int8")
+#include "detent/engine/kernels/amx_sums-inl.h"
+HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI)
 constexpr auto kAddBlocks = shuffled::AddBlocksOfInputs;
 constexpr auto kBitPlanes = nullptr;  // products of bytes are faster than counting by a table
@@ -97,6 +100,17 @@ const KernelSet& kernels_of_ice_lake() {
     set.look_up = permuted::LookUp;
     set.bit_planes = BitPlanes;
     set.add_bit_planes = AddBitPlanes;
+    return set;
+  }();
+  return kSet;
+}
+
+const KernelSet& kernels_of_sapphire_rapids() {
+  static const KernelSet kSet = [] {
+    KernelSet set = kernels_of_ice_lake();
+    set.name = "AMX";
+    for (int64_t& most : set.most_windows) most = 2 * kTileRows;
+    set.add_windows = AddWindowsInTiles;
     return set;
   }();
   return kSet;

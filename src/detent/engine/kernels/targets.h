@@ -17,6 +17,8 @@ namespace avx512_vnni {
 const KernelSet& kernels();
 /// With VBMI and VPOPCNTDQ too.
 const KernelSet& kernels_of_ice_lake();
+/// With tiles of bytes (AMX) too; the kernel must have given the process its registers.
+const KernelSet& kernels_of_sapphire_rapids();
 }  // namespace avx512_vnni
 
 }  // namespace detent
