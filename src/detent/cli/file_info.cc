@@ -1,4 +1,4 @@
-#include "detent/cli/file_info.h"
+#include "detent/cli/file_kind.h"
 
 #include <algorithm>
 #include <map>

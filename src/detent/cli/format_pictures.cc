@@ -1,4 +1,4 @@
-#include "detent/cli/format_pictures.h"
+#include "detent/cli/format_display.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "detent/cli/graph_drawing.h"
+#include "detent/cli/network_info.h"
 
 #include <spawn.h>
 #include <sys/wait.h>

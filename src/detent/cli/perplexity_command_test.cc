@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/program_for_test.h"
-#include "detent/cli/task_file.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"

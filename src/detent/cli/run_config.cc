@@ -9,7 +9,6 @@
 
 #include "detent/cli/file_kind.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/option_use.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "detent/cli/option_use.h"
+#include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"

@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/format_pictures.h"
+#include "detent/cli/format_display.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/format.h"

@@ -12,7 +12,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "detent/cli/language_model.h"
-#include "detent/cli/task_file.h"
 #include "detent/core/thread_limit.h"
 #include "detent/files/npy.h"
 #include "detent/python/arrays.h"

@@ -15,7 +15,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/network/model_parameters.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"

@@ -12,7 +12,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/network/integer_program.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"

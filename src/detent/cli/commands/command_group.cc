@@ -1,4 +1,4 @@
-#include "detent/cli/commands/command_group.h"
+#include "detent/cli/commands/command.h"
 
 #include <fmt/format.h>
 

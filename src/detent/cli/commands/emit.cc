@@ -8,7 +8,6 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/command_group.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"

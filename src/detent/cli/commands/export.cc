@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/named_values.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/files/output_path.h"

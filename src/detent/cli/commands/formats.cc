@@ -9,8 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/format_pictures.h"
-#include "detent/cli/format_tables.h"
+#include "detent/cli/format_display.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/fields.h"

@@ -6,7 +6,6 @@
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
 #include "detent/cli/read_network.h"
-#include "detent/cli/task_file.h"
 #include "detent/core/processors.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"

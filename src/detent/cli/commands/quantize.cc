@@ -8,7 +8,6 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
-#include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"

@@ -5,9 +5,8 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/print.h"
-#include "detent/cli/network/calibration.h"
-#include "detent/cli/network/quickstart_schemes.h"
+#include "detent/cli/network/session.h"
+#include "detent/cli/results.h"
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"

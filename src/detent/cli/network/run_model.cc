@@ -9,11 +9,11 @@
 #include <optional>
 #include <set>
 
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/loaded_network.h"
+#include "detent/cli/network/session.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/cli/network/commands.h"
-#include "detent/cli/network/integer_program.h"
-#include "detent/cli/network/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"

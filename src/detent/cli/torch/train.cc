@@ -2,11 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/print.h"
-#include "detent/cli/network/calibration.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
+#include "detent/cli/results.h"
+#include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/training_files.h"
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"

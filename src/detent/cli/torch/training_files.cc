@@ -4,9 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/xxh64.h"

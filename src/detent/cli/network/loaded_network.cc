@@ -1,14 +1,17 @@
-#include "detent/cli/network/model_parameters.h"
+#include "detent/cli/network/loaded_network.h"
 
+#include <utility>
 #include <variant>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/core/log.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/models/model.h"
+#include "detent/reference/integer_executor.h"
 
 namespace detent {
 namespace {
@@ -58,6 +61,27 @@ Graph read_network_of(const std::filesystem::path& file, const ParametersOf& net
         {.file = file.string()});
   }
   return graph;
+}
+
+void check_engine(const Graph& graph, Engine engine) {
+  if (engine != Engine::kIntegers) return;
+  if (!graph.requantization()) {
+    fail(
+        "--engine integers: graph \"{}\" is not quantized for integer execution: `detent quantize` does that",
+        graph.name());
+  }
+  check_integer_execution(graph);
+}
+
+std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
+  check_engine(graph, engine);
+  if (engine == Engine::kReference) return IntegerExecutor().compile(graph);
+  return FastExecutor().compile(graph);
+}
+
+std::unique_ptr<const Program> program_of(Graph graph, std::optional<Engine> engine) {
+  if (engine && *engine != Engine::kSimulation) return integer_program(graph, *engine);
+  return std::make_unique<FastProgram>(std::move(graph));  // gives weights back that it packs
 }
 
 }  // namespace detent
