@@ -10,7 +10,7 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/models/models.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/search/costs.h"
 #include "detent/search/fitted_parts.h"
 #include "detent/search/random_draws.h"

@@ -25,7 +25,7 @@
 #include "detent/graph/state_dict.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/toml.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/pass.h"
 
 namespace detent {

@@ -4,7 +4,6 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/former_name.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/qat/finish_qat.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

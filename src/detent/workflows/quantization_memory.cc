@@ -15,7 +15,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/language/language_graph.h"
-#include "detent/passes/pass_options.h"
+#include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
 #include "detent/passes/reconstruction/staged_run.h"

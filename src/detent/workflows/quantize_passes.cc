@@ -11,9 +11,8 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
-#include "detent/passes/post_training/hadamard_blocks.h"
+#include "detent/passes/post_training/rotation.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {

@@ -15,7 +15,7 @@
 #include "detent/core/text_table.h"
 #include "detent/files/json.h"
 #include "detent/files/output_path.h"
-#include "detent/passes/analysis/node_text.h"
+#include "detent/passes/analysis/quantization_summary.h"
 
 namespace detent {
 namespace {

@@ -6,7 +6,7 @@
 #include "detent/graph/builder.h"
 #include "detent/graph/open_shapes.h"
 #include "detent/passes/calibration_set.h"
-#include "detent/passes/reconstruction/choosing_cost.h"
+#include "detent/passes/reconstruction/round_weights.h"
 
 namespace detent {
 namespace {

@@ -13,7 +13,6 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
-#include "detent/passes/analysis/profile_sweeps.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/staged_run.h"
 

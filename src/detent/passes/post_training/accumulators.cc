@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/accumulators.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/activation_ranges.h"
+#include "detent/passes/post_training/operand_ranges.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,3 @@
-#include "detent/passes/qat/finish_qat.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -14,9 +12,9 @@
 #include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/graph/batch_norm_map.h"
-#include "detent/passes/post_training/accumulators.h"
+#include "detent/passes/post_training/operand_ranges.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/passes/transform/graph_edits.h"
-#include "detent/passes/post_training/weight_ranges.h"
 
 // A network after quantization-aware training, made ready for integer execution: each batch norm moves into
 // the quantized layer before it, which keeps its integers. With s the scale of a channel, m its factor in the

@@ -14,10 +14,8 @@
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/qat/learned_scales.h"
-#include "detent/passes/qat/qat_presets.h"
-#include "detent/passes/qat/qat_weights.h"
 #include "detent/passes/post_training/static_quantize_options.h"
+#include "detent/passes/qat/qat_presets.h"
 #include "detent/statistics/threshold.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/passes/reconstruction/graph_cut.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "detent/passes/transform/float_weights.h"
+#include "detent/passes/transform/graph_edits.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "detent/core/listed_names.h"
 #include "detent/core/text_wrap.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {

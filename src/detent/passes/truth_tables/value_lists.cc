@@ -1,4 +1,4 @@
-#include "detent/passes/transform/value_lists.h"
+#include "detent/passes/truth_tables/table_chains.h"
 
 #include <algorithm>
 #include <set>
