@@ -14,7 +14,7 @@
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/checkpoints/torch_checkpoint.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/language/language_weights.h"
 
 namespace detent {

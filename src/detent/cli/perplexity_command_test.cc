@@ -8,8 +8,8 @@
 #include "detent/files/json.h"
 #include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/language/decoder_logits.h"
 #include "detent/language/networks_for_test.h"
+#include "detent/language/perplexity.h"
 
 namespace detent {
 namespace {

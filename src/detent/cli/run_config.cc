@@ -16,7 +16,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/datasets/image.h"
 #include "detent/files/toml.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 

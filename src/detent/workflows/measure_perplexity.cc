@@ -11,7 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/files/npy.h"
-#include "detent/language/decoder_logits.h"
+#include "detent/language/perplexity.h"
 #include "detent/workflows/memory_announcement.h"
 
 namespace detent {
