@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "detent/core/error.h"
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 
 #include "memory_file.h"

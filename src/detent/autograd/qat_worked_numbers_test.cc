@@ -21,7 +21,6 @@
 #include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
 #include "detent/passes/pass_bench_for_test.h"

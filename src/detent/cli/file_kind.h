@@ -10,7 +10,7 @@
 #include "detent/core/value.h"
 #include "detent/files/tensor_summary.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

@@ -20,7 +20,7 @@
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/recurrent_layer.h"
 #include "detent/float32/resize_weights.h"
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 #include "detent/integer/pooling.h"
 #include "detent/reference/flow.h"
 #include "detent/reference/reference_step.h"

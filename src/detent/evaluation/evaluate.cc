@@ -12,8 +12,8 @@
 #include "detent/core/progress.h"
 #include "detent/evaluation/batches.h"
 #include "detent/evaluation/first_non_finite.h"
-#include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,6 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {

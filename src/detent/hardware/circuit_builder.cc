@@ -9,7 +9,8 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/element_movement.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
@@ -19,7 +20,6 @@
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/sum_windows.h"
 #include "detent/hardware/verilog_names.h"
-#include "detent/graph/element_movement.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"

@@ -10,8 +10,8 @@
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/graph/trained_tables.h"
 #include "detent/hardware/value_steps.h"
 #include "detent/integer/code_type.h"
 

@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 
 namespace detent {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "detent/graph/element_movement.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/strided_view.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/language/decoder.h"
 #include "detent/reference/flow.h"

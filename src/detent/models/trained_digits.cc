@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 
 namespace detent {

@@ -7,8 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/onnx/code_operators.h"
-#include "detent/graph/open_shapes.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"

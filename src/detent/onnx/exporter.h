@@ -47,7 +47,7 @@ class OnnxExporter {
   std::string integer_bias(const Node& node, const SumForm& form);
   /// The value that an operand is, as its node reads it.
   std::string value_of(const Node& node, size_t input);
-  /// `sizes` as formulas (graph/open_shapes.h).
+  /// `sizes` as formulas (graph/value_sizes.h).
   TensorType type_of(const NodeInput& value, std::span<const std::string> sizes) const;
   void refuse(const Node& node, const std::string& reason);
 

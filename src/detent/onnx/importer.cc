@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
 #include "detent/graph/known_elements.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/integer/node_form.h"
 #include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/converters/converters.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "detent/formats/verbs.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 
 namespace detent {
 namespace {

@@ -13,9 +13,8 @@
 #include "detent/autograd/initialize.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/code_rounding.h"
-#include "detent/graph/owned_parameters.h"
 #include "detent/files/safetensors.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

@@ -4,8 +4,7 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/accumulator.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/workflows/checked_integers.h"
 

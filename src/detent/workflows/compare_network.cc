@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/workflows/batch_mixing.h"
 #include "detent/workflows/judged_samples.h"
 #include "detent/workflows/measured_latency.h"

@@ -1,8 +1,7 @@
 #include "detent/workflows/network_report.h"
 
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"

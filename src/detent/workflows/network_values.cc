@@ -7,8 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/source_names.h"
 #include "detent/integer/result_types.h"
 #include "detent/workflows/code_tensors.h"
 

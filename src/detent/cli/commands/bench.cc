@@ -20,7 +20,7 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
-#include "detent/graph/source_names.h"
+#include "detent/graph/node_names.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/reference/integer_executor.h"

@@ -9,7 +9,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/reference/integer_executor.h"
 

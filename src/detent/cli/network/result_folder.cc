@@ -9,7 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/files/toml.h"
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 namespace {

@@ -18,7 +18,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/text_table.h"
-#include "detent/graph/source_names.h"
+#include "detent/graph/node_names.h"
 #include "detent/integer/plan.h"
 #include "detent/files/npy.h"
 #include "detent/files/output_path.h"

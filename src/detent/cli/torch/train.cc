@@ -12,7 +12,7 @@
 #include "detent/core/terminal.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
 #include "detent/training/width_budget.h"

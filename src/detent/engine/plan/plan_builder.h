@@ -9,7 +9,7 @@
 
 #include "detent/engine/plan/joined_channels.h"
 #include "detent/engine/program_plan.h"
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 

@@ -6,7 +6,7 @@
 #include "detent/float32/result_tensor.h"
 #include "detent/float32/window_places.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 
 namespace detent {
 namespace {

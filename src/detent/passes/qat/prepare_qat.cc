@@ -8,7 +8,6 @@
 #include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/batch_norm_map.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"

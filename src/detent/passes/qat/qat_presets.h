@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"

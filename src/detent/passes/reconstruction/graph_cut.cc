@@ -4,7 +4,7 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 
 #include <algorithm>
 
@@ -28,6 +28,15 @@ std::string_view reason_of(std::string_view message) {
   if (behind.starts_with(kBeforeOperator))
     behind.remove_prefix(std::min(behind.find(')'), behind.size() - 1) + 1);
   return behind.starts_with(kColon) ? behind.substr(kColon.size()) : message;
+}
+
+std::string source_name_or(const Node& node, size_t i, const std::string& own_name) {
+  const bool has_name = i < node.source_names.size() && !node.source_names[i].empty();
+  return has_name ? node.source_names[i] : own_name;
+}
+
+std::string source_name(const Graph& graph, const NodeInput& value) {
+  return source_name_or(graph.node(value.node), value.result, value_name(value));
 }
 
 }  // namespace detent
