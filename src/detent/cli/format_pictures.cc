@@ -9,7 +9,7 @@
 
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
-#include "detent/core/splitmix64.h"
+#include "detent/core/random_numbers.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/files/svg.h"

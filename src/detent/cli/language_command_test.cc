@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "detent/cli/program_for_test.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/sanitizers_for_test.h"
 #include "detent/core/value.h"
 #include "detent/files/file.h"

@@ -15,8 +15,8 @@
 namespace detent {
 
 /// Vectors that packing and runs of language models take and give back are kept out of the heap from here on
-/// (core/resident_memory.h): else they leave half as much again as is announced. Smaller ones stay in it, as
-/// fresh pages for each would take longer than what is computed in them.
+/// (core/process_resources.h): else they leave half as much again as is announced. Smaller ones stay in it,
+/// as fresh pages for each would take longer than what is computed in them.
 inline constexpr int kLargeVectorOfLanguage = 1 << 20;
 
 /// The decoder of a network of language: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either.

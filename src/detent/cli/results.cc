@@ -14,7 +14,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/output_path.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "detent/cli/run_options.h"
+#include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
-#include "detent/core/worker_environment.h"
 #include "detent/files/file_roles.h"
 #include "detent/graph/graph.h"
 #include "detent/workers/rendezvous.h"

@@ -17,7 +17,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/core/processors.h"
+#include "detent/core/process_resources.h"
 #include "detent/workers/socket_group.h"
 
 namespace detent {

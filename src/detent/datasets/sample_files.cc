@@ -9,7 +9,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
 #include "detent/files/csv.h"

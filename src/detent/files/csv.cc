@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 
 namespace detent {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 #include "detent/graph/graph_parameters.h"
 
 namespace detent {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 #include "detent/integer/result_types.h"
 
 namespace detent {

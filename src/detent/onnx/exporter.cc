@@ -6,7 +6,7 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/onnx/code_operators.h"
 #include "detent/integer/accumulated_sums.h"

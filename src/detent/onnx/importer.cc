@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
 #include "detent/integer/node_form.h"

@@ -2,7 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/former_name.h"
+#include "detent/core/log.h"
 #include "detent/passes/passes.h"
 
 namespace detent {

@@ -11,7 +11,7 @@
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/file.h"

@@ -12,7 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "detent/cli/language_model.h"
-#include "detent/core/thread_limit.h"
+#include "detent/core/parallel.h"
 #include "detent/files/npy.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"

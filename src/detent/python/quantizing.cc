@@ -4,7 +4,7 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/files/file.h"

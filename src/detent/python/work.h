@@ -7,7 +7,6 @@
 #include <nanobind/nanobind.h>
 
 #include "detent/core/interruption.h"
-#include "detent/core/stop_signals.h"
 #include "detent/core/value.h"
 
 namespace detent::python {

@@ -4,7 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/text_parts.h"
+#include "detent/core/text.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/post_training/rotation.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "detent/core/error.h"
-#include "detent/core/stop_signals.h"
 #include "detent/autograd/initialize.h"
+#include "detent/core/interruption.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/files/safetensors.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/log.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 
 namespace detent {
 namespace {

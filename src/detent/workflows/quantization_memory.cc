@@ -8,7 +8,7 @@
 
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/core/stop_signals.h"
+#include "detent/core/interruption.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 
 #include "detent/cli/command_description.h"
 #include "detent/core/error.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

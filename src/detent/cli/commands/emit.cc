@@ -12,7 +12,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 #include "detent/datasets/dataset.h"
 #include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/design.h"

@@ -8,8 +8,8 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
-#include "detent/core/former_name.h"
-#include "detent/core/text_parts.h"
+#include "detent/core/log.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

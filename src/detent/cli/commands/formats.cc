@@ -13,7 +13,7 @@
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/files/file.h"
 #include "detent/files/output_path.h"

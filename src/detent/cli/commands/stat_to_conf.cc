@@ -10,7 +10,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/files/output_path.h"
 #include "detent/files/toml.h"
 

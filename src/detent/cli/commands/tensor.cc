@@ -8,7 +8,7 @@
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 #include "detent/files/output_path.h"
 
 namespace detent {

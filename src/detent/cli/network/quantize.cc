@@ -13,7 +13,7 @@
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"

@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/groups/calibrating.h"

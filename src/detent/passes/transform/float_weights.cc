@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "detent/core/listed_names.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/name_pattern.h"
+#include "detent/core/text.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {

@@ -3,9 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
-#include "detent/graph/operators.h"
 #include "detent/core/name_pattern.h"
+#include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/qat/qat_presets.h"

@@ -17,4 +17,16 @@ int quota_processors(const std::filesystem::path& groups, const std::filesystem:
 /// each other. Warns where these are fewer.
 int usable_thread_count(int64_t wanted);
 
+/// Bytes of this process that are in memory, those of mapped files among them.
+struct ResidentMemory {
+  int64_t now = 0;
+  int64_t most = 0;  // since it began
+};
+ResidentMemory resident_memory();
+
+/// Vectors from `bytes` on go back to the system as soon as they are freed. glibc would keep more of them the
+/// larger those are that were freed, and what stays would lie between them. For the whole process: a choice
+/// of programs, not of libraries.
+void keep_vectors_out_of_heap(int bytes);
+
 }  // namespace detent
