@@ -26,9 +26,8 @@
 #include "detent/python/work.h"
 #include "detent/report/front_drawing.h"
 #include "detent/report/page.h"
-#include "detent/workflows/calibration_context.h"
 #include "detent/workflows/compare_network.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

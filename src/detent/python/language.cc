@@ -20,8 +20,8 @@
 #include "detent/python/outputs.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
-#include "detent/workflows/chat_prompt.h"
 #include "detent/workflows/format_perplexities.h"
+#include "detent/workflows/text_generator.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -13,13 +13,10 @@
 #include "detent/python/temporary_work.h"
 #include "detent/python/work.h"
 #include "detent/report/page.h"
-#include "detent/workflows/batch_mixing.h"
-#include "detent/workflows/calibration_context.h"
-#include "detent/workflows/checked_integers.h"
-#include "detent/workflows/quantization_memory.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/workflows/quantized_cache.h"
+#include "detent/workflows/quantize_passes.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent::python {
 namespace {

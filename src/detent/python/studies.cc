@@ -35,11 +35,10 @@
 #include "detent/python/work.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
-#include "detent/workflows/calibration_context.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/workflows/network_values.h"
 #include "detent/search/search.h"
+#include "detent/workflows/network_values.h"
 #include "detent/workflows/search_network.h"
 
 namespace nb = nanobind;

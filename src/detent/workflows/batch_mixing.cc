@@ -1,4 +1,4 @@
-#include "detent/workflows/batch_mixing.h"
+#include "detent/workflows/network_data.h"
 
 #include <algorithm>
 #include <cmath>

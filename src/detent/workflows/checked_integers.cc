@@ -1,4 +1,4 @@
-#include "detent/workflows/checked_integers.h"
+#include "detent/workflows/network_report.h"
 
 #include <algorithm>
 #include <array>

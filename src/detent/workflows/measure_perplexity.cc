@@ -12,7 +12,7 @@
 #include "detent/core/progress.h"
 #include "detent/files/npy.h"
 #include "detent/language/perplexity.h"
-#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/resource_use.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/result_types.h"
-#include "detent/workflows/code_tensors.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/workflows/quantization_memory.h"
+#include "detent/workflows/resource_use.h"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 
 #include "detent/graph/graph_parameters.h"
 #include "detent/search/search.h"
-#include "detent/workflows/judged_samples.h"
-#include "detent/workflows/measured_latency.h"
+#include "detent/workflows/network_data.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 

@@ -20,8 +20,7 @@
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/tokenizers/chat/chat_template.h"
-#include "detent/workflows/chat_prompt.h"
-#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/resource_use.h"
 #include "detent/workflows/text_generator.h"
 
 namespace detent {

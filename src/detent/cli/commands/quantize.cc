@@ -16,7 +16,6 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/workflows/quantize_passes.h"
-#include "detent/workflows/quantized_cache.h"
 
 // The short way to a quantized network: the passes that prepare it, static_quantize with its options as
 // flags, and those that improve the result, as `detent transform` would run them from a configuration file.

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "detent/cli/results.h"
-#include "detent/workflows/code_tensors.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
@@ -24,6 +23,7 @@
 #include "detent/files/npy.h"
 #include "detent/files/output_folder.h"
 #include "detent/reference/integer_executor.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "detent/workflows/accumulator_report.h"
+#include "detent/workflows/network_report.h"
 
 namespace detent {
 

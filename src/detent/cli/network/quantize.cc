@@ -25,12 +25,11 @@
 #include "detent/passes/pipeline.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
-#include "detent/workflows/batch_mixing.h"
-#include "detent/workflows/checked_integers.h"
+#include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/workflows/quantization_memory.h"
 #include "detent/workflows/quantize_network.h"
-#include "detent/workflows/quantized_cache.h"
+#include "detent/workflows/quantize_passes.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 namespace {

@@ -19,8 +19,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/workers/worker_agreement.h"
-#include "detent/workflows/calibration_context.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 
 namespace detent {
 namespace {

@@ -1,10 +1,12 @@
-#include "detent/workflows/measured_latency.h"
+#include "detent/workflows/resource_use.h"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "detent/core/log.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/tensor.h"
 #include "detent/engine/fast_executor.h"
 
@@ -30,6 +32,25 @@ double measured_latency(const Graph& graph) {
     all += seconds;
   }
   return least;
+}
+
+namespace {
+
+/// Rounded up.
+int64_t megabytes(int64_t bytes) { return (bytes + 999'999) / 1'000'000; }
+
+}  // namespace
+
+int64_t announce_memory(const Decoder& decoder, const DecoderLoad& load) {
+  const DecoderMemory memory = decoder.memory(load);
+  const ResidentMemory resident = resident_memory();
+  // Values of many sizes come and go: half as much again lies between them in the heap.
+  const int64_t values = memory.buffers + memory.buffers / 2;
+  const int64_t most = std::max(resident.most, resident.now + memory.cache + values);
+  log_info("memory: at most {} MB (weights {}, cache {} for {} tokens, values {}; loading took {})",
+           megabytes(most), megabytes(memory.weights), megabytes(memory.cache), load.sequences * load.tokens,
+           megabytes(values), megabytes(resident.most));
+  return most;
 }
 
 }  // namespace detent
