@@ -8,7 +8,6 @@
 #include "detent/core/error.h"
 #include "detent/core/text.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/onnx/code_operators.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"

@@ -10,12 +10,27 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/onnx/attention_pattern.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
 #include "detent/onnx/quantizer_export.h"
 
 namespace detent {
+
+/// Nodes that compute softmax(cap tanh(query keys / cap)), of what is seen, times values: in ONNX one
+/// operator.
+struct AttentionPattern {
+  NodeInput query;                 // [N, heads, sequence, size], scaled
+  NodeInput keys;                  // [N, heads of keys, size, total]
+  NodeInput values;                // [N, heads of keys, total, size]
+  NodeInput seen;                  // [N, 1, sequence or 1, total]
+  double unseen = 0;               // the score of what is not
+  double cap = 0;                  // 0: none
+  std::vector<std::string> inner;  // the nodes before the last one, whose values nothing else reads
+};
+
+/// By the node that gives the result, [N, heads, sequence, size]. Operands that are rounded, and values that
+/// something else reads, leave a part as it is.
+std::unordered_map<std::string, AttentionPattern> find_attention(const Graph& graph, const ValueTypes& types);
 
 /// Writes a graph as a model, node by node.
 class OnnxExporter {
@@ -63,5 +78,12 @@ class OnnxExporter {
   std::map<std::string, std::string> attention_masks_;  // of what is seen
   std::vector<std::string> problems_;
 };
+
+/// Rewrites a model in the style qdq into operators that take and give integers: where a node stands between
+/// DequantizeLinear and QuantizeLinear, QLinearConv, QLinearMatMul, and of com.microsoft QGemm, QLinearAdd
+/// and their like take its place; what moves or clamps elements does so on integers. What has no such
+/// operator, or none that ONNX Runtime computes for these types, stays between its DequantizeLinear and
+/// QuantizeLinear.
+void compute_on_codes(OnnxModelWriter& writer);
 
 }  // namespace detent

@@ -13,7 +13,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/text.h"
-#include "detent/onnx/narrow_elements.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {

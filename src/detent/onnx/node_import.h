@@ -11,7 +11,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
-#include "detent/onnx/narrow_elements.h"
+#include "detent/onnx/tensor_data.h"
 
 namespace onnx {
 class AttributeProto;

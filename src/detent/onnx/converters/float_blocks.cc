@@ -1,4 +1,4 @@
-#include "detent/onnx/converters/float_blocks.h"
+#include "detent/onnx/converters/quantized.h"
 
 #include <algorithm>
 #include <cmath>

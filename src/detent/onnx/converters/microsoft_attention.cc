@@ -8,7 +8,6 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/heads.h"
-#include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/moved_rounding.h"
