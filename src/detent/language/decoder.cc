@@ -7,7 +7,6 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/engine/code_pairs.h"
 #include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"

@@ -7,7 +7,6 @@
 #include <atomic>
 
 #include "detent/core/error.h"
-#include "detent/engine/kernels/targets.h"
 
 namespace detent {
 namespace {
