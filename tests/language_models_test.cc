@@ -9,10 +9,10 @@
 
 #include "detent/core/convert.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/files/npz.h"
+#include "detent/files/file.h"
+#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/cache_format.h"
-#include "detent/files/file.h"
 #include "detent/language/decoder.h"
 #include "detent/language/language_model.h"
 #include "detent/language/networks_for_test.h"

@@ -10,7 +10,6 @@
 #include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/files/npy.h"
-#include "detent/files/npz.h"
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/checkpoints/torch_checkpoint.h"

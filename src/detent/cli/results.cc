@@ -17,7 +17,6 @@
 #include "detent/core/text.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/output_path.h"
 #include "detent/report/page.h"
 #include "detent/report/table_value.h"
 

@@ -14,7 +14,6 @@
 #include "detent/datasets/whole_samples.h"
 #include "detent/files/csv.h"
 #include "detent/files/npy.h"
-#include "detent/files/npz.h"
 #include "detent/files/safetensors.h"
 
 namespace detent {

@@ -13,7 +13,6 @@
 #include "detent/graph_files/graph_layout.h"
 #include "detent/files/gzip.h"
 #include "detent/files/json.h"
-#include "detent/files/number_lists.h"
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/graph_files/weight_packing.h"
 

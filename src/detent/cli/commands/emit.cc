@@ -14,16 +14,15 @@
 #include "detent/core/log.h"
 #include "detent/core/text.h"
 #include "detent/datasets/dataset.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/npy.h"
+#include "detent/files/output_folder.h"
 #include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/tools.h"
 #include "detent/hardware/verilog_names.h"
-#include "detent/files/file.h"
-#include "detent/files/json.h"
-#include "detent/files/npy.h"
-#include "detent/files/output_folder.h"
-#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

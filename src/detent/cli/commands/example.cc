@@ -7,10 +7,10 @@
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
+#include "detent/files/file.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/verbs.h"
-#include "detent/files/output_path.h"
 #include "detent/files/svg.h"
 
 // The output of a ReLU with three channels, the first three times as wide as the others, quantized to 8 bits

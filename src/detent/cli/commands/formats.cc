@@ -14,9 +14,8 @@
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/core/name_pattern.h"
-#include "detent/formats/quant_spec.h"
 #include "detent/files/file.h"
-#include "detent/files/output_path.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 namespace {

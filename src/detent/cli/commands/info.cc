@@ -13,8 +13,8 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
+#include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/output_path.h"
 #include "detent/passes/analysis/quantization_summary.h"
 
 namespace detent {

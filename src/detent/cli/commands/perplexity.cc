@@ -11,7 +11,6 @@
 #include "detent/core/process_resources.h"
 #include "detent/files/file.h"
 #include "detent/files/npy.h"
-#include "detent/files/output_path.h"
 #include "detent/language/multiple_choice.h"
 #include "detent/language/perplexity.h"
 #include "detent/workflows/format_perplexities.h"

@@ -7,7 +7,7 @@
 #include "detent/cli/torch_command.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 
 namespace detent {
 

@@ -11,7 +11,7 @@
 #include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
 #include "detent/core/text.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 #include "detent/files/toml.h"
 
 namespace detent {

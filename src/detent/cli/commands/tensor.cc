@@ -9,7 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

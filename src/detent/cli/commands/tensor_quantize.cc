@@ -10,8 +10,8 @@
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
+#include "detent/files/file.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

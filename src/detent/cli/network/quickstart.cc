@@ -15,7 +15,6 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/files/file.h"
-#include "detent/files/folder_lock.h"
 #include "detent/files/output_folder.h"
 #include "detent/files/toml.h"
 #include "detent/checkpoints/torch_checkpoint.h"

@@ -10,6 +10,11 @@
 
 namespace detent {
 
+/// The CRC-32 of zip and gzip (reflected polynomial 0xEDB88320). With the processor's carry-less
+/// multiplication it is as fast as libdeflate's, three times as fast as zlib's, without which the C library
+/// would need one library more; else it is zlib's.
+uint32_t crc32(std::span<const std::byte> bytes);
+
 /// Digests by which published files are known, as lower-case hexadecimal text: of MD5 (RFC 1321) 32 digits,
 /// of SHA-256 (FIPS 180-4) 64. MD5 tells accidents, not attacks.
 enum class DigestKind { kMd5, kSha256 };
