@@ -13,7 +13,7 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/operand_keys.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/statistics/sample_ranges.h"
+#include "detent/statistics/accumulators.h"
 
 #include <algorithm>
 

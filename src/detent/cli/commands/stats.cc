@@ -11,7 +11,7 @@
 #include "detent/core/text_table.h"
 #include "detent/files/toml.h"
 #include "detent/passes/stat_to_conf.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {

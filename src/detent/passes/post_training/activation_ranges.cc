@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/passes/passes.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {

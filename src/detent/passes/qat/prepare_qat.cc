@@ -15,7 +15,7 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/passes/qat/qat_presets.h"
-#include "detent/statistics/threshold.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/owned_parameters.h"
-#include "detent/statistics/threshold.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 
