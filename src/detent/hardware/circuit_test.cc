@@ -10,8 +10,6 @@
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
-#include "detent/hardware/tools.h"
-#include "detent/hardware/vectors.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 

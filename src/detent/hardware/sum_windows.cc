@@ -1,4 +1,4 @@
-#include "detent/hardware/sum_windows.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <numeric>

@@ -18,11 +18,10 @@
 #include "detent/files/json.h"
 #include "detent/files/npy.h"
 #include "detent/files/output_folder.h"
+#include "detent/hardware/circuit.h"
 #include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/design.h"
-#include "detent/hardware/schedule.h"
-#include "detent/hardware/tools.h"
-#include "detent/hardware/verilog_names.h"
+#include "detent/hardware/verilog.h"
 
 namespace detent {
 namespace {
