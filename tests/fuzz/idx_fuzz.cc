@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/datasets/idx.h"
+#include "detent/datasets/sample_readers.h"
 
 /// Any bytes give a tensor of the announced size or an Error, in bounded time and memory.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

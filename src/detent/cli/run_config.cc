@@ -12,7 +12,7 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/datasets/image.h"
 #include "detent/files/toml.h"

@@ -1,4 +1,4 @@
-#include "detent/datasets/image_sampler.h"
+#include "detent/datasets/image_dataset.h"
 
 #include <algorithm>
 

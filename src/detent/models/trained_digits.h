@@ -10,7 +10,7 @@ namespace detent {
 
 constexpr int kTrainedDigits = 5;
 
-/// digits_cnn, trained for 12 epochs on four fifths of the digits (datasets/digits.h): all but those whose
+/// digits_cnn, trained for 12 epochs on four fifths of the digits (datasets/datasets.h): all but those whose
 /// number modulo 5 is `number`. 0 <= number < kTrainedDigits. Embedded from data/trained_digits.f32, which
 /// data/README.md says how to make anew.
 Graph trained_digits_cnn(int number);

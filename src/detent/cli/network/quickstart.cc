@@ -10,7 +10,7 @@
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
-#include "detent/datasets/digits.h"
+#include "detent/datasets/datasets.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"

@@ -10,7 +10,7 @@
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/datasets/fingerprint.h"
+#include "detent/datasets/dataset.h"
 #include "detent/files/npy.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/node_names.h"

@@ -10,6 +10,30 @@
 
 namespace detent {
 
+/// Photographs of ten kinds of things, 32x32 RGB, from the published binary files.
+DatasetInfo cifar10_info();
+
+/// The same, of a hundred kinds.
+DatasetInfo cifar100_info();
+
+/// The 8x8 handwritten digits that are built into the library.
+DatasetInfo digits_info();
+
+/// All 1,797 of them, in their order, whatever the split.
+std::unique_ptr<Dataset> make_all_digits();
+
+/// The user's own images: a folder a split with a folder a class with JPEG and PNG files.
+DatasetInfo image_folder_info();
+
+/// Handwritten digits, 28x28, from the published idx files.
+DatasetInfo mnist_info();
+
+/// Pictures of clothes in MNIST's format, from files of the same names.
+DatasetInfo fashion_mnist_info();
+
+/// Points of a cube, two classes by the sign of their sum: the data of the ternary statistics tutorial.
+DatasetInfo toy_tiny_info();
+
 // The user's own samples: a folder with files of the splits, whose shape and number of classes are what the
 // files hold.
 
