@@ -16,9 +16,9 @@
 #include "detent/core/interruption.h"
 #include "detent/core/log.h"
 #include "detent/core/text.h"
-#include "detent/formats/simd_target.h"
 #include "detent/files/file_roles.h"
 #include "detent/files/open_files.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

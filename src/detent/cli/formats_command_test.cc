@@ -3,8 +3,8 @@
 
 #include "detent/cli/format_display.h"
 #include "detent/cli/program_for_test.h"
-#include "detent/formats/simd_target.h"
 #include "detent/files/file.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

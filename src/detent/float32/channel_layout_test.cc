@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

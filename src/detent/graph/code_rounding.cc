@@ -6,9 +6,9 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/elements/counter_random.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/verbs.h"
 
 namespace detent {

@@ -8,7 +8,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
-#include "detent/formats/blocks/tensor_scaled_blocks.h"
+#include "detent/formats/blocks/fixed_scale_rounding.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

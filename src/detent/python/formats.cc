@@ -13,7 +13,6 @@
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/formats/verbs.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,5 +18,19 @@ std::string active_simd_target();
 /// Makes the kernels run on `name`, one of simd_targets() in any case. Not while kernels run. Throws Error,
 /// beginning with `where`, on another name.
 void set_simd_target(std::string_view name, const std::string& where);
+
+/// While it lives, the calling thread rounds to nearest even, keeps subnormals and masks floating-point
+/// exceptions, whatever the caller has set; then the caller's setting returns. Libraries flush subnormals
+/// (FTZ, DAZ) at will.
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment();
+  ~DefaultFloatEnvironment();
+  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
+  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+
+ private:
+  uint64_t saved_;
+};
 
 }  // namespace detent

@@ -1,10 +1,18 @@
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
+
+#include <strings.h>
+#include <xmmintrin.h>
+
+#include <cfenv>
 
 #include <hwy/highway.h>
-#include <strings.h>
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/element_kernels.h"
+
+#if defined(__x86_64__)
+#elif !defined(__aarch64__)
+#endif
 
 namespace detent {
 namespace {
@@ -41,5 +49,31 @@ void set_simd_target(std::string_view name, const std::string& where) {
   }
   fail("{}: {}", where, unknown_name_message("instruction set", name, simd_targets()));
 }
+
+// Defined out of line: an opaque call is a fence that the compiler moves no arithmetic on memory across.
+#if defined(__x86_64__)
+
+DefaultFloatEnvironment::DefaultFloatEnvironment() : saved_(_mm_getcsr()) {
+  constexpr unsigned kAllExceptionsMasked = 0x1F80;
+  _mm_setcsr(kAllExceptionsMasked);
+}
+DefaultFloatEnvironment::~DefaultFloatEnvironment() { _mm_setcsr(static_cast<unsigned>(saved_)); }
+
+#elif defined(__aarch64__)
+
+DefaultFloatEnvironment::DefaultFloatEnvironment() {
+  asm volatile("mrs %0, fpcr" : "=r"(saved_));
+  asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+}
+DefaultFloatEnvironment::~DefaultFloatEnvironment() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
+
+#else
+
+DefaultFloatEnvironment::DefaultFloatEnvironment() : saved_(static_cast<uint64_t>(std::fegetround())) {
+  std::fesetround(FE_TONEAREST);
+}
+DefaultFloatEnvironment::~DefaultFloatEnvironment() { std::fesetround(static_cast<int>(saved_)); }
+
+#endif
 
 }  // namespace detent
