@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "detent/core/tensor.h"
 
 namespace detent {
@@ -7,5 +10,10 @@ namespace detent {
 /// A tensor of float32 whose elements are yet to be set. Memory that such tensors give back is kept for later
 /// ones (core/block_cache.h).
 Tensor result_tensor(const Shape& shape);
+
+/// The positions of dimension `dim` in this order, each as often as it is listed; of a negative one the only
+/// element of `otherwise`, which has x's element type.
+Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t>& positions,
+                          const Tensor& otherwise);
 
 }  // namespace detent

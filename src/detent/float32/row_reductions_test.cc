@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "detent/float32/row_sums.h"
 #include "detent/formats/kernel_environment.h"
 
 namespace detent {

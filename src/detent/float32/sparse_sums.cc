@@ -1,4 +1,4 @@
-#include "detent/float32/sparse_sums.h"
+#include "detent/float32/sums.h"
 
 #include <algorithm>
 

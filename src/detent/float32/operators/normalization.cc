@@ -3,7 +3,6 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
 #include "detent/float32/result_tensor.h"
-#include "detent/float32/softmax.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/element_movement.h"

@@ -6,7 +6,6 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/resize_weights.h"
 #include "detent/float32/result_tensor.h"
-#include "detent/float32/selected_positions.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

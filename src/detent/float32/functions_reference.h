@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 
@@ -11,6 +12,15 @@
 // without contractions.
 
 namespace detent {
+
+/// The polynomial of the terms from the highest power on, with one rounding a step, as Polynomial() of
+/// elementary-inl.h.
+template <size_t N>
+double polynomial_reference(double x, const double (&terms)[N]) {
+  double sum = terms[0];
+  for (size_t i = 1; i < N; ++i) sum = std::fma(sum, x, terms[i]);
+  return sum;
+}
 
 struct ReducedExpReference {
   float r;
@@ -31,5 +41,14 @@ inline float exp_rest_reference(float r) {
   for (size_t i = 1; i < std::size(c::kFloatExp); ++i) sum = std::fma(sum, r, c::kFloatExp[i]);
   return std::fma(r * r, sum, r);
 }
+
+// The arithmetic of trigonometric-inl.h for one number that float32 holds. The first three are the kernels
+// too where |x| >= kHugeAngle.
+double sine_reference(double x);
+double cosine_reference(double x);
+double tangent_reference(double x);
+double arc_sine_reference(double x);
+double arc_cosine_reference(double x);
+double arc_tangent_reference(double x);
 
 }  // namespace detent
