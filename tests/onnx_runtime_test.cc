@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "detent/integer/plan.h"
 #include "detent/reference/integer_executor.h"
-#include "detent/integer/result_types.h"
 #include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"

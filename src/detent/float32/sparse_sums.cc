@@ -6,7 +6,7 @@
 #include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/window_dimension.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

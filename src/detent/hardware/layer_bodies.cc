@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -12,7 +12,7 @@
 #include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/window_columns.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -7,7 +7,6 @@
 #include "detent/core/error.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/sum_form.h"
 
 namespace detent {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "detent/core/text.h"
-#include "detent/integer/result_types.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/integer/sum_form.h"
+#include "detent/integer/node_form.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/accumulated_sums.h"
-#include "detent/integer/window_columns.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/result_types.h"
+#include "detent/integer/plan.h"
 
 namespace detent {
 namespace {

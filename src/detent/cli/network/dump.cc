@@ -20,7 +20,7 @@
 #include "detent/files/output_folder.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/integer/result_types.h"
+#include "detent/integer/plan.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/workflows/network_values.h"
 

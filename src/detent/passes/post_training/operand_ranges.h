@@ -29,7 +29,7 @@ std::vector<Distribution> weight_distributions(const Tensor& weight, const Quant
                                                Calibrator calibrator, const std::string& where);
 
 /// Gives the weight of a layer that computes on codes larger scales where its biases or sums do not fit into
-/// 32 bits (integer/sum_form.h).
+/// 32 bits (integer/node_form.h).
 void fit_weight_scales(Node& layer);
 
 }  // namespace detent

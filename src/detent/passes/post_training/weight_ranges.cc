@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/group_parameters.h"
-#include "detent/integer/sum_form.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
 namespace {
