@@ -18,7 +18,6 @@
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/report/page.h"
-#include "detent/report/table_value.h"
 
 namespace detent {
 

@@ -24,7 +24,6 @@
 #include "detent/python/temporary_work.h"
 #include "detent/python/values.h"
 #include "detent/python/work.h"
-#include "detent/report/front_drawing.h"
 #include "detent/report/page.h"
 #include "detent/workflows/compare_network.h"
 #include "detent/workflows/network_data.h"

@@ -12,7 +12,7 @@
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/post_training/static_quantize.h"
 #include "detent/search/journal.h"
-#include "detent/search/pareto.h"
+#include "detent/search/study.h"
 
 namespace detent {
 namespace {

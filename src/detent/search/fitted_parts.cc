@@ -1,4 +1,4 @@
-#include "detent/search/fitted_parts.h"
+#include "detent/search/surrogate.h"
 
 #include <algorithm>
 #include <cmath>

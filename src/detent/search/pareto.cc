@@ -1,4 +1,4 @@
-#include "detent/search/pareto.h"
+#include "detent/search/study.h"
 
 #include <algorithm>
 #include <cmath>

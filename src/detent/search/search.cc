@@ -12,7 +12,6 @@
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/post_training/static_quantize.h"
 #include "detent/passes/reconstruction/round_weights.h"
-#include "detent/search/search_files.h"
 #include "detent/search/strategy.h"
 #include "detent/search/winners.h"
 

@@ -11,7 +11,7 @@
 #include "detent/language/perplexity.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/report/table_value.h"
+#include "detent/report/page.h"
 
 namespace detent {
 namespace {

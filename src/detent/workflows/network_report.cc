@@ -8,7 +8,7 @@
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"
-#include "detent/report/table_value.h"
+#include "detent/report/page.h"
 
 namespace detent {
 

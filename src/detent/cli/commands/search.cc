@@ -6,7 +6,6 @@
 #include "detent/cli/commands/field_flags.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/search/mase_sections.h"
 #include "detent/search/options.h"
 
 namespace detent {
