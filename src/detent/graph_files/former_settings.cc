@@ -1,4 +1,4 @@
-#include "detent/graph_files/former_settings.h"
+#include "detent/graph_files/graph_layout.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,10 +9,9 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/graph_files/former_settings.h"
-#include "detent/graph_files/graph_layout.h"
 #include "detent/files/gzip.h"
 #include "detent/files/json.h"
+#include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
 
 namespace detent {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/checkpoints/gguf/gguf_scales.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/tensor.h"
 #include "detent/float32/packed_linear.h"
 #include "detent/graph/graph.h"

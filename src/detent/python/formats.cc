@@ -18,7 +18,6 @@
 #include "detent/formats/verbs.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
 
 namespace nb = nanobind;

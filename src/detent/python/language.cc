@@ -17,8 +17,6 @@
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/language_model.h"
-#include "detent/python/outputs.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
 #include "detent/workflows/format_perplexities.h"
 #include "detent/workflows/text_generator.h"

@@ -10,7 +10,6 @@
 #include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
-#include "detent/python/temporary_work.h"
 #include "detent/python/work.h"
 #include "detent/report/page.h"
 #include "detent/workflows/network_data.h"

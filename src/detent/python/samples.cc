@@ -1,4 +1,4 @@
-#include "detent/python/samples.h"
+#include "detent/python/inputs.h"
 
 #include <filesystem>
 #include <optional>

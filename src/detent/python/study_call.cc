@@ -1,4 +1,4 @@
-#include "detent/python/study_call.h"
+#include "detent/python/work.h"
 
 #include <filesystem>
 

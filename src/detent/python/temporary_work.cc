@@ -1,4 +1,4 @@
-#include "detent/python/temporary_work.h"
+#include "detent/python/work.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "detent/reference/code_sums.h"
+#include "detent/reference/reference_step.h"
 
 #include <algorithm>
 #include <optional>

@@ -20,8 +20,6 @@
 #include "detent/integer/plan.h"
 #include "detent/integer/table_layer.h"
 #include "detent/integer/windows.h"
-#include "detent/reference/code_product.h"
-#include "detent/reference/code_sums.h"
 #include "detent/reference/flow.h"
 #include "detent/reference/reference_step.h"
 

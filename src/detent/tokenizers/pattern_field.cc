@@ -1,4 +1,4 @@
-#include "detent/tokenizers/pattern_field.h"
+#include "detent/tokenizers/pattern.h"
 
 #include "detent/tokenizers/unicode.h"
 

@@ -20,7 +20,6 @@
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
-#include "detent/models/trained_digits.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pass.h"

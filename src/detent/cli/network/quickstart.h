@@ -24,7 +24,7 @@ struct QuickstartTraining {
 };
 
 /// Trains five small networks, quantizes and fine-tunes them; without `training` takes those that the program
-/// has (models/trained_digits.h) and leaves fine-tuning out. Prints a table of formats.
+/// has (models/model.h) and leaves fine-tuning out. Prints a table of formats.
 void run_quickstart(const TorchCommand& command, const QuickstartTraining* training);
 
 /// One row of the quickstart's table: formats for the weights and for the inputs of every layer that has
