@@ -9,8 +9,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"

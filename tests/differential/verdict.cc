@@ -14,8 +14,8 @@
 #include "conventions.h"
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 
 namespace detent {
 namespace {

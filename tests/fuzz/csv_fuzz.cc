@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/files/csv.h"
+#include "detent/files/array_files.h"
 
 #include "memory_file.h"
 

@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 
 #include "memory_file.h"
 

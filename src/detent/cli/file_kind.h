@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "detent/core/value.h"
-#include "detent/files/tensor_summary.h"
+#include "detent/files/array_files.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/graph_parameters.h"
 

@@ -12,8 +12,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
-#include "detent/files/csv.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 #include "detent/files/safetensors.h"
 
 namespace detent {

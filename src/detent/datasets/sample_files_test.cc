@@ -6,8 +6,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/zip.h"
 #include "detent/graph/graph_parameters.h"

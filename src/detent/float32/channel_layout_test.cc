@@ -1,4 +1,4 @@
-#include "detent/float32/channel_layout.h"
+#include "detent/float32/tensor_layout.h"
 
 #include <gtest/gtest.h>
 

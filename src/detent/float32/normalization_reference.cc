@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "detent/float32/lanes.h"
 #include "detent/float32/normalization.h"
 #include "detent/float32/row_reductions.h"
 

@@ -1,4 +1,4 @@
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 
 #include <algorithm>
 #include <memory>

@@ -7,6 +7,18 @@
 
 namespace detent {
 
+/// Sums add element i to lane i % kSumLanes.
+inline constexpr size_t kSumLanes = 16;
+
+/// The lanes added up: each of the first half and its partner in the second, until one is left.
+template <class T>
+T folded_sum(T* lanes) {
+  for (size_t width = kSumLanes / 2; width > 0; width /= 2) {
+    for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
 /// What remains of the elements of a row after its first one, and its squares, summed in double.
 struct RowSums {
   double first = 0;
@@ -30,7 +42,7 @@ struct RowScale {
   }
 };
 
-/// Elements in sixteen lanes (lanes.h).
+/// Elements in sixteen lanes (row_reductions.h).
 double row_sum(std::span<const float> row);
 double row_sum_reference(std::span<const float> row);
 

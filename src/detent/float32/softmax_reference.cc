@@ -5,8 +5,8 @@
 #include "detent/float32/coefficients.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/functions_reference.h"
-#include "detent/float32/lanes.h"
 #include "detent/float32/normalization.h"
+#include "detent/float32/row_reductions.h"
 
 namespace detent {
 namespace {

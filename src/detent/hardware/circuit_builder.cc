@@ -1,4 +1,4 @@
-#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/design.h"
 
 #include <fmt/ranges.h>
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/verilog.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <random>
 
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/circuit_values.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"

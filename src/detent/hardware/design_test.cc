@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
 #include "detent/files/file.h"

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/circuit_values.h"
+#include "detent/hardware/design.h"
 #include "detent/hardware/lut_decomposition.h"
 #include "detent/hardware/table_networks_for_test.h"
 

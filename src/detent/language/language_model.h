@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/checkpoints/gguf/gguf_file.h"
-#include "detent/files/tensor_summary.h"
+#include "detent/files/array_files.h"
 #include "detent/graph/graph.h"
 #include "detent/language/language_config.h"
 

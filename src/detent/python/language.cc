@@ -13,7 +13,7 @@
 
 #include "detent/cli/language_model.h"
 #include "detent/core/parallel.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/language_model.h"

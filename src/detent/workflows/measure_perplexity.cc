@@ -10,7 +10,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 #include "detent/language/perplexity.h"
 #include "detent/workflows/resource_use.h"
 

@@ -12,7 +12,6 @@
 #include "detent/language/decoder.h"
 #include "detent/language/sampling.h"
 #include "detent/tokenizers/chat/chat_template.h"
-#include "detent/tokenizers/stop_strings.h"
 #include "detent/tokenizers/tokenizer.h"
 
 namespace detent {

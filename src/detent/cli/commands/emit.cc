@@ -14,12 +14,11 @@
 #include "detent/core/log.h"
 #include "detent/core/text.h"
 #include "detent/datasets/dataset.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/files/output_folder.h"
 #include "detent/hardware/circuit.h"
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/verilog.h"
 

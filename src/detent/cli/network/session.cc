@@ -11,7 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/dataset.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"

@@ -3,7 +3,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/float32/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"

@@ -7,7 +7,7 @@
 #include "detent/core/element_types.h"
 #include "detent/float32/float_node.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

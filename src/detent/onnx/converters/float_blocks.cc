@@ -10,7 +10,7 @@
 #include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/onnx/converters/rounding.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/onnx/converters/heads.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/importer.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 namespace detent {
 namespace {

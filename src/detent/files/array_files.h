@@ -11,9 +11,16 @@
 
 #include "detent/core/tensor.h"
 #include "detent/files/file.h"
-#include "detent/files/tensor_summary.h"
 
 namespace detent {
+
+/// What a file says of a tensor, known without touching its elements.
+struct TensorSummary {
+  std::string name;
+  std::string dtype;  // numpy's name or, where Detent cannot read it, the file's
+  Shape shape;
+  uint64_t byte_size = 0;
+};
 
 /// Maps a NumPy .npy file (versions 1 to 3): a header that is a Python dictionary literal, then the elements,
 /// little endian, in C or Fortran order. The tensor borrows from the mapping and keeps it alive, except where
@@ -59,5 +66,11 @@ std::vector<std::pair<std::string, Tensor>> read_npz(const std::filesystem::path
 
 /// Reads the headers only.
 std::vector<TensorSummary> summarize_npz(const std::filesystem::path& path);
+
+/// A table of finite numbers as the nearest float32 [rows, columns], which is 0 below its range: fields
+/// separated by commas, lines by LF or CRLF, the same number of fields in each. The first line is skipped as
+/// a header when its first field is no number; there is no quoting. Throws Error naming file, line and column
+/// of the first field that is no number or beyond float32, and when nothing is left.
+Tensor read_csv(const std::filesystem::path& path);
 
 }  // namespace detent
