@@ -32,7 +32,6 @@
 #include "detent/files/safetensors.h"
 #include "detent/datasets/tar_for_test.h"
 #include "kill_cases.h"
-#include "killed_command.h"
 
 namespace detent {
 namespace {

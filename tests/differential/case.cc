@@ -5,8 +5,6 @@
 
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "operator_generators.h"
-#include "wrapped_nodes.h"
 
 namespace detent {
 namespace {

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "comparison.h"
-#include "conventions.h"
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
 #include "detent/files/array_files.h"

@@ -47,7 +47,6 @@ namespace shuffled {
 #include "detent/engine/kernels/avx512_shuffled_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 }  // namespace shuffled
-#include "detent/engine/kernels/avx512_bits-inl.h"
 // Not one within the other: clang keeps only the outer one.
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vbmi")
