@@ -55,7 +55,6 @@ class OnnxExporter {
   void export_attention(const Node& node, const AttentionPattern& pattern);
   /// What is added to the scores.
   std::string attention_mask(const Node& node, const AttentionPattern& pattern);
-  void export_input(const Node& node);
   void export_outputs(const Node& node);
   void round_results(const Node& node);
   std::string parameter(const Node& node, const std::string& name, bool transposed);
