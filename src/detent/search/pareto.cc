@@ -86,17 +86,6 @@ std::vector<size_t> best_first(std::span<const CostAndLoss> points) {
   return order;
 }
 
-bool front_dominates(std::span<const CostAndLoss> points, std::span<const CostAndLoss> others) {
-  bool some = false;
-  for (const CostAndLoss& other : others) {
-    const bool beaten =
-        std::ranges::any_of(points, [&](const CostAndLoss& point) { return dominates(point, other); });
-    if (!beaten && std::ranges::find(points, other) == points.end()) return false;
-    some = some || beaten;
-  }
-  return some;
-}
-
 std::vector<size_t> spread(std::span<const CostAndLoss> front, size_t count) {
   std::vector<size_t> chosen;
   if (front.size() <= count) {

@@ -58,13 +58,6 @@ TEST(Pareto, RanksAreThoseOfFrontsTakenAwayOneByOne) {
   }
 }
 
-TEST(Pareto, AFrontDominatesAnotherWhereEachOfItsPointsIsBeaten) {
-  const std::vector<CostAndLoss> better = {{1, 5}, {2, 3}, {4, 1}};
-  EXPECT_TRUE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {4, 1}}));
-  EXPECT_FALSE(front_dominates(better, better)) << "nothing is better";
-  EXPECT_FALSE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {0.5, 9}})) << "one is cheaper";
-}
-
 TEST(Pareto, WhatIsNotFiniteIsOnNoFrontAndTheLastOfAll) {
   const double nan = std::nan("");
   const std::vector<CostAndLoss> points = {{0, nan}, {3, 1}, {0, HUGE_VAL}, {nan, 0}, {1, 2}};

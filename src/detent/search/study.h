@@ -41,9 +41,6 @@ std::vector<int> front_ranks(std::span<const CostAndLoss> points);
 /// away, relative to the front's extent (crowding distance).
 std::vector<size_t> best_first(std::span<const CostAndLoss> points);
 
-/// Whether every point of `others` is a point of `points` or dominated by one, and one of them dominated.
-bool front_dominates(std::span<const CostAndLoss> points, std::span<const CostAndLoss> others);
-
 /// At most `count` of `front`, which is sorted by cost: the first, the last, and those between that lie
 /// closest to even steps of the logarithm of the cost.
 std::vector<size_t> spread(std::span<const CostAndLoss> front, size_t count);
