@@ -18,6 +18,7 @@
 #include "detent/engine/program_plan.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/reference/integer_executor.h"
 
 namespace detent {
@@ -52,14 +53,6 @@ struct ShapedPlan {
     arenas.push_back(std::move(arena));
   }
 };
-
-NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs) {
-  NamedSizes sizes;
-  const std::vector<std::string> names = graph.input_names();
-  for (size_t i = 0; i < inputs.size(); ++i)
-    static_cast<void>(graph.input_types().find(names[i])->second.matches(inputs[i].shape(), sizes));
-  return sizes;
-}
 
 /// Its shape, and no elements.
 Tensor without_elements(const Tensor& tensor) {
