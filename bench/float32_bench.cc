@@ -44,7 +44,6 @@
 #include "detent/autograd/torch_tensor.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/normalization.h"
-#include "detent/float32/softmax.h"
 
 namespace detent {
 namespace {

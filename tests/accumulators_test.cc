@@ -7,7 +7,7 @@
 #include "detent/engine/compared_executions_for_test.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/builder.h"
-#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/design.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"

@@ -29,7 +29,7 @@
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/models/model.h"

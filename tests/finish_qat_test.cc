@@ -11,7 +11,6 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/formats/groups/given_parameters.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/graph_files/graph_file.h"

@@ -14,7 +14,7 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_nodes.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 // Einstein sums by the layer float32 against libtorch's.
 

@@ -8,7 +8,7 @@
 #include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/graph/operators.h"
 
 #include "operator_cases_test.h"

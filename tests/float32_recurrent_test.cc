@@ -18,9 +18,9 @@
 #include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 
 // Random recurrent layers by the layer float32 against those by libtorch.
 

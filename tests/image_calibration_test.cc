@@ -17,7 +17,7 @@
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/datasets/image_for_test.h"
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "killed_command.h"
+#include "kill_cases.h"
 
 #include <fcntl.h>
 #include <sys/ptrace.h>

@@ -14,7 +14,7 @@
 #include "detent/autograd/table_sums.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/plan.h"
 #include "detent/graph_files/graph_file.h"

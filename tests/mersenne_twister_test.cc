@@ -1,4 +1,4 @@
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "detent/autograd/initialize.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/initialization.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "detent/files/array_files.h"
+#include "detent/integer/plan.h"
 #include "detent/reference/integer_executor.h"
-#include "detent/integer/result_types.h"
-#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"

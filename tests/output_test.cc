@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 #include "program_in_folder_for_test.h"
 

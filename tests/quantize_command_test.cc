@@ -13,9 +13,9 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

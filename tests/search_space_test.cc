@@ -10,12 +10,11 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/models/models.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/search/costs.h"
-#include "detent/search/fitted_parts.h"
-#include "detent/search/random_draws.h"
 #include "detent/search/sensitivities.h"
 #include "detent/search/shared_runs.h"
+#include "detent/search/strategy.h"
 #include "detent/search/surrogate.h"
 
 namespace detent {

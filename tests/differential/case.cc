@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
-#include "operator_generators.h"
-#include "wrapped_nodes.h"
 
 namespace detent {
 namespace {

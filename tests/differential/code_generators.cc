@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "case.h"
 #include "detent/core/convert.h"
-#include "operator_generators.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "comparison.h"
+#include "verdict.h"
 
 #include <cmath>
 

@@ -1,11 +1,10 @@
-#include "conventions.h"
+#include "verdict.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
-#include "comparison.h"
 #include "detent/core/convert.h"
 
 namespace detent {

@@ -1,13 +1,13 @@
-#include "detent_run.h"
+#include "runs.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "comparison.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/reference/integer_executor.h"
+#include "verdict.h"
 
 namespace detent {
 namespace {

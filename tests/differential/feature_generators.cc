@@ -1,4 +1,4 @@
-#include "operator_generators.h"
+#include "case.h"
 
 // Operators around networks: features in ai.onnx.ml, images of early models, rows in com.microsoft.
 

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <map>
 
+#include "case.h"
 #include "detent/onnx/tensor_data.h"
-#include "operator_generators.h"
 
 namespace detent {
 namespace {

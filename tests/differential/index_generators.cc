@@ -2,7 +2,7 @@
 #include <limits>
 #include <numeric>
 
-#include "operator_generators.h"
+#include "case.h"
 
 namespace detent {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "operator_generators.h"
+#include "case.h"
 
 namespace detent {
 namespace {

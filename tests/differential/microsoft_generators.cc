@@ -1,4 +1,4 @@
-#include "operator_generators.h"
+#include "case.h"
 
 // Operators of ONNX Runtime's own domain.
 

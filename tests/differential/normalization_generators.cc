@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "operator_generators.h"
+#include "case.h"
 
 namespace detent {
 namespace {

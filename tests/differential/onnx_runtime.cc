@@ -1,4 +1,4 @@
-#include "onnx_runtime.h"
+#include "runs.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 #include <cmath>
 
+#include "case.h"
 #include "detent/core/convert.h"
-#include "operator_generators.h"
 
 namespace detent {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "case.h"
 #include "detent/core/convert.h"
 #include "detent/onnx/tensor_data.h"
-#include "operator_generators.h"
 
 // Nodes as exporters write them one after the other, which import takes up as one, or as quantizers.
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "operator_generators.h"
+#include "case.h"
 
 // Operators of codes in ONNX Runtime's domain. Scales are powers of two, so that what is rounded is exact and
 // ties are ties, unless a result may be apart.

@@ -1,4 +1,4 @@
-#include "operator_generators.h"
+#include "case.h"
 
 namespace detent {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "operator_generators.h"
+#include "case.h"
 
 namespace detent {
 namespace {

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <set>
 
+#include "case.h"
 #include "detent/core/convert.h"
-#include "operator_generators.h"
 
 namespace detent {
 namespace {

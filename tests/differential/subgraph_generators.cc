@@ -1,4 +1,4 @@
-#include "operator_generators.h"
+#include "case.h"
 
 // Branches and loops, whose bodies are graphs.
 

@@ -10,12 +10,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "comparison.h"
-#include "conventions.h"
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 
 namespace detent {
 namespace {

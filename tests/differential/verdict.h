@@ -5,10 +5,25 @@
 #include <vector>
 
 #include "case.h"
-#include "detent_run.h"
-#include "onnx_runtime.h"
+#include "graph_writer.h"
+#include "runs.h"
 
 namespace detent {
+
+/// "" where the tensors are equal, NaN as NaN.
+std::string difference(const Tensor& expected, const Tensor& actual);
+
+/// "" where they differ by no more than what is known of the value allows.
+std::string difference(const Tensor& expected, const Tensor& actual, const Numbers& numbers);
+
+/// The first difference of the outputs, with the output's name.
+std::string difference(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual,
+                       const std::vector<GeneratedValue>& outputs, bool exactly);
+
+/// Why the output may differ from ONNX Runtime's as it does: the rule of a node that it depends on, where
+/// ONNX leaves something open, or ONNX Runtime does not do what ONNX says. "" where it may not.
+std::string allowed_difference(const Case& generated, const GeneratedValue& output, const Tensor& expected,
+                               const Tensor& actual);
 
 /// What became of a case.
 struct Verdict {

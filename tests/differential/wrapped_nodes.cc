@@ -1,4 +1,4 @@
-#include "wrapped_nodes.h"
+#include "case.h"
 
 #include <algorithm>
 #include <map>

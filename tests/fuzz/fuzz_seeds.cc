@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/files/array_files.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/files/file.h"
 #include "detent/checkpoints/gguf/gguf_format.h"
@@ -15,7 +16,6 @@
 #include "detent/files/gzip_for_test.h"
 #include "detent/datasets/image_for_test.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/scratch.h"

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/autograd/affine_rounding.h"
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 

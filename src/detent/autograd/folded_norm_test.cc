@@ -16,7 +16,7 @@
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/folded_norm.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"

@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 
 #include "detent/autograd/torch_tensor.h"
-#include "detent/graph/initialization.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

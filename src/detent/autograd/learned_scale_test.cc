@@ -21,11 +21,11 @@
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/state_dict.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/toml.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/pass.h"
 
 namespace detent {

@@ -13,7 +13,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/safetensors.h"
 #include "detent/passes/analysis/layerwise_error.h"

@@ -15,7 +15,6 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {

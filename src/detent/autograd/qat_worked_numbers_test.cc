@@ -21,10 +21,9 @@
 #include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
-#include "detent/statistics/threshold.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

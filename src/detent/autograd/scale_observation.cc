@@ -11,7 +11,7 @@
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"
 #include "detent/graph/owned_parameters.h"
-#include "detent/statistics/threshold.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

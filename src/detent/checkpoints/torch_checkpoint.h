@@ -10,8 +10,8 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
-#include "detent/graph/state_dict.h"
-#include "detent/files/tensor_summary.h"
+#include "detent/files/array_files.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "detent/graph/state_dict.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

@@ -13,12 +13,12 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/run_config.h"
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/log.h"
-#include "detent/core/stop_signals.h"
-#include "detent/core/terminal.h"
-#include "detent/formats/simd_target.h"
+#include "detent/core/text.h"
 #include "detent/files/file_roles.h"
 #include "detent/files/open_files.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/cli/completion.h"
+#include "detent/cli/command_description.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

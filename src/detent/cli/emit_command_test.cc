@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "detent/cli/program_for_test.h"
+#include "detent/files/array_files.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/cli/file_info.h"
+#include "detent/cli/file_kind.h"
 
 #include <algorithm>
 #include <map>
@@ -8,13 +8,12 @@
 #include "detent/cli/network_info.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
-#include "detent/files/npz.h"
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/checkpoints/torch_checkpoint.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/language/language_weights.h"
 
 namespace detent {

@@ -17,8 +17,7 @@
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/checkpoints/torch_checkpoint.h"
-#include "detent/language/gguf/language_gguf.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/onnx/import_onnx.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/cli/float_nodes.h"
+#include "detent/cli/network_info.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "detent/cli/format_pictures.h"
+#include "detent/cli/format_display.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
-#include "detent/core/splitmix64.h"
+#include "detent/core/random_numbers.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/files/svg.h"

@@ -1,4 +1,4 @@
-#include "detent/cli/format_tables.h"
+#include "detent/cli/format_display.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

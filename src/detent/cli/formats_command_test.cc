@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/cli/format_tables.h"
+#include "detent/cli/format_display.h"
 #include "detent/cli/program_for_test.h"
-#include "detent/formats/simd_target.h"
 #include "detent/files/file.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -13,7 +13,7 @@
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/language/token_probabilities.h"
+#include "detent/language/sampling.h"
 
 namespace detent {
 namespace {

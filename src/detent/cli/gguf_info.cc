@@ -1,7 +1,7 @@
 #include <map>
 
-#include "detent/cli/file_info.h"
 #include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/cli/file_kind.h"
 
 namespace detent {
 namespace {

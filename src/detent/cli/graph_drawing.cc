@@ -1,4 +1,4 @@
-#include "detent/cli/graph_drawing.h"
+#include "detent/cli/network_info.h"
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/files/file.h"
-#include "detent/passes/analysis/node_text.h"
+#include "detent/passes/analysis/quantization_summary.h"
 
 extern char** environ;
 

@@ -8,10 +8,10 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/cli/file_kind.h"
+#include "detent/files/array_files.h"
 #include "detent/graph/builder.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/npy.h"
 #include "detent/graph_files/packed_tensors.h"
 #include "detent/files/scratch.h"
 #include "detent/files/temporary_file_test.h"

@@ -10,13 +10,13 @@
 #include <fmt/format.h>
 
 #include "detent/cli/program_for_test.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/sanitizers_for_test.h"
 #include "detent/core/value.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/cache_format.h"

@@ -6,10 +6,9 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/checkpoints/gguf/gguf_file.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/language/cache_format.h"
-#include "detent/language/gguf/language_gguf.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 namespace detent {

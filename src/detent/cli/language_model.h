@@ -5,16 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/language/decoder.h"
 #include "detent/language/language_model.h"
+#include "detent/language/multiple_choice.h"
 #include "detent/tokenizers/tokenizer.h"
 
 namespace detent {
 
 /// Vectors that packing and runs of language models take and give back are kept out of the heap from here on
-/// (core/resident_memory.h): else they leave half as much again as is announced. Smaller ones stay in it, as
-/// fresh pages for each would take longer than what is computed in them.
+/// (core/process_resources.h): else they leave half as much again as is announced. Smaller ones stay in it,
+/// as fresh pages for each would take longer than what is computed in them.
 inline constexpr int kLargeVectorOfLanguage = 1 << 20;
 
 /// The decoder of a network of language: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either.
@@ -40,5 +42,16 @@ std::optional<std::string> find_model_template(const std::filesystem::path& path
 
 /// The tokens that end a text: those that a folder or GGUF file names, else the tokenizer's.
 std::vector<int64_t> end_tokens(const std::filesystem::path& path, const std::optional<Tokenizer>& tokenizer);
+
+/// Questions, a JSON object a line: {"context": TEXT, "choices": [TEXT, ...], "answer": INDEX}, or with ids
+/// of tokens,
+/// {"context_ids": [...], "choice_ids": [[...], ...], "answer": INDEX}, where a token counts as a byte. A
+/// choice is what the tokens of context and choice together have after as many as the context alone has;
+/// blanks at the end of a context belong to its choices. Throws Error naming file and line; texts need a
+/// tokenizer.
+std::vector<Question> read_questions(const std::filesystem::path& path, const Tokenizer* tokenizer);
+
+/// One of them; `where` begins messages.
+Question question_of(const Value& object, const std::string& where, const Tokenizer* tokenizer);
 
 }  // namespace detent

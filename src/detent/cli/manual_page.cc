@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "detent/cli/completion.h"
+#include "detent/cli/command_description.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/cli/named_values.h"
+#include "detent/cli/read_network.h"
 
 #include <fmt/format.h>
 

@@ -11,10 +11,10 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/post_training/code_groups.h"

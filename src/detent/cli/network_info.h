@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,28 @@ struct FormatSize {
 /// As the network is, and with formats that are often chosen; empty of a network without layers that have
 /// weights.
 std::vector<FormatSize> sizes_by_format(const Graph& graph);
+
+/// A node that computes in float between nodes on quantized integers.
+struct FloatNode {
+  std::string name;
+  std::string op;
+  std::string why;
+};
+
+/// Those of a network that is quantized for integers, or those that there will be where `detent quantize`
+/// quantizes it. None of a network that has formats for a simulation.
+std::vector<FloatNode> float_nodes(const Graph& graph);
+
+/// "3 x layer_norm (no integer form), 1 x div (divides by a tensor)"
+std::string float_nodes_text(const std::vector<FloatNode>& nodes);
+
+/// The network in Graphviz's language (DOT): a box a node with its operator, the shape of its result and the
+/// formats of its operands; constants that a node owns are not drawn.
+std::string dot_text(const Graph& graph);
+
+/// Writes the network to `path`: as DOT where that ends in .dot or .gv, else drawn by Graphviz's program
+/// `dot`, as .svg, .png or .pdf. Throws Error on another ending, where `dot` is not installed, and where it
+/// fails.
+void draw_graph(const Graph& graph, const std::filesystem::path& path);
 
 }  // namespace detent

@@ -1,11 +1,11 @@
 #include "detent/cli/option_fields.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
-#include "detent/cli/field_help.h"
+#include <fmt/format.h>
+
 #include "detent/core/error.h"
 
 namespace detent {
@@ -101,6 +101,24 @@ void set_flag(RunOptions& options, const std::string& name, const Value& value) 
 std::string option_text(const Value& value) {
   const std::string* text = value.get_if<std::string>();
   return text != nullptr ? *text : value_text(value);
+}
+
+std::string bounds_text(const Between& allowed) {
+  // Limits that only guard against overflow tell the reader nothing.
+  constexpr double kTooLargeToMention = 1e9;
+  if (std::isinf(allowed.low)) return "";
+  if (allowed.high >= kTooLargeToMention) return fmt::format(", at least {}", allowed.low);
+  return fmt::format(", {} to {}", allowed.low, allowed.high);
+}
+
+std::string field_meaning(const FieldDescription& field) {
+  return fmt::format("{} ({}{}; default {})", field.help, field.type, bounds_text(field.allowed),
+                     field.default_value);
+}
+
+std::string flag_meaning(FieldDescription field) {
+  std::erase(field.default_value, '"');
+  return field_meaning(field);
 }
 
 }  // namespace detent

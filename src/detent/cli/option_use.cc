@@ -1,4 +1,4 @@
-#include "detent/cli/option_use.h"
+#include "detent/cli/option_fields.h"
 
 #include <algorithm>
 #include <array>

@@ -1,15 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/program_for_test.h"
-#include "detent/cli/task_file.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/language/decoder_logits.h"
 #include "detent/language/networks_for_test.h"
+#include "detent/language/perplexity.h"
 
 namespace detent {
 namespace {

@@ -5,7 +5,7 @@
 #include "detent/cli/file_kind.h"
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/graph/source_names.h"
+#include "detent/graph/node_names.h"
 #include "detent/onnx/import_onnx.h"
 
 namespace detent {

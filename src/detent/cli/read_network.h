@@ -2,9 +2,13 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "detent/graph/graph.h"
+#include "detent/graph/tensor_type.h"
 
 namespace detent {
 
@@ -18,5 +22,15 @@ Graph read_network(const std::filesystem::path& path, const InputShapes& shapes 
 
 /// Whether its quantizers were trained, or put there for a simulation, and it is not ready for integers yet.
 bool brings_quantizers(const Graph& graph);
+
+/// The two parts of "NAME=value"; the name may hold "=" where the value does not. `value` is what an error
+/// says there should be. Throws UsageError naming the option.
+std::pair<std::string, std::string> named_value(std::string_view option, std::string_view value,
+                                                const std::string& text);
+
+/// What the option --shape says: "NAME=1,3,224,224" each. Throws UsageError where it says something else.
+InputShapes named_shapes(std::span<const std::string> texts);
+/// The same of one text with ";" between shapes; "" lists none.
+InputShapes listed_shapes(const std::string& text);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/cli/resource_limits.h"
+#include "detent/cli/torch_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

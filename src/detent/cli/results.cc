@@ -1,21 +1,23 @@
 #include "detent/cli/results.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <string>
 
 #include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "detent/cli/print.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/output_path.h"
 #include "detent/report/page.h"
-#include "detent/report/table_value.h"
 
 namespace detent {
 
@@ -78,6 +80,13 @@ void CommandResults::finish() {
   } else {
     print(fmt::format("report: {}\n", *options_.report));
   }
+}
+
+void print(std::string_view text) {
+  const std::string shown = printable(text);
+  const size_t written = std::fwrite(shown.data(), 1, shown.size(), stdout);
+  if (written == shown.size() && std::fflush(stdout) == 0) return;
+  if (errno != EPIPE) fail("cannot write to standard output: {}", std::strerror(errno));
 }
 
 }  // namespace detent

@@ -55,4 +55,8 @@ class CommandResults {
   std::shared_ptr<Warnings> warnings_;
 };
 
+/// Writes to standard output, at once and escaped as `printable` does. Throws Error when that fails; a reader
+/// that has gone away is no failure.
+void print(std::string_view text);
+
 }  // namespace detent

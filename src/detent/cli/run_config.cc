@@ -9,15 +9,14 @@
 
 #include "detent/cli/file_kind.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/option_use.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/datasets/image.h"
 #include "detent/files/toml.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 

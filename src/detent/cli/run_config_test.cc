@@ -6,11 +6,11 @@
 
 #include <filesystem>
 
-#include "detent/cli/option_use.h"
+#include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/npy.h"
 #include "detent/files/safetensors.h"
 #include "detent/models/model.h"
 

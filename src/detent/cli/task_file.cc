@@ -1,4 +1,4 @@
-#include "detent/cli/task_file.h"
+#include "detent/cli/language_model.h"
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "detent/cli/program_for_test.h"
+#include "detent/files/array_files.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/checkpoints/torch_checkpoint.h"

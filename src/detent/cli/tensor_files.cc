@@ -7,11 +7,10 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
-#include "detent/graph/state_dict.h"
+#include "detent/files/array_files.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/graph_files/graph_layout.h"
-#include "detent/files/npy.h"
-#include "detent/files/npz.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {

@@ -1,20 +1,40 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "detent/cli/model_run.h"
 #include "detent/cli/run_options.h"
+#include "detent/core/process_group.h"
+#include "detent/core/tensor.h"
 #include "detent/core/value.h"
-#include "detent/core/worker_environment.h"
-#include "detent/graph/graph.h"
 #include "detent/files/file_roles.h"
+#include "detent/graph/graph.h"
 #include "detent/workers/rendezvous.h"
 #include "detent/workflows/random_source.h"
 
 namespace detent {
+
+/// What `detent run` is asked to do with a network.
+struct ModelRun {
+  std::string model;
+  std::vector<std::pair<std::string, std::string>> inputs = {};   // name and .npy file
+  std::vector<std::pair<std::string, std::string>> compare = {};  // name of an output or value and .npy file
+  InputShapes shapes = {};
+  std::vector<std::string> values = {};  // inner ones, beside the outputs
+  bool before_quantization = false;      // those values
+  bool as_integers = false;              // those that have integers
+  std::optional<Engine> engine = {};     // none: fast where the network is quantized for integers
+  std::optional<std::string> output_dir = {};
+  bool overwrite = false;  // arrays that are there
+  double rtol = 1e-3;      // |got - expected| <= atol + rtol |expected|
+  double atol = 1e-5;
+};
 
 /// A command that runs a network, completely checked and merged.
 struct TorchCommand {
@@ -44,3 +64,37 @@ struct TorchCommand {
 /// build_identity of the libtorch half.
 extern "C" const char* detent_torch_build();
 extern "C" void detent_torch_run(const detent::TorchCommand& command);
+
+namespace detent {
+
+/// Runs the command: training in the half of the program that needs libtorch
+/// (run_torch_command), all others here.
+void run_command(const TorchCommand& command);
+
+/// Whether there is that half.
+bool has_training();
+
+/// Loads `libdetent_torch.so` and runs the command there. The library is looked for beside the program and in
+/// `../lib/detent` from there. Throws what the command throws, and Error when the library is missing or
+/// cannot be loaded.
+void run_torch_command(const TorchCommand& command);
+
+/// Address space that libtorch and OpenBLAS take on `threads` threads for a network of any small size: their
+/// code, and for each thread a stack, a heap and OpenBLAS's buffer. In bytes.
+uint64_t address_space_for_torch(int64_t threads);
+
+/// Throws Error, naming the limit and ways out, where this process could not start `threads`, and
+/// `loader_threads` more, of its own.
+void check_thread_limit(int64_t threads, int64_t loader_threads);
+
+/// Throws Error, naming the limit and ways out, where this process could not get that address space, or start
+/// the threads that libtorch takes for `threads` and `loader_threads` more. To be called before libtorch is
+/// loaded: OpenBLAS waits for ever for memory that it cannot get, libtorch for threads that were not started.
+void check_resource_limits(int64_t threads, int64_t loader_threads);
+
+// One command a file. Results go to standard output, which only the first worker of `group` has.
+void run_train(const TorchCommand& command, ProcessGroup& group);
+/// The quickstart with networks that it trains and fine-tunes.
+void run_training_quickstart(const TorchCommand& command);
+
+}  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/cli/torch_half.h"
+#include "detent/cli/torch_command.h"
 
 #include <dlfcn.h>
 
@@ -14,11 +14,10 @@
 #include "detent/cli/build_identity.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/core/processors.h"
+#include "detent/core/process_resources.h"
 #include "detent/workers/socket_group.h"
 
 namespace detent {

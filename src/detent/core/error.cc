@@ -6,8 +6,8 @@
 
 #include <fmt/ranges.h>
 
-#include "detent/core/listed_names.h"
-#include "detent/core/terminal.h"
+#include "detent/core/name_pattern.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

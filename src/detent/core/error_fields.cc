@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 
 namespace detent {
 

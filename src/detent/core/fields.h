@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "detent/core/error_fields.h"
-#include "detent/core/former_name.h"
+#include "detent/core/log.h"
 #include "detent/core/value.h"
 
 namespace detent {

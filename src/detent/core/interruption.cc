@@ -6,8 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "detent/core/stop_signals.h"
-
 namespace detent {
 
 namespace {

@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/parallel.h"
-#include "detent/core/stop_signals.h"
-#include "detent/core/thread_limit.h"
 
 namespace detent {
 namespace {

@@ -1,14 +1,19 @@
 #include "detent/core/log.h"
 
-#include <array>
+#include <unistd.h>
 
+#include <array>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include <fmt/format.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {
@@ -48,6 +53,14 @@ void log_line(LogLevel level, fmt::string_view format, fmt::format_args argument
   const auto own = kLevels.at(static_cast<size_t>(level));
   spdlog::logger& logger = *spdlog::default_logger_raw();
   if (logger.should_log(own)) logger.log(own, fmt::vformat(format, arguments));
+}
+
+void warn_of_former_name(std::string_view kind, std::string_view former, std::string_view present) {
+  static std::mutex mutex;
+  static std::set<std::string> given;
+  std::string text = fmt::format("the {} \"{}\" is now called \"{}\"", kind, former, present);
+  const std::scoped_lock lock(mutex);
+  if (given.insert(text).second) log_warning("{}", text);
 }
 
 }  // namespace detent

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -27,5 +28,14 @@ template <class... Arguments>
 void log_warning(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   log_line(LogLevel::kWarning, format, fmt::make_format_args(arguments...));
 }
+
+/// A name of an earlier version, which is still understood, and what it is called now.
+struct FormerName {
+  const char* former;
+  const char* present;
+};
+
+/// Warns that `kind` ("key", "pass", "option") `former` is called `present` now, once in a process.
+void warn_of_former_name(std::string_view kind, std::string_view former, std::string_view present);
 
 }  // namespace detent

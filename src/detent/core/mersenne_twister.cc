@@ -1,4 +1,4 @@
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 
 #include <cmath>
 #include <numbers>

@@ -8,7 +8,6 @@
 #include <re2/re2.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
 
 namespace detent {
 namespace {

@@ -31,4 +31,7 @@ class NamePattern {
 /// `"layr1.*" matches no node: did you mean "layer1_0_conv1"? (nodes: conv1, layer1_0_conv1, ...)`
 std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names);
 
+/// "a, b, c"; of more than two dozen the few that are nearest to `near` ("": the first), "and 171 others".
+std::string listed_names(std::span<const std::string> names, std::string_view near = "");
+
 }  // namespace detent

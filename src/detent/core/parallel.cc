@@ -9,8 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
-#include "detent/core/processors.h"
-#include "detent/core/thread_limit.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/thread_pool.h"
 
 namespace detent {

@@ -18,4 +18,16 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
 /// Whether the calling thread runs such a body, be it the only thread.
 bool in_parallel_for();
 
+/// While it lives, thread_count() is at most `count` on this thread; the innermost of several counts.
+class LimitThreads {
+ public:
+  explicit LimitThreads(int count);
+  ~LimitThreads();
+  LimitThreads(const LimitThreads&) = delete;
+  LimitThreads& operator=(const LimitThreads&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/core/processors.h"
+#include "detent/core/process_resources.h"
 
 #include <unistd.h>
 

@@ -9,8 +9,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/interruption.h"
-#include "detent/core/terminal.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

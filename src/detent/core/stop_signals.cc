@@ -1,4 +1,4 @@
-#include "detent/core/stop_signals.h"
+#include "detent/core/interruption.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

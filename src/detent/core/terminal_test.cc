@@ -1,4 +1,4 @@
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 
 #include <sstream>
 
+#include "detent/core/text.h"
 #include "detent/core/text_table.h"
-#include "detent/core/text_wrap.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/core/text_parts.h"
+#include "detent/core/text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

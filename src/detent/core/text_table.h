@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 
 namespace detent {
 

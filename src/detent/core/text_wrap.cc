@@ -1,8 +1,6 @@
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 #include <algorithm>
-
-#include "detent/core/terminal.h"
 
 namespace detent {
 namespace {
@@ -80,6 +78,16 @@ std::string described(std::string_view name, std::string_view meaning, size_t wi
 size_t help_columns() {
   const size_t columns = terminal_columns();
   return columns == kUnlimitedColumns ? 80 : std::clamp<size_t>(columns, 40, 100);
+}
+
+std::vector<std::string> text_parts(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 }  // namespace detent

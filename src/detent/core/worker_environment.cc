@@ -1,4 +1,4 @@
-#include "detent/core/worker_environment.h"
+#include "detent/core/process_group.h"
 
 #include <charconv>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "detent/datasets/broken_images.h"
+#include "detent/datasets/image_dataset.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "detent/datasets/cifar.h"
+#include "detent/datasets/datasets.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/datasets/cifar_file.h"
+#include "detent/datasets/sample_readers.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/datasets/cifar_file.h"
+#include "detent/datasets/sample_readers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,6 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/datasets/published_files.h"
 
 namespace detent {
 namespace {

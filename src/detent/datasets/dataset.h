@@ -157,4 +157,9 @@ const DatasetInfo& dataset_info(std::string_view name);
 /// images or of samples that are no images.
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
 
+/// XXH64 of the shape, the number, the labels and the values of samples, as a network sees them in
+/// evaluation: of all samples where they have at most 2^24 values together, else of evenly spaced ones with
+/// as many, the first and the last among them. Equal data give equal fingerprints on every machine.
+uint64_t data_fingerprint(const Dataset& dataset);
+
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/datasets/digits.h"
+#include "detent/datasets/datasets.h"
 
 #include <charconv>
 #include <functional>

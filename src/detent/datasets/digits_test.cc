@@ -1,4 +1,4 @@
-#include "detent/datasets/digits.h"
+#include "detent/datasets/datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

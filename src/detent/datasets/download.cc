@@ -1,5 +1,6 @@
 #include "detent/datasets/download.h"
 
+#include <curl/curl.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,11 +12,39 @@
 #include <cstring>
 #include <memory>
 
-#include "detent/datasets/curl_library.h"
+#include "detent/files/loaded_library.h"
 #include "detent/files/unfinished_file.h"
 
 namespace detent {
 namespace {
+
+/// The functions of libcurl that are used.
+struct CurlLibrary {
+  decltype(&curl_easy_init) easy_init;
+  decltype(&curl_easy_cleanup) easy_cleanup;
+  decltype(&curl_easy_setopt) easy_setopt;
+  decltype(&curl_easy_perform) easy_perform;
+  decltype(&curl_easy_getinfo) easy_getinfo;
+  decltype(&curl_easy_strerror) easy_strerror;
+};
+
+CurlLibrary load_curl() {
+  const LoadedLibrary library("libcurl.so.4", "downloads need libcurl (package libcurl4)");
+  CurlLibrary curl{};
+  library.find("curl_easy_init", curl.easy_init);
+  library.find("curl_easy_cleanup", curl.easy_cleanup);
+  library.find("curl_easy_setopt", curl.easy_setopt);
+  library.find("curl_easy_perform", curl.easy_perform);
+  library.find("curl_easy_getinfo", curl.easy_getinfo);
+  library.find("curl_easy_strerror", curl.easy_strerror);
+  return curl;
+}
+
+/// Loads libcurl.so.4 on the first call. Throws Error when that fails.
+const CurlLibrary& curl_library() {
+  static const CurlLibrary kLibrary = load_curl();
+  return kLibrary;
+}
 
 constexpr long kPartialContent = 206;
 constexpr long kRangeNotSatisfiable = 416;

@@ -9,11 +9,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/files/digest.h"
 #include "detent/datasets/download.h"
+#include "detent/files/checksums.h"
 #include "detent/files/file.h"
-#include "detent/files/folder_lock.h"
 #include "detent/datasets/tar.h"
+#include "detent/files/output_folder.h"
 
 namespace detent {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "detent/datasets/published_files.h"
+#include "detent/datasets/data_files.h"
 
 namespace detent {
 

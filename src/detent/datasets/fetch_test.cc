@@ -10,12 +10,12 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/datasets/dataset.h"
-#include "detent/files/digest.h"
+#include "detent/files/checksums.h"
 #include "detent/files/file.h"
-#include "detent/files/folder_lock.h"
 #include "detent/files/gzip_for_test.h"
 #include "detent/datasets/http_server_for_test.h"
 #include "detent/datasets/tar_for_test.h"
+#include "detent/files/output_folder.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/datasets/fingerprint.h"
+#include "detent/datasets/dataset.h"
 
 #include <algorithm>
 #include <array>

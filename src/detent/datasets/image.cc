@@ -8,7 +8,6 @@
 
 #include "detent/core/error.h"
 #include "detent/files/file.h"
-#include "detent/datasets/image_codecs.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/datasets/image_folder.h"
+#include "detent/datasets/datasets.h"
 
 #include <algorithm>
 #include <functional>
@@ -13,12 +13,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/datasets/broken_images.h"
 #include "detent/datasets/data_files.h"
-#include "detent/datasets/image_sampler.h"
-#include "detent/datasets/label_file.h"
-#include "detent/files/file.h"
 #include "detent/datasets/image.h"
+#include "detent/datasets/image_dataset.h"
+#include "detent/datasets/sample_readers.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

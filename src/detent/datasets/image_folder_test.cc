@@ -1,4 +1,4 @@
-#include "detent/datasets/image_folder.h"
+#include "detent/datasets/datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/sanitizers_for_test.h"
-#include "detent/datasets/broken_images.h"
 #include "detent/datasets/image_dataset.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/datasets/image_for_test.h"

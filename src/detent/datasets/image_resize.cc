@@ -138,11 +138,6 @@ RgbImage resize_bilinear(const RgbImage& image, int64_t height, int64_t width) {
                          {0, 0, height, width});
 }
 
-RgbImage resize_shorter_side(const RgbImage& image, int64_t size) {
-  if (image.height <= image.width) return resize_bilinear(image, size, size * image.width / image.height);
-  return resize_bilinear(image, size * image.height / image.width, size);
-}
-
 RgbImage center_crop(const RgbImage& image, int64_t height, int64_t width) {
   DETENT_CHECK(height <= image.height && width <= image.width, "{} x {} of {} x {}", height, width,
                image.height, image.width);

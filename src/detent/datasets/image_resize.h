@@ -32,10 +32,6 @@ RgbImage resize_bilinear(const RgbImage& image, int64_t height, int64_t width);
 /// pixels, scaled to a shorter side of 256, would have 6.5e9.
 RgbImage resize_bilinear(const RgbView& image, int64_t height, int64_t width, const ImageWindow& window);
 
-/// Scales so that the shorter side has `size` pixels, the longer one size * longer / shorter, rounded down:
-/// torchvision's `Resize(size)`.
-RgbImage resize_shorter_side(const RgbImage& image, int64_t size);
-
 /// The middle `height` x `width` pixels: torchvision's `CenterCrop`, which rounds half an odd margin to even.
 /// Both at most the size of the image.
 RgbImage center_crop(const RgbImage& image, int64_t height, int64_t width);

@@ -1,4 +1,4 @@
-#include "detent/datasets/image_sampler.h"
+#include "detent/datasets/image_dataset.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ std::vector<float> per_channel(const std::optional<std::vector<double>>& given, 
   return result;
 }
 
-/// As resize_shorter_side makes it: what is longer is rounded down.
+/// What is longer is rounded down, as by torchvision's `Resize(size)`.
 ImageSize scaled_size(ImageSize size, std::optional<int64_t> shorter_side) {
   if (!shorter_side) return size;
   const int64_t shorter = std::min(size.height, size.width);

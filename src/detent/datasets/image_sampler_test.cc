@@ -1,4 +1,4 @@
-#include "detent/datasets/image_sampler.h"
+#include "detent/datasets/image_dataset.h"
 
 #include <array>
 #include <cmath>
@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/datasets/image_dataset.h"
 
 namespace detent {
 namespace {

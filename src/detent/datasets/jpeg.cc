@@ -7,7 +7,7 @@
 #include <jerror.h>
 
 #include "detent/core/error.h"
-#include "detent/datasets/image_codecs.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 namespace {

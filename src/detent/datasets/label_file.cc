@@ -1,4 +1,4 @@
-#include "detent/datasets/label_file.h"
+#include "detent/datasets/sample_readers.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "detent/core/error.h"
-#include "detent/core/text_parts.h"
 #include "detent/core/log.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 #include "detent/datasets/image.h"
 

@@ -1,4 +1,4 @@
-#include "detent/datasets/mnist.h"
+#include "detent/datasets/datasets.h"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/datasets/idx.h"
+#include "detent/datasets/sample_readers.h"
 
 namespace detent {
 namespace {

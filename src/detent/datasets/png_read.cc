@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/datasets/image_codecs.h"
+#include "detent/datasets/image.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/datasets/published_files.h"
+#include "detent/datasets/data_files.h"
 
 #include <algorithm>
 

@@ -1,13 +1,8 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/datasets/cifar.h"
 #include "detent/datasets/dataset.h"
-#include "detent/datasets/digits.h"
-#include "detent/datasets/image_folder.h"
-#include "detent/datasets/mnist.h"
-#include "detent/datasets/sample_files.h"
-#include "detent/datasets/toy_tiny.h"
+#include "detent/datasets/datasets.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +9,10 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
-#include "detent/files/csv.h"
-#include "detent/files/npy.h"
-#include "detent/files/npz.h"
+#include "detent/files/array_files.h"
 #include "detent/files/safetensors.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/graph/state_dict.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/zip.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 namespace {

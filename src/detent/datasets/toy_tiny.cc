@@ -1,4 +1,4 @@
-#include "detent/datasets/toy_tiny.h"
+#include "detent/datasets/datasets.h"
 
 #include <algorithm>
 #include <random>

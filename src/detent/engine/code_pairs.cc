@@ -1,4 +1,4 @@
-#include "detent/engine/code_pairs.h"
+#include "detent/engine/row_layer.h"
 
 #include <array>
 #include <vector>

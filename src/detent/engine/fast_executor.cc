@@ -1,10 +1,14 @@
 #include "detent/engine/fast_executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <list>
 #include <mutex>
 #include <set>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "detent/core/block_cache.h"
 #include "detent/core/error.h"
@@ -14,6 +18,7 @@
 #include "detent/engine/program_plan.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/reference/integer_executor.h"
 
 namespace detent {
@@ -48,14 +53,6 @@ struct ShapedPlan {
     arenas.push_back(std::move(arena));
   }
 };
-
-NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs) {
-  NamedSizes sizes;
-  const std::vector<std::string> names = graph.input_names();
-  for (size_t i = 0; i < inputs.size(); ++i)
-    static_cast<void>(graph.input_types().find(names[i])->second.matches(inputs[i].shape(), sizes));
-  return sizes;
-}
 
 /// Its shape, and no elements.
 Tensor without_elements(const Tensor& tensor) {
@@ -264,5 +261,28 @@ int64_t FastProgram::arena_bytes(std::span<const Tensor> inputs) const {
 }
 
 std::string FastProgram::target() const { return compiled_->kernels.name; }
+
+std::string slow_steps_text(std::span<const StepProfile> steps) {
+  constexpr double kShare = 0.1;
+  constexpr double kLeastSeconds = 1e-3;
+  constexpr size_t kMostNamed = 3;
+  double all = 0;
+  double of_slow = 0;
+  std::vector<const StepProfile*> slow;
+  for (const StepProfile& step : steps) {
+    all += step.seconds;
+    if (!step.is_slow()) continue;
+    of_slow += step.seconds;
+    slow.push_back(&step);
+  }
+  if (all < kLeastSeconds || of_slow <= kShare * all) return "";
+  std::ranges::stable_sort(slow, std::greater(), &StepProfile::seconds);
+  std::string names;
+  for (size_t i = 0; i < std::min(slow.size(), kMostNamed); ++i)
+    names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", slow[i]->nodes, slow[i]->why);
+  return fmt::format("{:.0f} % of a run is spent in {} node{} without a fast kernel: {}{}",
+                     100 * of_slow / all, slow.size(), slow.size() == 1 ? "" : "s", names,
+                     slow.size() > kMostNamed ? ", ..." : "");
+}
 
 }  // namespace detent

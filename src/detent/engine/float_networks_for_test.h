@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/engine/random_networks_for_test.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

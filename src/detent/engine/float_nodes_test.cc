@@ -7,7 +7,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
 #include "detent/models/model.h"

@@ -1,4 +1,4 @@
-#include "detent/engine/matrix_products.h"
+#include "detent/engine/program_plan.h"
 
 #include "detent/engine/random_networks_for_test.h"
 

@@ -1,4 +1,4 @@
-#include "detent/engine/narrow_weights.h"
+#include "detent/engine/packed_sums.h"
 
 #include <array>
 #include <limits>

@@ -1,11 +1,9 @@
-#include "detent/engine/narrow_weights.h"
+#include "detent/engine/packed_sums.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
-
-#include "detent/engine/packed_sums.h"
 
 namespace detent {
 namespace {

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
 #include "detent/float32/channels_last_sums.h"
+#include "detent/float32/recurrent_layer.h"
 #include "detent/graph/graph.h"
 #include "detent/reference/reference_step.h"
 
@@ -65,5 +69,11 @@ struct FloatChannelMap {
   std::vector<float> shift;
 };
 FloatChannelMap float_channel_map(const Node& batch_norm);
+
+using PackedRecurrentLayers = std::map<std::string, std::shared_ptr<const RecurrentLayer>, std::less<>>;
+
+/// The recurrent layers of a plan whose weights are tensors that the network owns, by node, as their
+/// quantizers leave them; none that take or give codes which places do not have.
+PackedRecurrentLayers packed_recurrent_layers(const ReferencePlan& plan);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/engine/packed_recurrent.h"
+#include "detent/engine/packed_float_sums.h"
 
 #include <algorithm>
 #include <optional>

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/engine/narrow_weights.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/accumulated_sums.h"

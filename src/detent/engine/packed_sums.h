@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,14 @@
 #include "detent/integer/node_form.h"
 
 namespace detent {
+
+/// The fastest packing for weights from `least` to `most` of a layer.
+WeightPacking fastest_packing(int32_t least, int32_t most, int64_t outputs, int64_t inputs);
+
+/// Weights of packing_shape(packing).steps steps of `count` bytes each, into as many vectors as they take.
+void narrow(WeightPacking packing, const int8_t* weights, int64_t count, int8_t* packed);
+/// The weight of one step, at `position` of `count`.
+int32_t widened(WeightPacking packing, const int8_t* packed, int64_t count, int step, int64_t position);
 
 /// Bytes on the boundary of a cache line.
 template <class T>

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "detent/core/tensor.h"
 #include "detent/engine/packed_blocks.h"
 #include "detent/engine/packed_float_sums.h"
-#include "detent/engine/packed_recurrent.h"
 #include "detent/engine/step.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
 
@@ -56,5 +57,8 @@ ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weig
 ProgramPlan plan_program(const ReferencePlan& reference, const ValueTypes& values,
                          const ProgramWeights& weights, const KernelSet& kernels,
                          const Observation& observation);
+
+/// Why the kernels cannot compute a product of inputs of these shapes; "" when they can.
+std::string why_not_multiplied(const ProductForm& form, const Shape& a, const Shape& b);
 
 }  // namespace detent

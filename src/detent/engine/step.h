@@ -20,8 +20,8 @@
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/recurrent_layer.h"
 #include "detent/float32/resize_weights.h"
-#include "detent/graph/strided_view.h"
-#include "detent/integer/pooling.h"
+#include "detent/graph/element_movement.h"
+#include "detent/integer/windows.h"
 #include "detent/reference/flow.h"
 #include "detent/reference/reference_step.h"
 
@@ -239,7 +239,7 @@ std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindow
                                          size_t to);
 std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageForm& form,
                                       PoolingWindows windows, size_t from, size_t to);
-/// Likewise for float32 values, as integer/pooling.h states.
+/// Likewise for float32 values, as integer/windows.h states.
 std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to);
 std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to);
 /// Means of codes that places have as their values.

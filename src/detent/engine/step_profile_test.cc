@@ -1,4 +1,4 @@
-#include "detent/engine/step_profile.h"
+#include "detent/engine/fast_executor.h"
 
 #include <vector>
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "detent/core/mersenne_twister.h"
 #include "detent/core/process_group.h"
+#include "detent/core/random_numbers.h"
 #include "detent/core/read_ahead.h"
 #include "detent/datasets/dataset.h"
 

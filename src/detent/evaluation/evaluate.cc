@@ -11,11 +11,33 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/evaluation/batches.h"
-#include "detent/evaluation/first_non_finite.h"
-#include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
+namespace {
+
+bool is_finite(const Tensor& tensor) {
+  return std::ranges::all_of(tensor.values<float>(), [](float x) { return std::isfinite(x); });
+}
+
+}  // namespace
+
+void FirstNonFinite::see(const Node& node, const Tensor& result) {
+  if (!description_.empty() || is_finite(result)) return;
+  description_ = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
+  for (const auto& [name, parameter] : node.all_parameters()) {
+    if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(parameter->tensor)) continue;
+    description_ += fmt::format(", whose {} is not finite either", name);
+    return;
+  }
+}
+
+std::string FirstNonFinite::description() const {
+  return description_.empty() ? "the outputs of all nodes are finite when it is computed again"
+                              : description_;
+}
+
 namespace {
 
 Tensor joined_rows(const std::vector<Tensor>& parts) {

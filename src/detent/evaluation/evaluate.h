@@ -7,6 +7,7 @@
 #include <string>
 
 #include "detent/core/process_group.h"
+#include "detent/core/tensor.h"
 #include "detent/datasets/dataset.h"
 #include "detent/evaluation/metrics.h"
 #include "detent/graph/executor.h"
@@ -31,5 +32,17 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
 /// "the first node whose output is not finite is "fc" (linear), whose weight is not finite either"
 std::string describe_first_non_finite(const Program& program, const Graph& graph,
                                       std::span<const Tensor> inputs);
+
+/// Checks the results of each node as it runs.
+class FirstNonFinite {
+ public:
+  void see(const Node& node, const Tensor& result);
+
+  /// "the first node whose output is not finite is "fc" (linear), whose weight is not finite either"
+  std::string description() const;
+
+ private:
+  std::string description_;
+};
 
 }  // namespace detent

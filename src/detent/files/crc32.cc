@@ -1,4 +1,4 @@
-#include "detent/files/crc32.h"
+#include "detent/files/checksums.h"
 
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-#include "detent/files/csv.h"
+#include "detent/files/array_files.h"
 
 #include <charconv>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/files/file.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/files/csv.h"
+#include "detent/files/array_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

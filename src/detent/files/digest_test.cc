@@ -1,4 +1,4 @@
-#include "detent/files/digest.h"
+#include "detent/files/checksums.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "detent/files/event_file.h"
+#include "detent/files/append_file.h"
 
 #include <array>
 #include <bit>

@@ -12,7 +12,6 @@
 
 #include "detent/core/error.h"
 #include "detent/files/file_roles.h"
-#include "detent/files/flush_folder.h"
 
 namespace detent {
 namespace {
@@ -155,6 +154,15 @@ void release_pages(std::span<const std::byte> bytes) {
   if (begin >= end || OpenFile::mapped_at(bytes.data()).empty()) return;
   // Memory that is no file's would be lost.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void flush_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES) return;
+  if (descriptor < 0) fail("cannot open {}: {}", folder.string(), std::strerror(errno));
+  const int reason = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  if (reason != 0 && reason != EINVAL) fail("cannot write {}: {}", folder.string(), std::strerror(reason));
 }
 
 }  // namespace detent

@@ -79,4 +79,26 @@ std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path, Re
 /// again when somebody asks for it. They must not have been written to.
 void release_pages(std::span<const std::byte> bytes);
 
+/// Writes the names in a folder to the disk, so that a rename in it survives a loss of power. Some file
+/// systems have nothing to flush, and a folder that may be written but not read cannot be opened: then
+/// nothing happens. Throws Error naming the folder.
+void flush_folder(const std::filesystem::path& folder);
+
+/// Whether a file could be written as `path`, asked long before it is: `path` is a regular file or none, and
+/// its folder, or the nearest one above that exists, takes new files. Leaves nothing there. Throws Error,
+/// beginning with `where`.
+void check_writable(const std::filesystem::path& path, const std::string& where);
+
+/// What becomes of the folder of a file where there is none.
+enum class MissingFolder { kIsRefused, kIsCreated };
+
+/// Takes `path`, which the option `where` names, for a file that this process will write. Throws Error where
+/// it could not be written, where it exists and may not be overwritten, and where it is a file that this
+/// process reads (FileRoles), be that by another path or link.
+void claim_output(const std::filesystem::path& path, const std::string& where, bool overwrite,
+                  MissingFolder missing = MissingFolder::kIsRefused);
+
+/// The folder above `folder` that would have to be created as well; empty where it is there.
+std::filesystem::path missing_parent(const std::filesystem::path& folder);
+
 }  // namespace detent

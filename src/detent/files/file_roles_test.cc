@@ -9,7 +9,6 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/files/file.h"
-#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/files/folder_lock.h"
+#include "detent/files/output_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

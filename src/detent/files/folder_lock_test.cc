@@ -1,4 +1,4 @@
-#include "detent/files/folder_lock.h"
+#include "detent/files/output_folder.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -138,11 +138,6 @@ void GzipReader::end_member() {
   stream_->inside_member = true;
 }
 
-std::string read_gzip_file(const std::filesystem::path& path, uint64_t limit) {
-  GzipReader reader(path);
-  return read_all(reader, limit);
-}
-
 std::string read_gzip(std::span<const std::byte> bytes, const std::string& name, uint64_t limit) {
   GzipReader reader(bytes, name);
   return read_all(reader, limit);

@@ -46,10 +46,9 @@ class GzipReader {
   uint64_t decompressed_ = 0;          // bytes returned so far
 };
 
-/// The whole content of a gzip-compressed or plain file. Throws Error when it is more than `limit` bytes
-/// (decompressed); a small file that expands beyond it costs no more memory than `limit`.
-std::string read_gzip_file(const std::filesystem::path& path, uint64_t limit);
-/// The same for bytes in memory; `name` begins the messages.
+/// The whole content of gzip-compressed or plain bytes; `name` begins the messages. Throws Error when it is
+/// more than `limit` bytes (decompressed); a few bytes that expand beyond it cost no more memory than
+/// `limit`.
 std::string read_gzip(std::span<const std::byte> bytes, const std::string& name, uint64_t limit);
 
 /// One member that holds `text`.

@@ -1,4 +1,4 @@
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "detent/files/npy.h"
+#include "detent/files/array_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,8 @@
-#include "detent/files/npz.h"
+#include "detent/files/array_files.h"
 
 #include <string_view>
 
 #include "detent/core/error.h"
-#include "detent/files/npy.h"
 #include "detent/files/zip.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/files/npz.h"
+#include "detent/files/array_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 
 #include "detent/core/error.h"
 #include "detent/files/file.h"
-#include "detent/files/npy.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/files/zip.h"
 

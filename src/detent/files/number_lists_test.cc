@@ -1,4 +1,4 @@
-#include "detent/files/number_lists.h"
+#include "detent/files/json.h"
 
 #include <cmath>
 #include <limits>

@@ -11,8 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "detent/files/remove_folder.h"
-
 namespace detent {
 namespace {
 

@@ -48,4 +48,8 @@ class OpenFile {
 /// "detent: error: FILE was truncated while it was read". Programs call it once, before other threads start.
 void handle_signals_for_open_files();
 
+/// Removes what is in a folder, and it. For signal handlers: allocates no memory, and gives up where it
+/// cannot go on, with what is left there left.
+void remove_folder_in_handler(const char* path);
+
 }  // namespace detent

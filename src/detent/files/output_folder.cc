@@ -16,7 +16,6 @@
 #include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
-#include "detent/files/flush_folder.h"
 
 namespace detent {
 namespace {

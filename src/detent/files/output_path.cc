@@ -1,4 +1,4 @@
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 
 #include <unistd.h>
 

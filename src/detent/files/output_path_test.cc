@@ -1,10 +1,9 @@
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/files/file.h"
 
 namespace detent {
 namespace {

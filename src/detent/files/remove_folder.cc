@@ -1,4 +1,4 @@
-#include "detent/files/remove_folder.h"
+#include "detent/files/open_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "detent/core/error.h"
-#include "detent/files/crc32.h"
+#include "detent/files/checksums.h"
 #include "detent/files/file.h"
 
 namespace detent {

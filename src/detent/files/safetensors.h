@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/files/tensor_summary.h"
 
 namespace detent {
 

@@ -7,7 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/tensor.h"
 #include "detent/files/byte_reader.h"
-#include "detent/files/crc32.h"
+#include "detent/files/checksums.h"
 #include "detent/files/zip.h"
 
 namespace detent {

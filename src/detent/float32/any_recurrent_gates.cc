@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <span>
 
-#include "detent/float32/recurrent_function.h"
 #include "detent/float32/recurrent_gates.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/float32/channel_layout.h"
+#include "detent/float32/tensor_layout.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/float32/channel_layout.cc"

@@ -1,11 +1,11 @@
-#include "detent/float32/channel_layout.h"
+#include "detent/float32/tensor_layout.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/quantizer.h"
 
 namespace detent {

@@ -6,10 +6,8 @@
 #include <iterator>
 
 #include "detent/float32/coefficients.h"
-#include "detent/float32/polynomial_reference.h"
 #include "detent/float32/functions.h"
-#include "detent/float32/single_exp_reference.h"
-#include "detent/float32/trigonometric_reference.h"
+#include "detent/float32/functions_reference.h"
 
 // The arithmetic of elementary-inl.h and functions.cc for one number. The circular functions are those of
 // trigonometric_reference.cc.

@@ -13,7 +13,7 @@
 
 #include <hwy/highway.h>
 
-#include "detent/float32/lanes.h"
+#include "detent/float32/row_reductions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

@@ -4,8 +4,8 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
-#include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/element_movement.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/row_sums.h"
+#include "detent/float32/row_reductions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/float32/normalization.cc"

@@ -6,9 +6,9 @@
 namespace detent {
 
 // Norms in float32 whose bits do not depend on the processor. Means and variances are summed in double, in
-// sixteen lanes (lanes.h), of what remains of the values after the first one, so that a large mean takes
-// nothing off the variance. Then, in float32, ((x - mean) - what rounding it left) / deviation * weight +
-// bias, the last two with one rounding. `weight` and `bias` may be empty. `results` may be `values`.
+// sixteen lanes (row_reductions.h), of what remains of the values after the first one, so that a large mean
+// takes nothing off the variance. Then, in float32, ((x - mean) - what rounding it left) / deviation * weight
+// + bias, the last two with one rounding. `weight` and `bias` may be empty. `results` may be `values`.
 
 /// Rows of `count` elements, each by itself; weight and bias have one for each element.
 struct RowNorm {
@@ -49,5 +49,14 @@ void rms_norm_reference(const RowNorm& norm, std::span<const float> values, std:
 void group_norm_reference(const ChannelNorm& norm, std::span<const float> values, std::span<float> results);
 void batch_norm_reference(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
                           std::span<const float> values, std::span<float> results);
+
+/// exp(x - m) / sum of exp(x - m) of each line of `count` elements, where m is the largest; or, as `log`, its
+/// logarithm, x - m - log(sum). In float32: exp within 1 unit in the last place, sums in sixteen lanes
+/// (row_reductions.h), then products with the reciprocal of the sum. The bits do not depend on the processor.
+/// Shares below 2^-126 of the largest one are 0. `results` may be `values`.
+void softmax(std::span<const float> values, std::span<float> results, int64_t count, bool log);
+
+/// The same without vectors.
+void softmax_reference(std::span<const float> values, std::span<float> results, int64_t count, bool log);
 
 }  // namespace detent

@@ -1,8 +1,7 @@
 #include <cmath>
 
-#include "detent/float32/lanes.h"
 #include "detent/float32/normalization.h"
-#include "detent/float32/row_sums.h"
+#include "detent/float32/row_reductions.h"
 
 namespace detent {
 namespace {

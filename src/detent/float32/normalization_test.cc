@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/row_sums.h"
-#include "detent/float32/softmax.h"
+#include "detent/float32/row_reductions.h"
 #include "detent/formats/every_target_test.h"
 
 namespace detent {

@@ -16,7 +16,6 @@
 #include "detent/core/fused-inl.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/lanes-inl.h"
-#include "detent/float32/panel_sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

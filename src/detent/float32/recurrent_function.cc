@@ -1,4 +1,4 @@
-#include "detent/float32/recurrent_function.h"
+#include "detent/float32/recurrent_gates.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

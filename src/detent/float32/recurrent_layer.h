@@ -48,7 +48,7 @@ struct RecurrentRun {
 };
 
 /// A recurrent layer, its weights packed once. Sums are those of linear_sums, functions those of
-/// recurrent_function.h, and all else is one operation, rounded, after the other.
+/// recurrent_gates.h, and all else is one operation, rounded, after the other.
 class RecurrentLayer {
  public:
   RecurrentLayer(RecurrentKind kind, const Node& node, const RecurrentWeights& weights);

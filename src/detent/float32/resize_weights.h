@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/graph/resize.h"
+#include "detent/graph/operator_arguments.h"
 
 namespace detent {
 

@@ -6,8 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "detent/float32/row_sums.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/float32/softmax.h"
+#include "detent/float32/normalization.h"
 
 #include <cmath>
 

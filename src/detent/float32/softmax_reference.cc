@@ -4,9 +4,9 @@
 
 #include "detent/float32/coefficients.h"
 #include "detent/float32/functions.h"
-#include "detent/float32/lanes.h"
-#include "detent/float32/single_exp_reference.h"
-#include "detent/float32/softmax.h"
+#include "detent/float32/functions_reference.h"
+#include "detent/float32/normalization.h"
+#include "detent/float32/row_reductions.h"
 
 namespace detent {
 namespace {

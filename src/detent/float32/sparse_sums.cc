@@ -1,12 +1,12 @@
-#include "detent/float32/sparse_sums.h"
+#include "detent/float32/sums.h"
 
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/window_dimension.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

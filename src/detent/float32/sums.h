@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/graph/connections.h"
+#include "detent/graph/graph.h"
 
 namespace detent {
 
@@ -37,5 +39,10 @@ Tensor convolution_sums(const Tensor& inputs, const Tensor& weight, const std::o
 Tensor transposed_convolution_sums(const Tensor& inputs, const Tensor& weight,
                                    const std::optional<Tensor>& bias, const ConvolutionWindow& window,
                                    const std::vector<int64_t>& output_padding);
+
+/// The result of a linear layer, conv1d or conv2d: `Connections::sum` of each output at each position,
+/// whatever the size of the batch and the number of threads. No gradients.
+Tensor sparse_sums(const Node& layer, const Connections& connections, const Tensor& values,
+                   const std::optional<Tensor>& bias);
 
 }  // namespace detent

@@ -14,7 +14,7 @@
 #include "detent/core/fused-inl.h"
 #include "detent/float32/coefficients.h"
 #include "detent/float32/elementary-inl.h"
-#include "detent/float32/trigonometric_reference.h"
+#include "detent/float32/functions_reference.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

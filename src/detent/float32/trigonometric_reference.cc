@@ -1,4 +1,4 @@
-#include "detent/float32/trigonometric_reference.h"
+#include "detent/float32/functions_reference.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "detent/float32/coefficients.h"
-#include "detent/float32/polynomial_reference.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "detent/core/error_fields.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/named_formats.h"
-#include "detent/formats/text_form.h"
 
 namespace detent {
 namespace {

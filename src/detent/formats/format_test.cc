@@ -11,7 +11,7 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/formats/format_cases_test.h"
-#include "detent/formats/text_form.h"
+#include "detent/formats/named_formats.h"
 
 namespace detent {
 namespace {

@@ -4,10 +4,9 @@
 #include <cmath>
 
 #include "detent/core/error_fields.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/named_formats.h"
-#include "detent/formats/text_form.h"
 
 namespace detent {
 namespace {

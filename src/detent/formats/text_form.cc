@@ -1,4 +1,4 @@
-#include "detent/formats/text_form.h"
+#include "detent/formats/named_formats.h"
 
 #include <fmt/format.h>
 

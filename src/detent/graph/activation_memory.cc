@@ -1,4 +1,4 @@
-#include "detent/graph/activation_memory.h"
+#include "detent/graph/value_sizes.h"
 
 #include <algorithm>
 #include <set>

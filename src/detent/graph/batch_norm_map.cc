@@ -1,4 +1,4 @@
-#include "detent/graph/batch_norm_map.h"
+#include "detent/graph/folded_norm.h"
 
 #include <cmath>
 #include <span>

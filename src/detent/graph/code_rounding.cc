@@ -1,4 +1,4 @@
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,11 +6,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/elements/counter_random.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {

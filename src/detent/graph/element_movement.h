@@ -1,13 +1,43 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/strided_view.h"
 
 namespace detent {
+
+/// Where the elements of a tensor lie in the memory of another: element (i, j, ...) at offset + i *
+/// strides[0] + j * strides[1] + ..., counted in elements.
+struct StridedView {
+  Shape shape;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+
+  /// A tensor of this shape itself, row-major.
+  static StridedView of(const Shape& shape);
+  /// A tensor of shape `from` repeated to `to`, by numpy's rule.
+  static StridedView broadcast(const Shape& from, const Shape& to);
+
+  /// Whether its elements are adjacent, in row-major order.
+  bool is_contiguous() const;
+  /// Whether no dimension is stepped through faster than one after it.
+  bool keeps_order() const;
+  /// This view of the elements that `inner` has, in their row-major order, as a view of the memory that
+  /// `inner` views; nullopt where no strides say it.
+  std::optional<StridedView> over(const StridedView& inner) const;
+};
+
+/// The elements of an input that lie in `from` go to `to` in the result; both have one shape.
+struct StridedCopy {
+  size_t input = 0;
+  StridedView from;
+  StridedView to;
+};
 
 /// The elements of `from` in the order of the view.
 Tensor gathered(const Tensor& from, const StridedView& view);
@@ -25,5 +55,25 @@ Tensor copied_elements(std::span<const Tensor> inputs, std::span<const StridedCo
 /// float32). `shape` is that of the result.
 Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
                       size_t index = 0);
+
+/// Two operands of a function of pairs of elements, repeated to the shape of its result (numpy's rule); one
+/// of a single element stays as it is, with a step of 0.
+struct BroadcastPair {
+  Tensor a;
+  Tensor b;
+  Shape shape;
+  int64_t a_step;
+  int64_t b_step;
+
+  BroadcastPair(const Tensor& left, const Tensor& right);
+};
+
+/// Repeated to `shape`; a single element stays one.
+Tensor broadcast(const Tensor& tensor, const Shape& shape);
+
+/// Which position of a dimension of `size` stands at `position` where the dimension has a border of that mode
+/// of `dynamic_pad`: itself where it lies inside, -1 for the border's value. Throws Error where a mode has
+/// nothing to repeat.
+int64_t border_source(int64_t position, int64_t size, std::string_view mode);
 
 }  // namespace detent

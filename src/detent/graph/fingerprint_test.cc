@@ -1,4 +1,4 @@
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/graph/batch_norm_map.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 

@@ -1,4 +1,4 @@
-#include "detent/graph/initialization.h"
+#include "detent/graph/graph_parameters.h"
 
 #include <algorithm>
 #include <cmath>

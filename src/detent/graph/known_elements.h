@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "detent/core/element_types.h"
-#include "detent/graph/broadcast.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

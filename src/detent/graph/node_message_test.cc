@@ -1,4 +1,4 @@
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/graph/known_elements.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators/families.h"
 
 namespace detent {

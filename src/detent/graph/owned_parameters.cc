@@ -9,7 +9,6 @@
 #include "detent/core/error_fields.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/code_rounding.h"
 
 namespace detent {
 namespace {

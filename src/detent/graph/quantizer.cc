@@ -7,7 +7,6 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "detent/core/mersenne_twister.h"
-#include "detent/graph/initialization.h"
+#include "detent/core/random_numbers.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/core/text_parts.h"
+#include "detent/core/text.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/graph/resize.h"
+#include "detent/graph/operator_arguments.h"
 
 #include <algorithm>
 #include <cmath>

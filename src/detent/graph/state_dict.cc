@@ -1,4 +1,4 @@
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 
 #include <algorithm>
 #include <unordered_map>

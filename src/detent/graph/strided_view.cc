@@ -1,7 +1,10 @@
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 #include <algorithm>
 #include <limits>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 
@@ -68,6 +71,31 @@ std::optional<StridedView> StridedView::over(const StridedView& inner) const {
     if (farthest[d] >= inner.shape[d]) return std::nullopt;
   }
   return moved;
+}
+
+Tensor broadcast(const Tensor& tensor, const Shape& shape) {
+  if (tensor.shape() == shape || tensor.numel() == 1) return tensor;
+  return gathered(tensor, StridedView::broadcast(tensor.shape(), shape));
+}
+
+BroadcastPair::BroadcastPair(const Tensor& left, const Tensor& right)
+    : shape(broadcast_shapes(left.shape(), right.shape())) {
+  a = broadcast(left, shape);
+  b = broadcast(right, shape);
+  a_step = a.numel() == 1 ? 0 : 1;
+  b_step = b.numel() == 1 ? 0 : 1;
+}
+
+int64_t border_source(int64_t position, int64_t size, std::string_view mode) {
+  if (position >= 0 && position < size) return position;
+  if (mode == "constant") return -1;
+  if (size == 0) fail("mode {} has nothing to repeat in a dimension of size 0", mode);
+  if (mode == "edge") return position < 0 ? 0 : size - 1;
+  if (mode == "wrap") return (position % size + size) % size;
+  if (size == 1) return 0;
+  const int64_t period = 2 * (size - 1);
+  const int64_t place = (position % period + period) % period;
+  return place < size ? place : period - place;
 }
 
 }  // namespace detent

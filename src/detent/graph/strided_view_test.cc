@@ -1,4 +1,4 @@
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 #include <gtest/gtest.h>
 

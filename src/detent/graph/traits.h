@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 // What passes and executors ask of an operator, instead of its name. Each is declared with the operator, in
 // graph/operators/.
@@ -157,5 +157,23 @@ class WeightChannels {
   int64_t window_;  // elements that share the indices of both
   int64_t stride_;  // ... of dimension 0
 };
+
+/// The result for two numbers, in the arithmetic of their type.
+template <class Number>
+Number combined(PairOperation operation, Number a, Number b) {
+  switch (operation) {
+    case PairOperation::kAdd:
+      return a + b;
+    case PairOperation::kSub:
+      return a - b;
+    case PairOperation::kMul:
+      return a * b;
+    case PairOperation::kDiv:
+      return a / b;
+    case PairOperation::kPrelu:
+      return a < 0 ? a * b : a;
+  }
+  return 0;
+}
 
 }  // namespace detent

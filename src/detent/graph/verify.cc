@@ -9,7 +9,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 

@@ -1,10 +1,10 @@
-#include "detent/graph_files/former_settings.h"
+#include "detent/graph_files/graph_layout.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {

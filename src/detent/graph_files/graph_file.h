@@ -26,7 +26,7 @@ namespace detent {
 void write_graph(const std::filesystem::path& path, const Graph& graph);
 
 /// The same with quantized parameters as codes (packed_tensors.h), where that is proved to change nothing
-/// (weight_packing.h). Read again they are the rounded values, and what was more exact is lost: for networks
+/// (packed_tensors.h). Read again they are the rounded values, and what was more exact is lost: for networks
 /// that are not to be trained any more. Returns a line for each quantized parameter that stays float32.
 std::vector<std::string> write_packed_graph(const std::filesystem::path& path, const Graph& graph);
 

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "detent/core/value.h"
-#include "detent/graph/tensor_type.h"
 #include "detent/files/safetensors.h"
+#include "detent/graph/quantizer.h"
+#include "detent/graph/tensor_type.h"
 
 namespace detent::graph_layout {
 
@@ -39,3 +40,12 @@ inline constexpr size_t kMostNumbersAsText = 256;
 inline constexpr const char* kTensorKey = "detent.tensor";
 
 }  // namespace detent::graph_layout
+
+namespace detent {
+
+/// Earlier files of version 4 hold settings of a quantizer as tensors among its parameters: `rounding`,
+/// `folds_norm` (numbers of enumerators) and `collected` (an observer). Makes them what they are. Throws
+/// Error, beginning with `where`, on numbers that stand for nothing.
+void take_former_settings(Quantizer& quantizer, const std::string& where);
+
+}  // namespace detent

@@ -5,15 +5,13 @@
 
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
+#include "detent/files/file.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
-#include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/graph_files/former_settings.h"
-#include "detent/graph_files/graph_layout.h"
 #include "detent/files/gzip.h"
 #include "detent/files/json.h"
-#include "detent/files/number_lists.h"
+#include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
 
 namespace detent {

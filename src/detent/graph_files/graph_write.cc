@@ -10,12 +10,10 @@
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/graph_files/graph_layout.h"
 #include "detent/files/gzip.h"
 #include "detent/files/json.h"
-#include "detent/files/number_lists.h"
+#include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
-#include "detent/graph_files/weight_packing.h"
 
 namespace detent {
 namespace graph_layout {

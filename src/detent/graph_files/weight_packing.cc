@@ -1,4 +1,4 @@
-#include "detent/graph_files/weight_packing.h"
+#include "detent/graph_files/packed_tensors.h"
 
 #include <fmt/format.h>
 

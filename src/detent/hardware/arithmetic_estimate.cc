@@ -1,4 +1,4 @@
-#include "detent/hardware/arithmetic_estimate.h"
+#include "detent/hardware/design.h"
 
 #include <algorithm>
 #include <bit>

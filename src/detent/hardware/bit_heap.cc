@@ -1,4 +1,4 @@
-#include "detent/hardware/bit_heap.h"
+#include "detent/hardware/logic.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,11 +12,49 @@
 
 #include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/hardware/code_range.h"
-#include "detent/hardware/requantizer.h"
 #include "detent/integer/code_type.h"
 
 namespace detent {
+
+/// The codes low, low + 1, ... high, and the wires that hold one: plain binary where none is below 0, else
+/// two's complement.
+struct CodeRange {
+  int64_t low = 0;
+  int64_t high = 0;
+
+  bool is_signed() const { return low < 0; }
+  int width() const {
+    const auto magnitude = static_cast<uint64_t>(low < 0 && ~low > high ? ~low : high);
+    const int bits = static_cast<int>(std::bit_width(high < 0 ? static_cast<uint64_t>(~low) : magnitude));
+    return is_signed() ? bits + 1 : (bits == 0 ? 1 : bits);
+  }
+  bool operator==(const CodeRange&) const = default;
+};
+
+/// A monotone function of accumulators, as hardware computes it:
+///
+///     kThresholds    low + number of thresholds that the sum reaches
+///     kFloor         clamp(floor((sum * multiplier + offset) / 2^shift), low, high)
+///     kToEven        clamp(offset + sum * multiplier / 2^shift to the nearest integer, ties to even, low,
+///     high)
+///
+/// It is proved on both sides of each step of the function, and so, as both are monotone, everywhere.
+struct Requantizer {
+  enum class Kind { kThresholds, kFloor, kToEven };
+  Kind kind = Kind::kThresholds;
+  int64_t multiplier = 0;
+  int64_t offset = 0;
+  int shift = 0;
+  std::vector<int64_t> thresholds = {};
+  CodeRange codes = {};
+
+  int64_t code(int64_t sum) const;
+  bool operator==(const Requantizer&) const = default;
+};
+
+/// Computes `function` for the accumulators of a range; `slope` is its approximate increase per step.
+Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
+                             double slope);
 
 /// The meaning of codes: those of an affine format, ...
 struct AffineMeaning {
@@ -145,5 +185,15 @@ struct Circuit {
 
   const Signal& signal_of(const CircuitPort& port) const;
 };
+
+/// Layers on the longest path from the inputs to the outputs.
+int layer_depth(const Circuit& circuit);
+
+/// The stage at which a layer reads these wires.
+int reading_stage(const Circuit& circuit, const std::vector<Wire>& wires);
+
+/// Spreads `latency` registers evenly over the layers from the inputs to the outputs: at most one after
+/// each layer, which is the default. Sets the stages of the signals. Throws Error beyond that.
+void schedule(Circuit& circuit, std::optional<int64_t> latency);
 
 }  // namespace detent

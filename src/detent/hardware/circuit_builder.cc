@@ -1,4 +1,4 @@
-#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/design.h"
 
 #include <fmt/ranges.h>
 
@@ -9,17 +9,14 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/element_movement.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/hardware/integer_graph.h"
-#include "detent/hardware/layer_bodies.h"
-#include "detent/hardware/product_tables.h"
-#include "detent/hardware/schedule.h"
-#include "detent/hardware/sum_windows.h"
-#include "detent/hardware/verilog_names.h"
-#include "detent/graph/element_movement.h"
+#include "detent/hardware/circuit.h"
+#include "detent/hardware/layer_circuits.h"
+#include "detent/hardware/verilog.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"

@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
-#include "detent/hardware/tools.h"
 #include "detent/hardware/verilog.h"
-#include "detent/hardware/verilog_names.h"
 
 namespace detent {
 namespace {

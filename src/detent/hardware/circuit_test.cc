@@ -5,13 +5,10 @@
 #include <filesystem>
 #include <random>
 
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/circuit_values.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
-#include "detent/hardware/tools.h"
-#include "detent/hardware/vectors.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 

@@ -5,9 +5,8 @@
 
 #include <algorithm>
 
-#include "detent/hardware/arithmetic_estimate.h"
-#include "detent/hardware/read_bits.h"
-#include "detent/hardware/schedule.h"
+#include "detent/hardware/circuit.h"
+#include "detent/hardware/logic.h"
 
 namespace detent {
 namespace {

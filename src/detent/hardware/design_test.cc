@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
-#include "detent/hardware/tools.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 

@@ -1,4 +1,4 @@
-#include "detent/hardware/integer_graph.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,7 @@
 #include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/hardware/code_range.h"
-#include "detent/hardware/product_tables.h"
-#include "detent/hardware/value_steps.h"
+#include "detent/hardware/circuit.h"
 #include "detent/integer/code_type.h"
 
 namespace detent {

@@ -1,11 +1,10 @@
-#include "detent/hardware/layer_bodies.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/hardware/sum_windows.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -7,9 +7,7 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/hardware/bit_heap.h"
 #include "detent/hardware/lut_decomposition.h"
-#include "detent/hardware/read_bits.h"
 
 namespace detent {
 namespace {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -10,6 +12,31 @@
 #include "detent/hardware/lut_netlist.h"
 
 namespace detent {
+
+/// A sum of bits times constants, modulo 2^width, as 6-input tables: columns of bits of equal weight, which
+/// counters of up to six bits compress (L. Dadda 1965) until two rows are left to be added.
+class BitHeap {
+ public:
+  using Literal = LutNetlist::Literal;
+
+  BitHeap(LutNetlist& netlist, int width) : netlist_(netlist), columns_(static_cast<size_t>(width)) {}
+
+  /// literal * weight, with the fewest digits -1, 0, 1 of the weight (A. D. Booth 1951; G. W. Reitwiesner
+  /// 1960).
+  void add(Literal literal, int64_t weight);
+  void add_constant(int64_t value) { constant_ += static_cast<uint64_t>(value); }
+
+  /// The bits of the sum, the lowest first.
+  std::vector<Literal> sum();
+
+ private:
+  void compress();
+  bool compress_column(size_t column, std::vector<std::vector<Literal>>& next);
+
+  LutNetlist& netlist_;
+  std::vector<std::vector<Literal>> columns_;
+  uint64_t constant_ = 0;
+};
 
 /// Which table entries may be anything, because no input reaches them.
 enum class DontCares {
@@ -40,5 +67,21 @@ LayerLogic layer_logic(const Layer& layer, const Signal& output, const Reachable
 /// for DontCares::kData, are the codes of the circuit's inputs, [sample][input].
 std::vector<std::optional<LayerLogic>> circuit_logic(const Circuit& circuit, DontCares dont_cares,
                                                      const std::vector<std::vector<SignalCodes>>& samples);
+
+/// Visits bits of signals: bit i of a signal's vector of wires.
+using BitVisitor = std::function<void(int32_t signal, int64_t bit)>;
+
+/// All bits of what wires carry.
+void visit_bits(const Circuit& circuit, const std::vector<Wire>& wires, const BitVisitor& visit);
+
+/// The bits that a layer reads: all that come in, or those that its logic, if it has any, needs.
+void visit_read_bits(const Circuit& circuit, const Layer& layer, const LayerLogic* logic,
+                     const BitVisitor& visit);
+
+/// Register bits after each signal: those that something reads at a later stage, one for each stage in
+/// between. Bits that logic makes constant, or that are copies of one literal, take no register of their
+/// own.
+std::vector<int64_t> register_bits(const Circuit& circuit,
+                                   const std::vector<std::optional<LayerLogic>>& logic);
 
 }  // namespace detent

@@ -4,11 +4,10 @@
 
 #include <random>
 
-#include "detent/hardware/bit_heap.h"
-#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/circuit_values.h"
+#include "detent/hardware/design.h"
 #include "detent/hardware/lut_decomposition.h"
 #include "detent/hardware/table_networks_for_test.h"
-#include "detent/hardware/vectors.h"
 
 namespace detent {
 namespace {

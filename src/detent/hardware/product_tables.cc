@@ -1,4 +1,4 @@
-#include "detent/hardware/product_tables.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,8 @@
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/graph/trained_tables.h"
-#include "detent/hardware/value_steps.h"
 #include "detent/integer/code_type.h"
 
 namespace detent {

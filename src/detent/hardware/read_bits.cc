@@ -1,10 +1,10 @@
-#include "detent/hardware/read_bits.h"
+#include "detent/hardware/logic.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
-#include "detent/hardware/schedule.h"
+#include "detent/hardware/circuit.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/hardware/requantizer.h"
+#include "detent/hardware/circuit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
-#include "detent/hardware/requantizer.h"
+#include "detent/hardware/circuit.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "detent/hardware/integer_graph.h"
+#include "detent/hardware/layer_circuits.h"
 #include "detent/integer/code_type.h"
 #include "detent/integer/requantize.h"
 

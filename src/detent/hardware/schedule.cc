@@ -1,4 +1,4 @@
-#include "detent/hardware/schedule.h"
+#include "detent/hardware/circuit.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detent/hardware/sum_windows.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/hardware/tools.h"
+#include "detent/hardware/design.h"
 
 #include <poll.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "detent/hardware/value_steps.h"
+#include "detent/hardware/layer_circuits.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "detent/hardware/vectors.h"
+#include "detent/hardware/circuit_values.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/hardware/integer_graph.h"
+#include "detent/hardware/layer_circuits.h"
 #include "detent/reference/integer_executor.h"
 
 namespace detent {

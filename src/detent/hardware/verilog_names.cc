@@ -1,4 +1,4 @@
-#include "detent/hardware/verilog_names.h"
+#include "detent/hardware/verilog.h"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "detent/hardware/schedule.h"
+#include "detent/hardware/circuit.h"
 #include "detent/hardware/verilog.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/integer/added_products.h"
+#include "detent/integer/accumulated_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/integer/added_products.cc"

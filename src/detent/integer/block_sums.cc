@@ -8,11 +8,11 @@
 
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
-#include "detent/formats/blocks/tensor_scaled_blocks.h"
+#include "detent/formats/blocks/fixed_scale_rounding.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/window_columns.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

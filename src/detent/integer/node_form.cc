@@ -5,9 +5,8 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/graph/node_message.h"
-#include "detent/graph/pair_operation.h"
-#include "detent/integer/sum_form.h"
+#include "detent/graph/node_names.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "detent/core/text_wrap.h"
-#include "detent/integer/result_types.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "detent/core/text_table.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/code_type.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {
@@ -44,5 +46,9 @@ const char* engine_text(NodeEngine engine);
 
 /// A row a node.
 TextTable plan_table(std::span<const PlannedNode> plan);
+
+/// The types of the codes that nodes give, by value_name: of those that say so, and those that only move or
+/// compare codes of one type. Others give float values.
+std::map<std::string, CodeType> result_types(const Graph& graph);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 #include <algorithm>
 #include <limits>

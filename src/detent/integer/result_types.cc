@@ -1,4 +1,4 @@
-#include "detent/integer/result_types.h"
+#include "detent/integer/plan.h"
 
 #include <optional>
 

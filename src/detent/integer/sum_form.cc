@@ -1,4 +1,4 @@
-#include "detent/integer/sum_form.h"
+#include "detent/integer/node_form.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 
 namespace detent {
 namespace {

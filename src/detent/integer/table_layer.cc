@@ -10,7 +10,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/window_dimension.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

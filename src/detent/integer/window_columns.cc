@@ -1,7 +1,6 @@
-#include "detent/integer/window_columns.h"
+#include "detent/integer/windows.h"
 
 #include "detent/graph/operators.h"
-#include "detent/integer/window_dimension.h"
 
 namespace detent {
 namespace {

@@ -12,8 +12,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
-#include "detent/language/gguf/language_gguf.h"
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 #include "detent/language/sampling.h"
 
 struct detent_generator {

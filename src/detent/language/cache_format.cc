@@ -6,7 +6,6 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/language/token_values.h"
 
 namespace detent {
 namespace {
@@ -97,6 +96,16 @@ void quantize_cache(Graph& graph, const Format& format) {
 
 std::shared_ptr<const CacheCodec> cache_codec(const QuantSpec& spec, int64_t size) {
   return spec == spec_of(spec.format, size) ? CacheCodec::of_format(spec.format) : nullptr;
+}
+
+ValueTypes values_of_tokens(const Graph& graph, int64_t tokens) {
+  NamedSizes sizes;
+  for (const auto& [name, type] : graph.input_types()) {
+    for (const Dimension& dimension : type.shape) {
+      if (dimension.is_named()) sizes[dimension.symbol] = dimension.symbol == kBatchName ? 1 : tokens;
+    }
+  }
+  return infer_shapes(graph, sizes);
 }
 
 }  // namespace detent

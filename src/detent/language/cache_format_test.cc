@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/reference/integer_executor.h"

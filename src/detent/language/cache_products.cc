@@ -1,4 +1,4 @@
-#include "detent/language/cache_products.h"
+#include "detent/language/cached_tensor.h"
 
 #include <algorithm>
 #include <vector>
@@ -11,7 +11,6 @@
 
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
-#include "detent/language/packed_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

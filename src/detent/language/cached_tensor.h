@@ -1,16 +1,34 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
+#include "detent/integer/node_form.h"
 #include "detent/language/cache_codec.h"
-#include "detent/language/page_pool.h"
 
 namespace detent {
+
+/// Memory of pages that caches share: what one gives back is taken by the next. Pages of one size come from
+/// large blocks, so that they do not lie between what comes and goes in the heap. Several threads may use it.
+class PagePool : public std::enable_shared_from_this<PagePool> {
+ public:
+  /// So many zeros; given back when the last copy of the tensor is gone.
+  Tensor page(int64_t bytes);
+
+ private:
+  void give_back(int64_t bytes, std::byte* page);
+
+  std::mutex mutex_;
+  std::vector<Tensor> blocks_;
+  std::map<int64_t, std::vector<std::byte*>> free_;  // by size
+};
 
 /// What one cache node has given of the tokens of a sequence: [1, heads, size, tokens] of keys, or [1, heads,
 /// tokens, size] of values, in pages of tokens, each head's part of a page by itself: rows of keys are
@@ -76,5 +94,28 @@ class CachedTensor {
 
 /// What a node keeps, if it is one that the decoder keeps results of.
 std::optional<CachedTensor::Kind> cache_kind(const Node& node);
+
+/// Rows of bytes, two rows in one where they are nibbles.
+struct PackedRows {
+  const int8_t* bytes;
+  bool are_nibbles;
+  int64_t rows;
+  int64_t columns;      // a multiple of 16
+  const float* scales;  // of each row, or of each column; null: none, as of zero points
+  const float* zero_points;
+  bool are_of_rows;
+  const float* table;  // null: integers
+  int32_t offset;      // of codes
+};
+
+// Rows [1, heads, rows, depth] of each head times the head of a cache, whose first `tokens` count. What a
+// codec keeps is widened a page at a time.
+
+/// In float32, as float32/sums.h states.
+Tensor cache_product(const Tensor& a, const CachedTensor& cache, int64_t tokens);
+/// int32 sums over codes, those of code_product. Throws Error naming the node where they could exceed 32
+/// bits.
+Tensor cache_code_product(const ProductForm& form, const Node& node, const Tensor& a,
+                          const CachedTensor& cache, int64_t tokens);
 
 }  // namespace detent

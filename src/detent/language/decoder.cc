@@ -7,19 +7,16 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/engine/code_pairs.h"
 #include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/language/cache_format.h"
-#include "detent/language/cache_products.h"
-#include "detent/language/deferred_weights.h"
-#include "detent/language/known_moves.h"
+#include "detent/language/cached_tensor.h"
 #include "detent/language/language_graph.h"
+#include "detent/language/language_weights.h"
 #include "detent/language/sequence_cache.h"
-#include "detent/language/token_values.h"
 #include "detent/reference/reference_step.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/language/decoder_logits.h"
+#include "detent/language/perplexity.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,10 +1,10 @@
-#include "detent/language/decoder_memory.h"
+#include "detent/language/decoder.h"
 
 #include <algorithm>
 #include <set>
 #include <span>
 
-#include "detent/language/token_values.h"
+#include "detent/language/cache_format.h"
 #include "detent/reference/reference_step.h"
 
 namespace detent {

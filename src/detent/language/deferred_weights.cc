@@ -1,4 +1,4 @@
-#include "detent/language/deferred_weights.h"
+#include "detent/language/language_weights.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,6 @@
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
-#include "detent/language/deferred_weights.h"
 #include "detent/language/families/families.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"

@@ -1,4 +1,4 @@
-#include "detent/language/language_folder.h"
+#include "detent/language/language_model.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/language/token_probabilities.h"
+#include "detent/language/sampling.h"
 
 namespace detent {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/language/token_probabilities.h"
+#include "detent/language/sampling.h"
 
 namespace detent {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/counter_random.h"
-#include "detent/language/token_probabilities.h"
 
 namespace detent {
 namespace {

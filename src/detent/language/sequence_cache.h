@@ -1,13 +1,40 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "detent/graph/element_movement.h"
+#include "detent/graph/graph.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/language/decoder.h"
-#include "detent/language/known_moves.h"
+#include "detent/reference/flow.h"
 
 namespace detent {
+
+/// What a node that moves elements does with inputs of the shapes and types that it had the last time: the
+/// tokens of a text lead to the same again and again, and shape inference takes longer than moving.
+class KnownMove {
+ public:
+  /// The node's results; nullopt where its inputs are others than those that were noted.
+  std::optional<std::vector<Flow>> results(const std::vector<Flow>& inputs) const;
+  /// What the reference made of inputs. Notes nothing of nodes that fill up, and of indices among inputs.
+  void note(const Node& node, const std::vector<Flow>& inputs, const std::vector<Flow>& results);
+
+ private:
+  struct Value {
+    Shape shape;
+    std::optional<CodeType> type;
+  };
+  struct Result {
+    Value value;
+    std::vector<StridedCopy> copies;  // none of a view
+  };
+  bool is_known(const std::vector<Flow>& inputs) const;
+
+  std::vector<Value> inputs_;  // tensors, in front of constants
+  std::vector<Result> results_;
+};
 
 struct SequenceCache::Contents {
   int64_t size = 0;

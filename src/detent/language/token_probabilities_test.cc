@@ -1,4 +1,4 @@
-#include "detent/language/token_probabilities.h"
+#include "detent/language/sampling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
 #include "detent/core/error.h"
-#include "detent/models/blocks.h"
 #include "detent/models/models.h"
 
 // Networks that are trained with signs, and then with tables: no activation but what the next layer rounds

@@ -1,4 +1,4 @@
-#include "detent/models/blocks.h"
+#include "detent/models/models.h"
 
 #include "detent/core/error.h"
 

@@ -2,7 +2,6 @@
 #include <array>
 
 #include "detent/core/error.h"
-#include "detent/models/blocks.h"
 #include "detent/models/models.h"
 
 namespace detent {

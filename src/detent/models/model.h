@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -30,5 +31,16 @@ std::vector<std::string> model_names();
 /// Throws Error with the nearest known name.
 const ModelInfo& find_model(std::string_view name);
 Graph build_model(std::string_view name, const Shape& sample_shape, int64_t class_count);
+
+constexpr int kTrainedDigits = 5;
+
+/// digits_cnn, trained for 12 epochs on four fifths of the digits (datasets/datasets.h): all but those whose
+/// number modulo 5 is `number`. 0 <= number < kTrainedDigits. Embedded from data/trained_digits.f32, which
+/// data/README.md says how to make anew.
+Graph trained_digits_cnn(int number);
+
+/// One network of that file: parameters and running statistics in float32, in the order of the
+/// state_dict.
+std::vector<std::byte> trained_digits_bytes(const Graph& graph);
 
 }  // namespace detent

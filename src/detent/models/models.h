@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+
+#include "detent/graph/builder.h"
 #include "detent/models/model.h"
 
 namespace detent {
@@ -28,5 +31,22 @@ Graph build_digits_logicnet(const Shape& sample_shape, int64_t class_count);
 Graph build_mnist_logicnet(const Shape& sample_shape, int64_t class_count);
 Graph build_vit_tiny(const Shape& sample_shape, int64_t class_count);
 Graph build_vit_cifar(const Shape& sample_shape, int64_t class_count);
+
+/// The channels of samples [channels, height, width]; Error for other samples.
+int64_t image_channels(const Shape& sample_shape);
+
+/// Attributes of a convolution of a residual network: no bias, and padding that keeps the size at
+/// stride 1.
+struct ConvolutionSize {
+  int64_t in;
+  int64_t out;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t groups = 1;
+};
+
+/// A convolution followed by a batch norm, as modules of these names.
+NodeInput convolution_and_norm(GraphBuilder& builder, const std::string& convolution, const std::string& norm,
+                               const NodeInput& x, const ConvolutionSize& size);
 
 }  // namespace detent

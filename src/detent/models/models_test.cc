@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/state_dict.h"
 #include "detent/models/model.h"
 
 namespace detent {

@@ -1,5 +1,4 @@
 #include "detent/core/error.h"
-#include "detent/models/blocks.h"
 #include "detent/models/models.h"
 
 namespace detent {

@@ -1,11 +1,10 @@
-#include "detent/models/trained_digits.h"
+#include "detent/models/model.h"
 
 #include <bit>
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/graph/state_dict.h"
-#include "detent/models/model.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/models/blocks.h"
 #include "detent/models/models.h"
 
 namespace detent {

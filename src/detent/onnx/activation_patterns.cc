@@ -1,4 +1,4 @@
-#include "detent/onnx/activation_patterns.h"
+#include "detent/onnx/import_steps.h"
 
 #include <algorithm>
 #include <cmath>

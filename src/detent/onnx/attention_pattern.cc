@@ -1,4 +1,4 @@
-#include "detent/onnx/attention_pattern.h"
+#include "detent/onnx/exporter.h"
 
 #include <optional>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "detent/onnx/code_operators.h"
+#include "detent/onnx/exporter.h"
 
 #include <onnx/onnx_pb.h>
 

@@ -1,4 +1,4 @@
-#include "detent/onnx/export_advice.h"
+#include "detent/onnx/import_steps.h"
 
 namespace detent {
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
-#include "detent/onnx/code_operators.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/core/text.h"
+#include "detent/graph/node_names.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"
@@ -53,12 +53,6 @@ std::string what_holds(const QuantSpec& spec, OnnxStyle style, bool is_weight) {
              ? " (no style holds it; qdq holds integers, fp8 and fp4 with scales of the tensor, a channel or "
                "a group, nvfp4, mx_e4m3, mx_e5m2, mx_e2m1 and mx_int8)"
              : " (no style holds it; qdq holds integers, fp8 and fp4 with given scales, qonnx binary too)";
-}
-
-std::string source_name(const Graph& graph, const NodeInput& value) {
-  const Node& node = graph.node(value.node);
-  const bool is_named = value.result < node.source_names.size() && !node.source_names[value.result].empty();
-  return is_named ? node.source_names[value.result] : value_name(value);
 }
 
 /// What the outputs are called: as in the model that the graph comes from, else as the values that they are.

@@ -10,12 +10,27 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/onnx/attention_pattern.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
 #include "detent/onnx/quantizer_export.h"
 
 namespace detent {
+
+/// Nodes that compute softmax(cap tanh(query keys / cap)), of what is seen, times values: in ONNX one
+/// operator.
+struct AttentionPattern {
+  NodeInput query;                 // [N, heads, sequence, size], scaled
+  NodeInput keys;                  // [N, heads of keys, size, total]
+  NodeInput values;                // [N, heads of keys, total, size]
+  NodeInput seen;                  // [N, 1, sequence or 1, total]
+  double unseen = 0;               // the score of what is not
+  double cap = 0;                  // 0: none
+  std::vector<std::string> inner;  // the nodes before the last one, whose values nothing else reads
+};
+
+/// By the node that gives the result, [N, heads, sequence, size]. Operands that are rounded, and values that
+/// something else reads, leave a part as it is.
+std::unordered_map<std::string, AttentionPattern> find_attention(const Graph& graph, const ValueTypes& types);
 
 /// Writes a graph as a model, node by node.
 class OnnxExporter {
@@ -40,14 +55,13 @@ class OnnxExporter {
   void export_attention(const Node& node, const AttentionPattern& pattern);
   /// What is added to the scores.
   std::string attention_mask(const Node& node, const AttentionPattern& pattern);
-  void export_input(const Node& node);
   void export_outputs(const Node& node);
   void round_results(const Node& node);
   std::string parameter(const Node& node, const std::string& name, bool transposed);
   std::string integer_bias(const Node& node, const SumForm& form);
   /// The value that an operand is, as its node reads it.
   std::string value_of(const Node& node, size_t input);
-  /// `sizes` as formulas (graph/open_shapes.h).
+  /// `sizes` as formulas (graph/value_sizes.h).
   TensorType type_of(const NodeInput& value, std::span<const std::string> sizes) const;
   void refuse(const Node& node, const std::string& reason);
 
@@ -63,5 +77,12 @@ class OnnxExporter {
   std::map<std::string, std::string> attention_masks_;  // of what is seen
   std::vector<std::string> problems_;
 };
+
+/// Rewrites a model in the style qdq into operators that take and give integers: where a node stands between
+/// DequantizeLinear and QuantizeLinear, QLinearConv, QLinearMatMul, and of com.microsoft QGemm, QLinearAdd
+/// and their like take its place; what moves or clamps elements does so on integers. What has no such
+/// operator, or none that ONNX Runtime computes for these types, stays between its DequantizeLinear and
+/// QuantizeLinear.
+void compute_on_codes(OnnxModelWriter& writer);
 
 }  // namespace detent

@@ -25,7 +25,7 @@ struct OnnxImportOptions {
 /// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a
 /// warning) as a graph that computes the same in float32; other floats are widened and narrowed at its
 /// inputs, outputs and casts, and integers of types that no DType is are held by wider ones
-/// (narrow_elements.h). Constants of layers become their parameters; what depends on constants and known
+/// (tensor_data.h). Constants of layers become their parameters; what depends on constants and known
 /// shapes alone is computed once. Nodes keep their names as far as letters, digits and underscores allow,
 /// values theirs in Node::source_names. Throws Error naming the file and the node, once with all nodes whose
 /// operators are not supported.

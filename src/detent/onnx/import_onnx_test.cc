@@ -8,9 +8,9 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/state_dict.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"

@@ -8,19 +8,13 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
+#include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/integer/node_form.h"
-#include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/export_advice.h"
-#include "detent/onnx/layer_norm_pattern.h"
-#include "detent/onnx/newer_fields.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"
-#include "detent/onnx/operand_roundings.h"
-#include "detent/onnx/parameter_keys.h"
-#include "detent/onnx/subgraphs.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {

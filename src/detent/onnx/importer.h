@@ -14,8 +14,8 @@
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
-#include "detent/onnx/narrow_elements.h"
 #include "detent/onnx/open_sizes.h"
+#include "detent/onnx/tensor_data.h"
 
 namespace onnx {
 class AttributeProto;

@@ -1,4 +1,4 @@
-#include "detent/onnx/layer_norm_pattern.h"
+#include "detent/onnx/import_steps.h"
 
 #include <cmath>
 #include <optional>

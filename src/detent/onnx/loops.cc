@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "detent/core/error.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
-#include "detent/onnx/subgraphs.h"
 
 // Loops are written out: the nodes of a body stand in the graph once for each iteration.
 

@@ -12,8 +12,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/terminal.h"
-#include "detent/onnx/narrow_elements.h"
+#include "detent/core/text.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {

@@ -5,7 +5,7 @@
 #include "detent/graph/traits.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/importer.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 #include "detent/onnx/quantizer_export.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 #include <gtest/gtest.h>
 

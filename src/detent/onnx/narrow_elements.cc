@@ -1,4 +1,4 @@
-#include "detent/onnx/narrow_elements.h"
+#include "detent/onnx/tensor_data.h"
 
 #include <onnx/onnx_pb.h>
 

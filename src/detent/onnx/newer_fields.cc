@@ -1,4 +1,4 @@
-#include "detent/onnx/newer_fields.h"
+#include "detent/onnx/import_steps.h"
 
 #include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx_pb.h>

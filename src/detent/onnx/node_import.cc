@@ -7,7 +7,6 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/onnx/importer.h"
-#include "detent/onnx/moved_rounding.h"
 #include "detent/onnx/quantizer_export.h"
 #include "detent/onnx/tensor_data.h"
 

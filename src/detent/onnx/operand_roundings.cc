@@ -1,4 +1,4 @@
-#include "detent/onnx/operand_roundings.h"
+#include "detent/onnx/import_steps.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "detent/formats/verbs.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/onnx/operand_roundings.h"
+#include "detent/onnx/import_steps.h"
 
 #include <gtest/gtest.h>
 

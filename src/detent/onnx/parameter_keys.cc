@@ -1,4 +1,4 @@
-#include "detent/onnx/parameter_keys.h"
+#include "detent/onnx/import_steps.h"
 
 #include <algorithm>
 #include <string>

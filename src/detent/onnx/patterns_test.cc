@@ -5,8 +5,7 @@
 
 #include "detent/reference/integer_executor.h"
 #include "detent/graph/builder.h"
-#include "detent/onnx/activation_patterns.h"
-#include "detent/onnx/layer_norm_pattern.h"
+#include "detent/onnx/import_steps.h"
 
 namespace detent {
 namespace {

@@ -11,7 +11,6 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/verbs.h"
-#include "detent/onnx/narrow_elements.h"
 #include "detent/onnx/tensor_data.h"
 #include "detent/onnx/weight_blocks.h"
 

@@ -1,4 +1,4 @@
-#include "detent/onnx/subgraphs.h"
+#include "detent/onnx/import_steps.h"
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>

@@ -9,7 +9,6 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
-#include "detent/onnx/narrow_elements.h"
 
 namespace detent {
 namespace {

@@ -8,10 +8,9 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
-#include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/verbs.h"
-#include "detent/onnx/narrow_elements.h"
+#include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/files/crc32.h"
-#include "detent/files/digest.h"
+#include "detent/files/checksums.h"
 #include "detent/files/file_roles.h"
 
 namespace detent {

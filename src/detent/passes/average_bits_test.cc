@@ -1,4 +1,4 @@
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 
 #include <gtest/gtest.h>
 

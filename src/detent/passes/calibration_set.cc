@@ -4,8 +4,7 @@
 #include <optional>
 
 #include "detent/core/error.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <functional>
@@ -14,9 +15,9 @@
 #include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/files/output_folder.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
-#include "detent/files/output_folder.h"
 #include "detent/passes/calibration_set.h"
 
 namespace detent {
@@ -148,5 +149,9 @@ std::span<const PassInfo> all_passes();
 std::vector<std::string> pass_names();
 /// By name or former name. Throws Error with the nearest known name.
 const PassInfo& find_pass(std::string_view name);
+
+inline bool has_option(const PassInfo& pass, std::string_view key) {
+  return std::ranges::find(pass.options, key, &FieldDescription::name) != pass.options.end();
+}
 
 }  // namespace detent

@@ -34,6 +34,7 @@ PassInfo hadamard_pass();
 PassInfo scale_search_pass();
 PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();
+PassInfo finish_qat_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo logicnets_fusion_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc

@@ -14,8 +14,8 @@
 #include "detent/files/file.h"
 #include "detent/files/toml.h"
 #include "detent/models/model.h"
-#include "detent/passes/analysis/node_text.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
+#include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pass.h"
 

@@ -8,8 +8,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/files/file.h"
 #include "detent/files/file_roles.h"
-#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

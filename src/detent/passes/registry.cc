@@ -2,9 +2,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/former_name.h"
+#include "detent/core/log.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/qat/finish_qat.h"
 
 namespace detent {
 

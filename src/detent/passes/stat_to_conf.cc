@@ -1,20 +1,19 @@
 #include "detent/passes/stat_to_conf.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/operand_keys.h"
-#include "detent/passes/saved_statistics.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {
@@ -319,6 +318,31 @@ class Generator {
 
 Table stat_to_conf(const StatToConfInput& input, const std::function<void(const std::string&)>& warn) {
   return Generator(input, warn).run();
+}
+
+const Table* find_table(const Table& table, std::string_view key, const std::string& where) {
+  const Value* value = table.find(key);
+  if (value == nullptr) return nullptr;
+  const Table* found = value->get_if<Table>();
+  if (found == nullptr) fail("{}: \"{}\": got {}, expected a table", where, key, value_text(*value));
+  return found;
+}
+
+std::vector<OperandStatistics> read_operand_statistics(const Table& block, const std::string& where) {
+  std::vector<OperandStatistics> operands;
+  const Table* software = find_table(block, "software", where);
+  if (software == nullptr) return operands;
+  for (const char* part : {"args", "results"}) {
+    const Table* described = find_table(*software, part, where + ", software");
+    if (described == nullptr) continue;
+    const std::string place = fmt::format("{}, software.{}", where, part);
+    for (const auto& [operand, value] : *described) {
+      const Table* results =
+          find_table(*find_table(*described, operand, place), "stat", fmt::format("{}.{}", place, operand));
+      operands.push_back({operand, results == nullptr ? Table() : *results});
+    }
+  }
+  return operands;
 }
 
 }  // namespace detent

@@ -2,11 +2,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>  // everywhere: what is cast with it must be so in all files
 
+#include "detent/core/fields.h"
 #include "detent/core/tensor.h"
+#include "detent/core/value.h"
 
 namespace detent::python {
 
@@ -32,5 +35,16 @@ Tensor writable_tensor_of(nanobind::handle array, const std::string& what);
 /// Copies into an array that is there: of the same dtype and shape, contiguous and writable. Throws
 /// TypeError, beginning with `what`.
 void copy_into(nanobind::handle array, const Tensor& tensor, const std::string& what);
+
+/// NA is None; tables are dicts.
+nanobind::object object_of(const Value& value);
+nanobind::dict object_of(const Table& table);
+
+/// The inverse; tuples are lists. Throws TypeError, beginning with `where`, on what is no value.
+Value value_of(nanobind::handle object, const std::string& where);
+Table table_of(nanobind::handle dict, const std::string& where);
+
+/// Options as dicts of name, type, default and help.
+nanobind::list descriptions(const std::vector<FieldDescription>& fields);
 
 }  // namespace detent::python

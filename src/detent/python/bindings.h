@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include <nanobind/nanobind.h>
 
 namespace detent::python {
@@ -11,5 +13,8 @@ void bind_language(nanobind::module_& module);
 void bind_networks(nanobind::module_& module);
 void bind_sessions(nanobind::module_& module);
 void bind_studies(nanobind::module_& module);
+
+/// Throws Error where a file of this name exists, unless it may be overwritten.
+void refuse_existing(const std::string& path, bool overwrite);
 
 }  // namespace detent::python

@@ -6,20 +6,18 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/format_pictures.h"
+#include "detent/cli/format_display.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/formats/verbs.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
 
 namespace nb = nanobind;

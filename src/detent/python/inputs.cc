@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 #include "detent/python/arrays.h"
 
 namespace nb = nanobind;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +9,8 @@
 #include <nanobind/nanobind.h>
 
 #include "detent/core/tensor.h"
+#include "detent/datasets/collected_samples.h"
+#include "detent/datasets/dataset.h"
 #include "detent/python/network.h"
 
 namespace detent::python {
@@ -28,6 +32,30 @@ class InputReader {
   std::vector<SampleInput> inputs_;
   std::vector<nanobind::object> keys_;
   std::optional<size_t> tokens_;
+};
+
+/// Samples that Python gives one batch after the other, and then a data set of them.
+class Samples {
+ public:
+  Samples(const Network& network, const std::string& source);
+
+  void add(const nanobind::list& arrays, nanobind::handle labels);
+  int64_t size() const { return dataset_ ? dataset_->size() : collected_.size(); }
+  const Dataset& dataset() { return *shared(); }
+  std::shared_ptr<const Dataset> shared();
+  /// Throws Error where they have no labels.
+  const Dataset& labelled();
+
+ private:
+  /// What is None stands beside tokens.
+  std::vector<Tensor> tensors_of(const nanobind::list& arrays, const std::string& where) const;
+  [[noreturn]] void refuse_inputs(const nanobind::list& arrays) const;
+
+  std::vector<SampleInput> inputs_;
+  int64_t class_count_;
+  std::string source_;
+  CollectedSamples collected_;
+  std::shared_ptr<const Dataset> dataset_;
 };
 
 }  // namespace detent::python

@@ -12,17 +12,14 @@
 #include <nanobind/stl/vector.h>
 
 #include "detent/cli/language_model.h"
-#include "detent/cli/task_file.h"
-#include "detent/core/thread_limit.h"
-#include "detent/files/npy.h"
+#include "detent/core/parallel.h"
+#include "detent/files/array_files.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/language_model.h"
-#include "detent/python/outputs.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
-#include "detent/workflows/chat_prompt.h"
 #include "detent/workflows/format_perplexities.h"
+#include "detent/workflows/text_generator.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,7 +2,7 @@
 
 #include "detent/cli/language_model.h"
 #include "detent/core/error.h"
-#include "detent/core/thread_limit.h"
+#include "detent/core/parallel.h"
 #include "detent/language/cache_format.h"
 
 namespace detent::python {

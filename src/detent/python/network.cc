@@ -1,7 +1,7 @@
 #include "detent/python/network.h"
 
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/source_names.h"
 
 namespace detent::python {
 

@@ -15,7 +15,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/network/model_parameters.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
@@ -26,11 +26,9 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
+#include "detent/python/inputs.h"
 #include "detent/python/network.h"
-#include "detent/python/outputs.h"
 #include "detent/python/quantizing.h"
-#include "detent/python/samples.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
 #include "detent/search/options.h"
 #include "detent/training/options.h"

@@ -4,22 +4,18 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/core/mersenne_twister.h"
+#include "detent/core/random_numbers.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
-#include "detent/python/temporary_work.h"
 #include "detent/python/work.h"
 #include "detent/report/page.h"
-#include "detent/workflows/batch_mixing.h"
-#include "detent/workflows/calibration_context.h"
-#include "detent/workflows/checked_integers.h"
-#include "detent/workflows/quantization_memory.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/workflows/quantized_cache.h"
+#include "detent/workflows/quantize_passes.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent::python {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "detent/datasets/dataset.h"
 #include "detent/evaluation/metrics.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/python/network.h"
 #include "detent/workflows/quantize_network.h"
 #include "detent/workflows/quantize_passes.h"

@@ -1,4 +1,4 @@
-#include "detent/python/samples.h"
+#include "detent/python/inputs.h"
 
 #include <filesystem>
 #include <optional>
@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/datasets/sample_files.h"
+#include "detent/datasets/datasets.h"
 #include "detent/python/arrays.h"
 #include "detent/python/work.h"
 

@@ -12,14 +12,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/cli/network/integer_program.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/mersenne_twister.h"
-#include "detent/core/thread_limit.h"
+#include "detent/core/parallel.h"
+#include "detent/core/random_numbers.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/file.h"
@@ -28,18 +28,13 @@
 #include "detent/python/inputs.h"
 #include "detent/python/network.h"
 #include "detent/python/quantizing.h"
-#include "detent/python/samples.h"
-#include "detent/python/study_call.h"
-#include "detent/python/temporary_work.h"
-#include "detent/python/values.h"
 #include "detent/python/work.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
-#include "detent/workflows/calibration_context.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/workflows/network_values.h"
 #include "detent/search/search.h"
+#include "detent/workflows/network_values.h"
 #include "detent/workflows/search_network.h"
 
 namespace nb = nanobind;

@@ -1,12 +1,10 @@
-#include "detent/python/values.h"
+#include "detent/python/arrays.h"
 
 #include <utility>
 #include <variant>
 
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
-
-#include "detent/python/arrays.h"
 
 namespace nb = nanobind;
 

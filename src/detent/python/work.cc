@@ -1,13 +1,24 @@
 #include "detent/python/work.h"
 
+#include <stdlib.h>
+
 #include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+
+#include "detent/cli/torch_command.h"
+#include "detent/core/error.h"
+#include "detent/core/interruption.h"
 
 namespace nb = nanobind;
 
@@ -86,6 +97,35 @@ void deliver_messages() {
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("a handler of the logger \"detent\"");
   }
+}
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() : path_((fs::temp_directory_path() / "detent-XXXXXX").string()) {
+  if (mkdtemp(path_.data()) == nullptr)
+    fail("{}: cannot make a temporary folder: {}", path_, std::strerror(errno));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::unique_lock<std::timed_mutex> lock_generator() {
+  static std::timed_mutex mutex;
+  std::unique_lock<std::timed_mutex> lock(mutex, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50))) check_interruption();
+  return lock;
+}
+
+std::optional<StudyFolder> claimed_folder(const StudyCall& call, const std::string& command,
+                                          const StudyFiles& files, const Table& settings) {
+  if (call.folder.empty()) return std::nullopt;
+  TorchCommand as{.name = command, .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
+  as.options.resume = call.resume;
+  as.options.overwrite = call.overwrite;
+  std::filesystem::create_directories(call.folder);
+  return std::make_optional<StudyFolder>(as, call.folder, files, settings, single_process());
 }
 
 }  // namespace detent::python

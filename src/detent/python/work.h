@@ -1,13 +1,17 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <nanobind/nanobind.h>
 
+#include "detent/cli/network/study_folder.h"
 #include "detent/core/interruption.h"
-#include "detent/core/stop_signals.h"
 #include "detent/core/value.h"
 
 namespace detent::python {
@@ -47,5 +51,39 @@ auto without_lock(const Work& work) {
   deliver_messages();
   return std::move(*result);
 }
+
+/// For what passes and searches write beside the network, which the module gives as results.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::filesystem::path path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Waits for another thread's work with the generator that all commands draw from, as long as nobody
+/// interrupts.
+std::unique_lock<std::timed_mutex> lock_generator();
+
+/// What a search and a comparison are called with beside their options.
+struct StudyCall {
+  int64_t seed = 0;
+  int64_t batch_size = 0;
+  int64_t num_workers = 0;
+  std::string folder;  // "": a temporary one
+  bool resume = false;
+  bool overwrite = false;
+  std::string report;  // a page; "": none
+};
+
+/// The folder of the call, locked while it lives; nothing where the study is to leave no files. `command`:
+/// the one that does the same.
+std::optional<StudyFolder> claimed_folder(const StudyCall& call, const std::string& command,
+                                          const StudyFiles& files, const Table& settings);
 
 }  // namespace detent::python

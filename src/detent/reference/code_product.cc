@@ -1,4 +1,4 @@
-#include "detent/reference/code_product.h"
+#include "detent/reference/reference_step.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace detent {
 namespace {
 
 /// In the leading dimensions `batch`.
-Tensor broadcast(const Tensor& matrices, Shape batch) {
+Tensor in_batch(const Tensor& matrices, Shape batch) {
   batch.insert(batch.end(), matrices.shape().end() - 2, matrices.shape().end());
   return gathered(matrices, StridedView::broadcast(matrices.shape(), batch));
 }
@@ -24,8 +24,8 @@ Tensor code_product(const ProductForm& form, const Node& node, const Tensor& a, 
   const int64_t depth = a.dim(-1);
   const int64_t columns = b.dim(-1);
   form.check_depth(node, depth);
-  const Tensor left = broadcast(a, batch);
-  const Tensor right = broadcast(b, batch);
+  const Tensor left = in_batch(a, batch);
+  const Tensor right = in_batch(b, batch);
   Shape shape = batch;
   shape.insert(shape.end(), {rows, columns});
   Tensor sums(DType::kInt32, shape);

@@ -1,4 +1,4 @@
-#include "detent/reference/code_product.h"
+#include "detent/reference/reference_step.h"
 
 #include <cstdlib>
 #include <limits>

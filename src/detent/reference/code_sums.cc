@@ -1,4 +1,4 @@
-#include "detent/reference/code_sums.h"
+#include "detent/reference/reference_step.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/accumulated_sums.h"
-#include "detent/integer/window_columns.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

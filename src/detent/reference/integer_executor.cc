@@ -18,10 +18,8 @@
 #include "detent/graph/operators.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/integer/plan.h"
-#include "detent/integer/pooling.h"
 #include "detent/integer/table_layer.h"
-#include "detent/reference/code_product.h"
-#include "detent/reference/code_sums.h"
+#include "detent/integer/windows.h"
 #include "detent/reference/flow.h"
 #include "detent/reference/reference_step.h"
 

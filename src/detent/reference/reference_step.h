@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/core/tensor.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/traits.h"
@@ -63,5 +64,14 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
 
 /// Throws Error where these are not of the placeholders' types and shapes.
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs);
+
+/// The sums of a matrix product of int32 codes, [..., m, k] x [..., k, n], before requantization: int32.
+Tensor code_product(const ProductForm& form, const Node& node, const Tensor& a, const Tensor& b);
+
+/// The sums of a linear layer or convolution, int32: from `codes` (int32, of the form's input type) to the
+/// shape of the node's result, before requantization. Convolutions are products of matrices of integers,
+/// which add up to the same in every order; in an accumulator of the node's that may not hold all sums, they
+/// come in the order of graph/accumulator.h.
+Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes);
 
 }  // namespace detent

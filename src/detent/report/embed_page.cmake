@@ -1,6 +1,6 @@
-# Writes OUTPUT, which defines what report/page_parts.h declares: PARTS are the page, its style and its scripts.
+# Writes OUTPUT, which defines what report/page.h declares: PARTS are the page, its style and its scripts.
 set(names)
-set(text "#include \"detent/report/page_parts.h\"\n\nnamespace detent::page_parts {\n\n")
+set(text "#include \"detent/report/page.h\"\n\nnamespace detent::page_parts {\n\n")
 foreach(part IN LISTS PARTS)
   file(READ ${part} content)
   get_filename_component(name ${part} NAME)

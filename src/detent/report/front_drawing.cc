@@ -1,4 +1,4 @@
-#include "detent/report/front_drawing.h"
+#include "detent/report/page.h"
 
 #include <algorithm>
 #include <cmath>

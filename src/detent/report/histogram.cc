@@ -1,4 +1,4 @@
-#include "detent/report/histogram.h"
+#include "detent/report/network.h"
 
 #include <algorithm>
 #include <cmath>

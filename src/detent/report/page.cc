@@ -6,7 +6,6 @@
 
 #include "detent/core/error.h"
 #include "detent/files/json.h"
-#include "detent/report/page_parts.h"
 
 namespace detent {
 namespace {

@@ -9,11 +9,8 @@
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/report/front_drawing.h"
-#include "detent/report/histogram.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
-#include "detent/report/table_value.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/report/table_value.h"
+#include "detent/report/page.h"
 
 #include <charconv>
 #include <cctype>

@@ -9,12 +9,11 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/verbs.h"
+#include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
 #include "detent/passes/reconstruction/staged_run.h"
-#include "detent/passes/post_training/activation_ranges.h"
-#include "detent/passes/post_training/weight_ranges.h"
 
 namespace detent {
 namespace {

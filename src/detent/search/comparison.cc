@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/progress.h"
-#include "detent/core/stop_signals.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/post_training/static_quantize.h"
 #include "detent/search/journal.h"
-#include "detent/search/pareto.h"
+#include "detent/search/study.h"
 
 namespace detent {
 namespace {

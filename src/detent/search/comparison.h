@@ -14,7 +14,7 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/search/judge.h"
-#include "detent/search/quantities.h"
+#include "detent/search/options.h"
 
 namespace detent {
 

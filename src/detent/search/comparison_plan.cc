@@ -4,10 +4,10 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/text_parts.h"
-#include "detent/passes/pass_options.h"
+#include "detent/core/text.h"
+#include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
-#include "detent/passes/post_training/hadamard_blocks.h"
+#include "detent/passes/post_training/rotation.h"
 #include "detent/search/comparison.h"
 #include "detent/search/options.h"
 

@@ -5,7 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {

@@ -1,10 +1,10 @@
-#include "detent/search/fitted_parts.h"
+#include "detent/search/surrogate.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

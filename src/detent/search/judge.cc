@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/graph/activation_memory.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/output_gain.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/search/mase_sections.h"
+#include "detent/search/options.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,10 @@
-#include "detent/search/mase_sections.h"
+#include "detent/search/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/files/toml.h"
-#include "detent/search/options.h"
 
 namespace detent {
 namespace {

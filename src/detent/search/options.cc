@@ -2,7 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
-#include "detent/core/text_parts.h"
+#include "detent/core/text.h"
 #include "detent/passes/pass.h"
 #include "detent/search/strategy.h"
 

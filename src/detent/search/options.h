@@ -1,17 +1,39 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/core/value.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/search/format_choices.h"
-#include "detent/search/quantities.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {
+
+/// "300k", "1.5M", "64KiB", "1200": bytes; k and M are thousands and millions.
+struct ByteCount {
+  int64_t bytes = 0;
+
+  static std::string field_type() { return "bytes (300k, 1.5M, 64KiB)"; }
+  Value to_value() const { return bytes; }
+  static ByteCount from_value(const Value& value, const std::string& where);
+  bool operator==(const ByteCount&) const = default;
+};
+
+/// "10m", "60s", "2ms", "1h30m".
+struct TimeSpan {
+  double seconds = 0;
+
+  static std::string field_type() { return "time (90s, 10m, 1h30m, 2ms)"; }
+  Value to_value() const { return std::to_string(seconds) + "s"; }
+  static TimeSpan from_value(const Value& value, const std::string& where);
+  bool operator==(const TimeSpan&) const = default;
+};
 
 /// The cost that a front trades for quality.
 enum class CostKind { kBytes, kWeightBits, kMacBits, kLatency };
@@ -105,5 +127,17 @@ struct SearchOptions {
 
 /// The passes that a text names, separated by commas, with no options: empty for "none".
 Table passes_of(const std::string& names);
+
+/// `search` with MASE's sections, where it has them, said in the fields of SearchOptions:
+///
+///     [search.search_space.setup]         by = "name" or "type"
+///     [search.search_space.seed.X.config] X: default, a node or an operator; a list of values for each key
+///     [search.strategy]                   name, and setup, metrics, sw_runner, hw_runner
+///
+/// The lists of an operand's keys become formats: name = ["integer"], weight_width = [4, 8] are fixed:width=4
+/// and fixed:width=8. What has no meaning here is said to `warn`; what would be another search throws Error,
+/// beginning with `where`.
+Table without_mase_sections(const Table& search, const std::string& where,
+                            const std::function<void(const std::string&)>& warn);
 
 }  // namespace detent

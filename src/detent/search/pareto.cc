@@ -1,4 +1,4 @@
-#include "detent/search/pareto.h"
+#include "detent/search/study.h"
 
 #include <algorithm>
 #include <cmath>
@@ -84,17 +84,6 @@ std::vector<size_t> best_first(std::span<const CostAndLoss> points) {
   for (size_t i = 0; i < points.size(); ++i)
     if (ranks[i] == std::numeric_limits<int>::max()) order.push_back(i);
   return order;
-}
-
-bool front_dominates(std::span<const CostAndLoss> points, std::span<const CostAndLoss> others) {
-  bool some = false;
-  for (const CostAndLoss& other : others) {
-    const bool beaten =
-        std::ranges::any_of(points, [&](const CostAndLoss& point) { return dominates(point, other); });
-    if (!beaten && std::ranges::find(points, other) == points.end()) return false;
-    some = some || beaten;
-  }
-  return some;
 }
 
 std::vector<size_t> spread(std::span<const CostAndLoss> front, size_t count) {

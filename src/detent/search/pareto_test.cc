@@ -1,4 +1,4 @@
-#include "detent/search/pareto.h"
+#include "detent/search/study.h"
 
 #include <gtest/gtest.h>
 
@@ -56,13 +56,6 @@ TEST(Pareto, RanksAreThoseOfFrontsTakenAwayOneByOne) {
     EXPECT_EQ(order.size(), points.size());
     EXPECT_TRUE(std::ranges::is_sorted(order, {}, [&](size_t i) { return ranks[i]; }));
   }
-}
-
-TEST(Pareto, AFrontDominatesAnotherWhereEachOfItsPointsIsBeaten) {
-  const std::vector<CostAndLoss> better = {{1, 5}, {2, 3}, {4, 1}};
-  EXPECT_TRUE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {4, 1}}));
-  EXPECT_FALSE(front_dominates(better, better)) << "nothing is better";
-  EXPECT_FALSE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {0.5, 9}})) << "one is cheaper";
 }
 
 TEST(Pareto, WhatIsNotFiniteIsOnNoFrontAndTheLastOfAll) {

@@ -1,4 +1,4 @@
-#include "detent/search/quantities.h"
+#include "detent/search/options.h"
 
 #include <array>
 #include <charconv>

@@ -6,13 +6,12 @@
 #include <optional>
 
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
-#include "detent/core/stop_signals.h"
 #include "detent/passes/analysis/network_cost.h"
-#include "detent/passes/reconstruction/choosing_cost.h"
-#include "detent/passes/post_training/masked_scores.h"
-#include "detent/search/search_files.h"
+#include "detent/passes/post_training/static_quantize.h"
+#include "detent/passes/reconstruction/round_weights.h"
 #include "detent/search/strategy.h"
 #include "detent/search/winners.h"
 

@@ -1,4 +1,4 @@
-#include "detent/search/search_files.h"
+#include "detent/search/winners.h"
 
 #include <algorithm>
 

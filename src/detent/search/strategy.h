@@ -1,14 +1,41 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "detent/search/sensitivities.h"
+#include "detent/search/space.h"
 #include "detent/search/study.h"
 
 namespace detent {
+
+/// Draws that are the same with every standard library, unlike its distributions.
+class RandomDraws {
+ public:
+  explicit RandomDraws(uint64_t seed) : engine_(seed) {}
+
+  /// In [0, count).
+  int below(size_t count) { return static_cast<int>(engine_() % count); }
+  /// In [0, 1).
+  double share() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
+
+  /// Every assignment as likely as any other.
+  Assignment assignment(const SearchSpace& space) {
+    Assignment drawn;
+    for (const Choice& choice : space.choices) drawn.push_back(below(choice.formats.size()));
+    return drawn;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Assignments that a strategy proposes at a time, whatever the number of workers.
+inline constexpr size_t kTrialBatch = 8;
 
 /// A way to choose what to measure next. It returns when the study has ended or nothing is left to try. What
 /// it does may depend on the seed and on what the study returns, and on nothing else: not on time.

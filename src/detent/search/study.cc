@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/stop_signals.h"
+#include "detent/core/interruption.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/passes/pass_options.h"
+#include "detent/passes/pass.h"
 
 namespace detent {
 Winners::Winners(Study& study, const SearchOptions& options, const PassContext& context)

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

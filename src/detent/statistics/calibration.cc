@@ -8,9 +8,8 @@
 #include "detent/core/error.h"
 #include "detent/core/value.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/formats/float_environment.h"
-#include "detent/statistics/entropy_search.h"
-#include "detent/statistics/error_search.h"
+#include "detent/formats/kernel_environment.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/statistics/calibration.h"
-#include "detent/statistics/error_search.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

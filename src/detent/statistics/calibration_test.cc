@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/statistics/error_search.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

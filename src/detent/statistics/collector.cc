@@ -4,7 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/xxh64.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

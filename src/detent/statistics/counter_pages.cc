@@ -1,4 +1,4 @@
-#include "detent/statistics/counter_pages.h"
+#include "detent/statistics/key_histogram.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/statistics/counter_pages.cc"

@@ -1,5 +1,5 @@
 // Every SIMD target counts as the plain loops do.
-#include "detent/statistics/counter_pages.h"
+#include "detent/statistics/key_histogram.h"
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>

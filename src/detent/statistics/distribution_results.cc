@@ -1,4 +1,4 @@
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,10 @@
-#include "detent/statistics/entropy_search.h"
+#include "detent/statistics/range_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "detent/formats/groups/calibrating.h"
-#include "detent/statistics/error_search.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/statistics/error_search.h"
+#include "detent/statistics/range_search.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/statistics/counter_pages.h"
 
 namespace detent {
 namespace {

@@ -1,9 +1,9 @@
-#include "detent/statistics/sample_ranges.h"
+#include "detent/statistics/accumulators.h"
 
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

@@ -1,4 +1,4 @@
-#include "detent/statistics/threshold.h"
+#include "detent/statistics/range_search.h"
 
 #include <algorithm>
 #include <cmath>

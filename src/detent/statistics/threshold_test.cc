@@ -1,7 +1,7 @@
 // The worked numbers of what Brevitas does (sections 8 and 9 of its description), where docs/training.md
 // decides nothing else.
 
-#include "detent/statistics/threshold.h"
+#include "detent/statistics/range_search.h"
 
 #include <limits>
 #include <vector>

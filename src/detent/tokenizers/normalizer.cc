@@ -4,7 +4,7 @@
 
 #include "detent/tokenizers/character_map.h"
 #include "detent/tokenizers/json_object.h"
-#include "detent/tokenizers/pattern_field.h"
+#include "detent/tokenizers/pattern.h"
 #include "detent/tokenizers/text_steps.h"
 #include "detent/tokenizers/unicode.h"
 

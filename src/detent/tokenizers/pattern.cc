@@ -4,6 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/tokenizers/pattern_program.h"
+#include "detent/tokenizers/unicode.h"
 
 namespace detent {
 
@@ -208,6 +209,26 @@ std::vector<Pattern::Match> Pattern::find_all(std::string_view text) const {
     matches.push_back(*match);
   }
   return matches;
+}
+
+std::shared_ptr<const Pattern> pattern_field(const JsonObject& object) {
+  const JsonObject pattern = object.object("pattern");
+  try {
+    if (pattern.find("String") != nullptr)
+      return std::make_shared<const Pattern>(Pattern::literal(pattern.text("String")));
+    if (pattern.find("Regex") != nullptr)
+      return std::make_shared<const Pattern>(Pattern(pattern.text("Regex")));
+  } catch (const Error& error) {
+    fail("{}: {}", pattern.name(), error.what());
+  }
+  fail("{}: \"String\" or \"Regex\" expected", pattern.name());
+}
+
+char32_t character_field(const JsonObject& object, std::string_view key) {
+  const std::string text = object.text(key);
+  const std::u32string characters = to_characters(text);
+  if (characters.size() != 1) fail("{}: one character expected, not \"{}\"", object.at(key), text);
+  return characters[0];
 }
 
 }  // namespace detent

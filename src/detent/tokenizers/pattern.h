@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "detent/tokenizers/json_object.h"
+
 namespace detent {
 
 /// A regular expression as tokenizers use them (oniguruma's Ruby syntax, characters by Unicode), matched by
@@ -38,5 +40,11 @@ class Pattern {
   explicit Pattern(std::unique_ptr<const Program> program);
   std::unique_ptr<const Program> program_;
 };
+
+/// The field "pattern" of an object: {"String": ...} or {"Regex": ...}.
+std::shared_ptr<const Pattern> pattern_field(const JsonObject& object);
+
+/// A field of one character.
+char32_t character_field(const JsonObject& object, std::string_view key);
 
 }  // namespace detent

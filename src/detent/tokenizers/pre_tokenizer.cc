@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "detent/tokenizers/json_object.h"
-#include "detent/tokenizers/pattern_field.h"
+#include "detent/tokenizers/pattern.h"
 #include "detent/tokenizers/text_steps.h"
 #include "detent/tokenizers/unicode.h"
 

@@ -1,4 +1,4 @@
-#include "detent/tokenizers/stop_strings.h"
+#include "detent/tokenizers/tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -241,7 +241,6 @@ std::u32string compose(const std::u32string& text) {
 struct CharacterBytes {
   size_t length = 0;
   size_t invalid = 0;
-  bool cut_off = false;  // by the end of the text
 };
 
 CharacterBytes character_bytes(std::string_view text, size_t position) {
@@ -250,7 +249,7 @@ CharacterBytes character_bytes(std::string_view text, size_t position) {
   if (first < 0xC2 || first > 0xF4) return {0, 1};
   const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   for (size_t i = 1; i < length; ++i) {
-    if (position + i == text.size()) return {0, i, true};
+    if (position + i == text.size()) return {0, i};
     const auto byte = static_cast<unsigned char>(text[position + i]);
     unsigned char low = 0x80;
     unsigned char high = 0xBF;
@@ -319,16 +318,6 @@ std::string to_utf8(std::u32string_view characters) {
   result.reserve(characters.size());
   for (const char32_t code : characters) append_character(result, code);
   return result;
-}
-
-size_t unfinished_bytes(std::string_view text) {
-  for (size_t count = 1; count <= std::min<size_t>(3, text.size()); ++count) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - count]);
-    if (byte < 0x80) return 0;
-    if (byte < 0xC0) continue;
-    return character_bytes(text, text.size() - count).cut_off ? count : 0;
-  }
-  return 0;
 }
 
 bool is_valid_utf8(std::string_view text) {

@@ -117,9 +117,6 @@ void append_character(std::string& text, char32_t code);
 std::u32string to_characters(std::string_view text);
 std::string to_utf8(std::u32string_view characters);
 
-/// How many bytes at the end of `text` begin a character that further bytes could complete.
-size_t unfinished_bytes(std::string_view text);
-
 /// U+FFFD for each maximal part of a character that is none (Unicode 3.9, "substitution of maximal
 /// subparts").
 std::string with_valid_utf8(std::string_view text);

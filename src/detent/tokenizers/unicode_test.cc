@@ -20,14 +20,6 @@ TEST(Unicode, ReplacesEachMaximalPartOfACharacter) {
   EXPECT_FALSE(is_valid_utf8("\xE0\x80\x80"));
 }
 
-TEST(Unicode, CountsBytesOfACharacterThatIsNotComplete) {
-  EXPECT_EQ(unfinished_bytes("a\xE2\x82"), 2U);
-  EXPECT_EQ(unfinished_bytes("a\xF0\x9F\x98"), 3U);
-  EXPECT_EQ(unfinished_bytes("é"), 0U);
-  EXPECT_EQ(unfinished_bytes("\xFF"), 0U);
-  EXPECT_EQ(unfinished_bytes(""), 0U);
-}
-
 TEST(Unicode, NormalizesToAllForms) {
   const std::string text = "e\u0323\u0307 \u1E0B\u0323 Å ﬁ 각 \u1100\u1161\u11A8";
   EXPECT_EQ(normalized(text, NormalForm::kNfc), "\u1EB9\u0307 \u1E0D\u0307 \u00C5 ﬁ 각 각");

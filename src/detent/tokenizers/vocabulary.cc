@@ -7,7 +7,6 @@
 #include "detent/tokenizers/character_map.h"
 #include "detent/tokenizers/tokenizer_pipeline.h"
 #include "detent/tokenizers/unicode.h"
-#include "detent/tokenizers/word_patterns.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/tokenizers/word_patterns.h"
+#include "detent/tokenizers/vocabulary.h"
 
 #include <algorithm>
 #include <array>

@@ -14,8 +14,8 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
-#include "detent/graph/state_dict.h"
 #include "detent/files/file.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/training/trainer.h"
 

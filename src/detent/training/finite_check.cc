@@ -1,7 +1,7 @@
 #include "detent/training/finite_check.h"
 
-#include "detent/evaluation/first_non_finite.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "detent/core/process_group.h"
-#include "detent/core/worker_environment.h"
 #include "detent/workers/rendezvous.h"
 
 namespace detent {

@@ -5,7 +5,6 @@
 
 #include "detent/core/value.h"
 #include "detent/files/append_file.h"
-#include "detent/files/event_file.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

@@ -6,7 +6,7 @@
 
 #include <torch/optim/optimizer.h>
 
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/training/options.h"
 
 namespace detent {

@@ -9,13 +9,12 @@
 #include <unistd.h>
 
 #include "detent/core/error.h"
-#include "detent/core/stop_signals.h"
 #include "detent/autograd/initialize.h"
+#include "detent/core/interruption.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/code_rounding.h"
-#include "detent/graph/owned_parameters.h"
 #include "detent/files/safetensors.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// Drives the learned roundings of weights, h in [0, 1] (graph/code_rounding.h), to 0 or 1, since after
+/// Drives the learned roundings of weights, h in [0, 1] (graph/owned_parameters.h), to 0 or 1, since after
 /// training they are one of the two: weight * mean(1 - |2 h - 1|^beta), where beta falls from 20 to 2 once a
 /// fifth of the training is over (Nagel et al. 2020, arXiv:2004.10568).
 class RoundingPenalty {

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/progress.h"
-#include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/autograd/interpreter.h"

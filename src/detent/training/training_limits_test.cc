@@ -16,7 +16,7 @@
 #include "detent/evaluation/evaluate.h"
 #include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/training/gradient_clipping.h"
 #include "detent/training/improvement.h"

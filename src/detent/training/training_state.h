@@ -6,7 +6,7 @@
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

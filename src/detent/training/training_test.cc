@@ -12,7 +12,7 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/training/loader.h"
 #include "detent/training/optimizer.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/graph/state_dict.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/training/optimizer.h"
 
 namespace detent {

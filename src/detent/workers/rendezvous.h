@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/core/worker_environment.h"
+#include "detent/core/process_group.h"
 
 namespace detent {
 

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/xxh64.h"
-#include "detent/files/digest.h"
+#include "detent/files/checksums.h"
 
 namespace detent {
 

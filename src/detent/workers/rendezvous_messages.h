@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "detent/core/worker_environment.h"
+#include "detent/core/process_group.h"
 
 // The first worker sends a Greeting, the other one a Request to be let in, the first a Verdict. Then the
 // other sends messages: a Head, a key, a value; and gets a Reply and, for a key that was found, its value.

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "detent/core/worker_environment.h"
+#include "detent/core/process_group.h"
 #include "detent/workers/rendezvous_messages.h"
 #include "detent/workers/socket.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "detent/core/process_group.h"
-#include "detent/core/worker_environment.h"
 #include "detent/workers/rendezvous.h"
 
 namespace detent {

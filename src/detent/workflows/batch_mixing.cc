@@ -1,4 +1,4 @@
-#include "detent/workflows/batch_mixing.h"
+#include "detent/workflows/network_data.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/activation_memory.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/workflows/calibration_context.h"
+#include "detent/workflows/network_data.h"
 
 #include <algorithm>
 #include <memory>

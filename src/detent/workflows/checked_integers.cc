@@ -1,4 +1,4 @@
-#include "detent/workflows/checked_integers.h"
+#include "detent/workflows/network_report.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,7 @@
 #include "detent/core/xxh64.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/batches.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/reference/integer_executor.h"
 

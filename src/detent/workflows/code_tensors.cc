@@ -1,4 +1,4 @@
-#include "detent/workflows/code_tensors.h"
+#include "detent/workflows/network_values.h"
 
 #include <algorithm>
 

@@ -8,10 +8,9 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/graph/fingerprint.h"
-#include "detent/workflows/batch_mixing.h"
-#include "detent/workflows/judged_samples.h"
-#include "detent/workflows/measured_latency.h"
+#include "detent/graph/graph_parameters.h"
+#include "detent/workflows/network_data.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 
 #include <algorithm>
 #include <array>

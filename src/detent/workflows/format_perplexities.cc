@@ -8,10 +8,10 @@
 #include "detent/core/progress.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/language/decoder.h"
-#include "detent/language/decoder_logits.h"
+#include "detent/language/perplexity.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/report/table_value.h"
+#include "detent/report/page.h"
 
 namespace detent {
 namespace {

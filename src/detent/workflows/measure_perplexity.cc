@@ -10,9 +10,9 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/files/npy.h"
-#include "detent/language/decoder_logits.h"
-#include "detent/workflows/memory_announcement.h"
+#include "detent/files/array_files.h"
+#include "detent/language/perplexity.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 namespace {

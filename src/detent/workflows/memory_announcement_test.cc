@@ -1,4 +1,4 @@
-#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/resource_use.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/parallel.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/sanitizers_for_test.h"
 #include "detent/language/networks_for_test.h"
 

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/datasets/dataset.h"
 #include "detent/evaluation/metrics.h"
 #include "detent/graph/graph.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/accumulator_overflows.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/workflows/quantize_network.h"
 
 namespace detent {
@@ -35,5 +39,30 @@ struct QuantizeFindings {
 
 /// Its results as docs/results.md says.
 Table quantize_results(const QuantizeFindings& findings);
+
+/// What happens in the accumulators of a network on the first samples of a data set.
+struct AccumulatorReport {
+  std::vector<AccumulatedLayer> layers;  // none where no layer has one
+  int64_t samples = 0;
+};
+
+AccumulatorReport accumulator_report(const Graph& graph, const Dataset& dataset);
+
+/// The inputs of the first samples, at most `count`.
+std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count);
+
+struct IntegerCheckOptions {
+  bool shows_progress = true;
+  bool names_slow_steps = true;
+};
+
+struct CheckedIntegers {
+  std::string text;             // how many samples and tensors agree, or why integers are not possible
+  std::string slow_steps = {};  // what of the network the engine has no fast kernel for
+};
+
+/// The promise that simulation is execution, kept on some samples of the user's own; and what of it is slow.
+CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset,
+                               const IntegerCheckOptions& options);
 
 }  // namespace detent

@@ -7,10 +7,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/source_names.h"
-#include "detent/integer/result_types.h"
-#include "detent/workflows/code_tensors.h"
+#include "detent/integer/plan.h"
 
 namespace detent {
 namespace {

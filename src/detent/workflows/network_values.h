@@ -9,6 +9,7 @@
 #include "detent/core/tensor.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/integer/code_type.h"
 
 namespace detent {
 
@@ -37,5 +38,12 @@ struct ValueOptions {
 void compute_values(Graph graph, std::span<const Tensor> inputs, std::vector<NamedValue>& values,
                     const ValueOptions& options,
                     const std::function<std::unique_ptr<const Program>(Graph)>& compile);
+
+/// The smallest dtype of NumPy's that holds all quantized integers of the type.
+DType code_dtype(const CodeType& type);
+/// int32 integers in a dtype that holds them.
+Tensor as_dtype(const Tensor& codes, DType dtype);
+/// The int32 integers that stand for float32 values.
+Tensor codes_of(const Tensor& values, const CodeType& type);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/workflows/quantization_memory.h"
+#include "detent/workflows/resource_use.h"
 
 #include <algorithm>
 #include <array>
@@ -8,14 +8,13 @@
 
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/core/resident_memory.h"
+#include "detent/core/process_resources.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/language/language_graph.h"
-#include "detent/passes/pass_options.h"
+#include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/passes/reconstruction/executor_in_parts.h"
 #include "detent/passes/reconstruction/staged_run.h"

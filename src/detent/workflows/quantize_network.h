@@ -32,7 +32,7 @@ struct QuantizedGraphs {
 };
 
 /// Runs the passes of quantize_passes or finishing_passes on a copy of the network. Keys and values that a
-/// decoder keeps are rounded to `cache_format`, where the passes leave them to float (quantized_cache.h).
+/// decoder keeps are rounded to `cache_format`, where the passes leave them to float (quantize_passes.h).
 QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassContext& context,
                                  const std::optional<Format>& cache_format = std::nullopt);
 

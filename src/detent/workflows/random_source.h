@@ -5,7 +5,7 @@
 
 #include "detent/evaluation/batches.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/initialization.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 

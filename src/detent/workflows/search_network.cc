@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/search/search.h"
-#include "detent/workflows/judged_samples.h"
-#include "detent/workflows/measured_latency.h"
+#include "detent/workflows/network_data.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent {
 

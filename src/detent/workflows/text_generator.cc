@@ -2,14 +2,30 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/core/stop_signals.h"
+#include "detent/core/interruption.h"
 
 namespace detent {
+
+std::string chat_text(const ChatTemplate& chat_template, const std::vector<ChatMessage>& messages,
+                      const Tokenizer& tokenizer, bool add_generation_prompt) {
+  Table variables;
+  const SpecialTokens& special = tokenizer.special_tokens();
+  for (const auto& [name, id] :
+       {std::pair("bos_token", special.begin_of_sequence), std::pair("eos_token", special.end_of_sequence)})
+    variables[name] = id ? tokenizer.token(*id) : std::string();
+  return chat_template.render(messages, add_generation_prompt, variables);
+}
+
+std::vector<int64_t> chat_tokens(const ChatTemplate& chat_template, const std::vector<ChatMessage>& messages,
+                                 const Tokenizer& tokenizer) {
+  return tokenizer.encode(chat_text(chat_template, messages, tokenizer), false);
+}
 
 void check_generation_options(const GenerationOptions& options) {
   if (options.max_tokens < 1)

@@ -18,7 +18,7 @@
 #include "detent/autograd/evaluators/evaluator.h"
 #include "detent/autograd/float32_results.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/graph/border_source.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

@@ -10,7 +10,7 @@
 #include "detent/autograd/evaluators/evaluator.h"
 #include "detent/autograd/table_sums.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 
 namespace detent {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "detent/core/error.h"
 #include "detent/autograd/evaluators/evaluator.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 
 namespace detent {
 namespace {

@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "detent/core/tensor.h"
-#include "detent/files/file.h"
 #include "detent/checkpoints/gguf/gguf_format.h"
 #include "detent/checkpoints/gguf/gguf_metadata.h"
+#include "detent/core/tensor.h"
+#include "detent/files/file.h"
 
 namespace detent {
 
@@ -56,5 +57,16 @@ Tensor gguf_rows(const GgufTensor& tensor, std::span<const int64_t> rows);
 
 /// Decodes blocks, with all threads, into as many values as the tensor has.
 void decode_gguf(const GgufTensor& tensor, std::span<float> values);
+
+/// Scales of a tensor [rows, columns] whose elements are integers of a block times a scale, plus a minimum
+/// where the format has one: [rows, columns / group], each of neighbours of a row.
+struct GgufScales {
+  int64_t group = 0;
+  Tensor scales;
+  std::optional<Tensor> minimums = {};
+};
+
+/// nullopt of formats whose elements are something else, and of tensors that are no matrix.
+std::optional<GgufScales> gguf_scales(const GgufTensor& tensor);
 
 }  // namespace detent

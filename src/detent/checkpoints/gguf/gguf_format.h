@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,5 +36,19 @@ bool holds_plain_numbers(const GgufFormat& format);
 /// it: the same bits on every processor. `values` are a multiple of the format's elements, `blocks` their
 /// bytes. Plain numbers are not decoded here but by to_float32.
 void decode_gguf_blocks(const GgufFormat& format, std::span<const std::byte> blocks, std::span<float> values);
+
+/// The points that blocks of the IQ formats index, a coordinate a byte, the first lowest. Coordinates of iq1
+/// are signed, the others magnitudes.
+struct GridPoints {
+  std::array<uint64_t, 256> iq2_xxs;
+  std::array<uint64_t, 512> iq2_xs;
+  std::array<uint64_t, 1024> iq2_s;
+  std::array<uint32_t, 256> iq3_xxs;
+  std::array<uint32_t, 512> iq3_s;
+  std::array<uint64_t, 2048> iq1;
+};
+
+/// Unpacked once, at the first call.
+const GridPoints& grid_points();
 
 }  // namespace detent

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <map>
 
+#include "detent/files/checksums.h"
 #include "detent/formats/every_target_test.h"
-#include "detent/files/crc32.h"
 #include "detent/checkpoints/gguf/gguf_file.h"
 
 namespace detent {

@@ -1,4 +1,4 @@
-#include "detent/checkpoints/gguf/gguf_scales.h"
+#include "detent/checkpoints/gguf/gguf_file.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #endif
 
 #include "detent/checkpoints/gguf/block_bytes-inl.h"
-#include "detent/checkpoints/gguf/grid_points.h"
+#include "detent/checkpoints/gguf/gguf_format.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-#include "detent/checkpoints/gguf/grid_points.h"
+#include "detent/checkpoints/gguf/gguf_format.h"
 
 namespace detent {
 namespace {

@@ -6,7 +6,7 @@
 #include "detent/cli/command_description.h"
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

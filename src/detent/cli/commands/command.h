@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/cli/print.h"
 #include "detent/cli/results.h"
 
 namespace CLI {
@@ -91,5 +90,21 @@ void add_overwrite_option(CLI::App& app, bool& overwrite);
 
 /// "Commands:" and a line each, in the columns of help texts.
 std::string commands_text(std::string_view headline, std::span<const Command> commands);
+
+/// A command that is made of others, as `detent tensor quantize`.
+struct CommandGroup {
+  std::string name;  // "tensor"
+  std::string help;
+  std::string one = "command";  // what they are called
+  std::span<const Command> commands;
+};
+
+/// Runs the one that `args` begins with, or prints what there is. Throws UsageError naming the nearest.
+int run_group(const CommandGroup& group, const std::vector<std::string>& args);
+
+/// The commands after `detent tensor`; as Command::run.
+int run_tensor_quantize(const std::vector<std::string>& args);
+int run_tensor_unpack(const std::vector<std::string>& args);
+int run_tensor_compare(const std::vector<std::string>& args);
 
 }  // namespace detent

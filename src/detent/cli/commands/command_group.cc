@@ -1,10 +1,10 @@
-#include "detent/cli/commands/command_group.h"
+#include "detent/cli/commands/command.h"
 
 #include <fmt/format.h>
 
 #include "detent/cli/command_description.h"
 #include "detent/core/error.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
-#include "detent/cli/commands/run_arguments.h"
 #include "detent/core/error.h"
 #include "detent/search/comparison.h"
 #include "detent/workflows/compare_network.h"

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/command_group.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"

@@ -8,23 +8,19 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/command_group.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/core/text_wrap.h"
+#include "detent/core/text.h"
 #include "detent/datasets/dataset.h"
-#include "detent/hardware/circuit_builder.h"
-#include "detent/hardware/design.h"
-#include "detent/hardware/schedule.h"
-#include "detent/hardware/tools.h"
-#include "detent/hardware/verilog_names.h"
+#include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/npy.h"
 #include "detent/files/output_folder.h"
-#include "detent/files/output_path.h"
+#include "detent/hardware/circuit.h"
+#include "detent/hardware/design.h"
+#include "detent/hardware/verilog.h"
 
 namespace detent {
 namespace {

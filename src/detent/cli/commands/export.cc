@@ -5,10 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/named_values.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 #include "detent/onnx/export_onnx.h"
 
 namespace detent {

@@ -6,11 +6,10 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/field_help.h"
-#include "detent/cli/option_use.h"
+#include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
-#include "detent/core/former_name.h"
-#include "detent/core/text_parts.h"
+#include "detent/core/log.h"
+#include "detent/core/text.h"
 
 namespace detent {
 namespace {

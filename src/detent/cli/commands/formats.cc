@@ -9,15 +9,13 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/format_pictures.h"
-#include "detent/cli/format_tables.h"
+#include "detent/cli/format_display.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/core/listed_names.h"
-#include "detent/formats/quant_spec.h"
+#include "detent/core/name_pattern.h"
 #include "detent/files/file.h"
-#include "detent/files/output_path.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 namespace {

@@ -14,14 +14,13 @@
 #include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
-#include "detent/core/processors.h"
-#include "detent/core/stop_signals.h"
+#include "detent/core/process_resources.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/tokenizers/chat/chat_template.h"
-#include "detent/workflows/chat_prompt.h"
-#include "detent/workflows/memory_announcement.h"
+#include "detent/workflows/resource_use.h"
 #include "detent/workflows/text_generator.h"
 
 namespace detent {

@@ -9,16 +9,13 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/file_kind.h"
-#include "detent/cli/float_nodes.h"
-#include "detent/cli/named_values.h"
-#include "detent/cli/read_network.h"
-#include "detent/cli/graph_drawing.h"
 #include "detent/cli/network_info.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
+#include "detent/files/file.h"
 #include "detent/files/json.h"
-#include "detent/files/output_path.h"
-#include "detent/passes/analysis/node_text.h"
+#include "detent/passes/analysis/quantization_summary.h"
 
 namespace detent {
 namespace {

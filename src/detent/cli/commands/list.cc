@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/field_help.h"
-#include "detent/cli/format_tables.h"
+#include "detent/cli/format_display.h"
+#include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
+#include "detent/core/text.h"
 #include "detent/core/text_table.h"
-#include "detent/core/text_wrap.h"
 #include "detent/core/value.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/operators.h"

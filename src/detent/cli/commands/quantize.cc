@@ -8,16 +8,14 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
-#include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/output_path.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/workflows/quantize_passes.h"
-#include "detent/workflows/quantized_cache.h"
 
 // The short way to a quantized network: the passes that prepare it, static_quantize with its options as
 // flags, and those that improve the result, as `detent transform` would run them from a configuration file.

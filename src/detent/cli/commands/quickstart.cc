@@ -4,10 +4,10 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/torch_half.h"
+#include "detent/cli/torch_command.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 
 namespace detent {
 

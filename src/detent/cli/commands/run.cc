@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/run_arguments.h"
+#include "detent/cli/commands/field_flags.h"
 #include "detent/cli/run_config.h"
 #include "detent/core/error.h"
 #include "detent/passes/pipeline.h"

@@ -1,4 +1,4 @@
-#include "detent/cli/commands/run_arguments.h"
+#include "detent/cli/commands/field_flags.h"
 
 #include <cstdlib>
 
@@ -8,12 +8,11 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/option_use.h"
 #include "detent/cli/results.h"
-#include "detent/cli/torch_half.h"
+#include "detent/cli/torch_command.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/files/output_path.h"
+#include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
 
 namespace detent {

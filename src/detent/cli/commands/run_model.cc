@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/named_values.h"
 #include "detent/cli/option_fields.h"
-#include "detent/cli/torch_half.h"
+#include "detent/cli/read_network.h"
+#include "detent/cli/torch_command.h"
 #include "detent/core/error.h"
 
 namespace detent {

@@ -4,10 +4,8 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
-#include "detent/cli/commands/run_arguments.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/search/mase_sections.h"
 #include "detent/search/options.h"
 
 namespace detent {

@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/field_help.h"
+#include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
-#include "detent/core/terminal.h"
-#include "detent/files/output_path.h"
+#include "detent/core/text.h"
+#include "detent/files/file.h"
 #include "detent/files/toml.h"
 
 namespace detent {

@@ -10,8 +10,8 @@
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
 #include "detent/files/toml.h"
-#include "detent/passes/saved_statistics.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/passes/stat_to_conf.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {

@@ -5,13 +5,11 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/command_group.h"
-#include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/core/text_wrap.h"
-#include "detent/files/output_path.h"
+#include "detent/core/text.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

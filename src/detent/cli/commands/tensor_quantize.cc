@@ -7,12 +7,11 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
+#include "detent/files/file.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/files/output_path.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/formats/simd_target.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 

@@ -6,7 +6,7 @@
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/datasets/broken_images.h"
+#include "detent/datasets/image_dataset.h"
 
 namespace detent {
 namespace {

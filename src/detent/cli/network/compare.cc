@@ -6,16 +6,15 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
-#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
+#include "detent/core/interruption.h"
 #include "detent/core/log.h"
-#include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"

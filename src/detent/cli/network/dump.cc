@@ -1,4 +1,4 @@
-#include "detent/cli/network/dump.h"
+#include "detent/cli/network/commands.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,24 +8,46 @@
 
 #include <fmt/format.h>
 
-#include "detent/cli/print.h"
-#include "detent/workflows/code_tensors.h"
-#include "detent/cli/network/dump_folder.h"
+#include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
+#include "detent/core/value.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/array_files.h"
+#include "detent/files/file.h"
+#include "detent/files/json.h"
+#include "detent/files/output_folder.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/integer/result_types.h"
-#include "detent/files/folder_lock.h"
-#include "detent/files/json.h"
-#include "detent/files/npy.h"
-#include "detent/files/output_folder.h"
+#include "detent/integer/plan.h"
 #include "detent/reference/integer_executor.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
+
+constexpr const char* kDumpIndex = "index.json";
+
+/// Throws Error where the folder is none that a dump may be written to: it must be new, empty, or, with
+/// `overwrite`, hold an earlier dump.
+void check_dump_folder(const std::filesystem::path& folder, bool overwrite) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(folder)) return;
+  if (!fs::is_directory(folder)) fail("--dump: {} is a file, expected a folder", folder.string());
+  if (fs::is_empty(folder)) return;
+  const fs::path index = folder / kDumpIndex;
+  if (!fs::exists(index)) {
+    fail("--dump: {} holds other files than a dump: expected a new or an empty folder", folder.string());
+  }
+  if (!overwrite) {
+    fail("--dump: {} holds a dump already: --overwrite replaces it, or name another folder", folder.string());
+  }
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  const Value content = parse_json(read_file(index, kMostBytes, ReadAs::kOwnResult), index.string());
+  const Table* table = content.get_if<Table>();
+  if (table == nullptr || !table->contains("logits")) fail("{}: not the index of a dump", index.string());
+}
 
 /// One array of the dump, written batch by batch.
 struct Array {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -22,5 +23,17 @@ void add_configuration(CommandResults& results, const TorchCommand& command);
 /// samples: in float, where `floats`, the network before it was quantized, is given. Nothing where the
 /// results are not kept.
 void add_network(CommandResults& results, const Graph& graph, const Graph* floats, const Dataset& dataset);
+
+/// Says and adds, under "accumulators", what overflows in the layers that have accumulators; nothing where
+/// none has.
+void say_accumulators(const Graph& graph, const Dataset& dataset, CommandResults& results);
+
+/// Whether an accuracy has fallen by 5 points or more, and farther than chance explains: by twice the
+/// standard error of the difference.
+inline bool is_large_drop(double before, double after, int64_t samples) {
+  constexpr double kLarge = 0.05;
+  const double variance = (before * (1 - before) + after * (1 - after)) / static_cast<double>(samples);
+  return before - after >= kLarge && before - after >= 2 * std::sqrt(variance);
+}
 
 }  // namespace detent

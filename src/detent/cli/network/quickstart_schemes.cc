@@ -1,4 +1,4 @@
-#include "detent/cli/network/quickstart_schemes.h"
+#include "detent/cli/network/quickstart.h"
 
 #include <algorithm>
 #include <cmath>

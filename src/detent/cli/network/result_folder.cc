@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
-#include "detent/cli/network/settings.h"
+#include <fmt/format.h>
+
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/graph/fingerprint.h"
 #include "detent/files/toml.h"
+#include "detent/graph/graph_parameters.h"
 
 namespace detent {
 namespace {
@@ -94,6 +96,33 @@ void ResultFolder::save(const Graph& graph, StoredWeights weights) {
     log_warning("stays float32: {}", line);
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
+}
+
+namespace {
+
+std::string difference_in(const std::string& path, const Table& saved, const Table& now) {
+  std::vector<std::string> keys = now.keys();
+  for (const std::string& key : saved.keys()) {
+    if (!now.contains(key)) keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    const Value before = saved.contains(key) ? *saved.find(key) : Value();
+    const Value given = now.contains(key) ? *now.find(key) : Value();
+    if (before.is<Table>() && given.is<Table>()) {
+      const std::string found =
+          difference_in(path + key + ".", *before.get_if<Table>(), *given.get_if<Table>());
+      if (!found.empty()) return found;
+    } else if (before != given) {
+      return fmt::format("{}{} = {}, got {}", path, key, value_text(before), value_text(given));
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string settings_difference(const Table& saved, const Table& now) {
+  return difference_in("", saved, now);
 }
 
 }  // namespace detent

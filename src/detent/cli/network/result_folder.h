@@ -3,13 +3,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
-#include "detent/graph/graph.h"
-#include "detent/files/folder_lock.h"
 #include "detent/files/output_folder.h"
+#include "detent/graph/graph.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pipeline.h"
 
@@ -48,5 +49,22 @@ class ResultFolder {
   std::optional<FolderLock> lock_;         // of the first worker
   std::shared_ptr<OutputFolder> outputs_;  // likewise
 };
+
+/// "batch_size = 128, got 64" for the first setting that differs, "passes.gptq.percdamp = ..." in a table;
+/// empty where none does. What one of them does not have is NA.
+std::string settings_difference(const Table& saved, const Table& now);
+
+/// This process's command line.
+std::vector<std::string> process_arguments();
+
+/// `text` as one word of a POSIX shell, quoted where it must be.
+std::string shell_word(const std::string& text);
+
+/// Such words with blanks between.
+std::string shell_line(const std::vector<std::string>& words);
+
+/// What to type to resume the training that `arguments` began: they, with the project's name, which depends
+/// on the date where it was not given, and --resume.
+std::string resume_command(std::vector<std::string> arguments, const TorchCommand& command);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/result_folder.h"
 
 #include <algorithm>
 #include <fstream>

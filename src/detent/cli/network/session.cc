@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "detent/cli/file_kind.h"
+#include "detent/cli/network/loaded_network.h"
+#include "detent/cli/read_network.h"
+#include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/datasets/fingerprint.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/fingerprint.h"
+#include "detent/datasets/dataset.h"
+#include "detent/files/array_files.h"
+#include "detent/graph/graph_parameters.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/source_names.h"
-#include "detent/cli/file_kind.h"
-#include "detent/cli/named_values.h"
-#include "detent/cli/network/model_parameters.h"
-#include "detent/cli/read_network.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/npz.h"
 #include "detent/models/model.h"
 #include "detent/workers/worker_agreement.h"
-#include "detent/workflows/fitted_network.h"
+#include "detent/workflows/network_data.h"
 
 namespace detent {
 namespace {
@@ -247,6 +248,13 @@ void check_workers_agree_on_inputs(const Graph& graph,
 
 bool is_quantized(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) { return !node.quantization.empty(); });
+}
+
+PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
+                              std::filesystem::path output_dir, Executor& executor) {
+  PassContext context = calibration_context(dataset, random, batch_size, std::move(output_dir), executor);
+  context.report = [](const std::string& text) { print(text); };
+  return context;
 }
 
 }  // namespace detent

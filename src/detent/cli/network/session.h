@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -9,8 +10,11 @@
 
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
+#include "detent/datasets/dataset.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/workflows/random_source.h"
 
 namespace detent {
 
@@ -50,5 +54,10 @@ void check_workers_agree_on_inputs(const Graph& graph,
 
 /// Whether any operand of the graph is quantized.
 bool is_quantized(const Graph& graph);
+
+/// What pipelines need: samples in an order that `random` draws when the first pass asks for them; reports go
+/// to standard output, warnings to the log. `dataset` and `executor` must outlive the context.
+PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
+                              std::filesystem::path output_dir, Executor& executor);
 
 }  // namespace detent

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "detent/cli/network/settings.h"
+#include "detent/cli/network/result_folder.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/files/toml.h"

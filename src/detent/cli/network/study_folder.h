@@ -8,7 +8,6 @@
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
-#include "detent/files/folder_lock.h"
 #include "detent/files/output_folder.h"
 
 namespace detent {

@@ -1,12 +1,10 @@
 #include <fmt/core.h>
 
-#include "detent/cli/results.h"
-#include "detent/cli/network/accumulators.h"
 #include "detent/cli/network/commands.h"
-#include "detent/cli/network/dump.h"
-#include "detent/cli/network/integer_program.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/session.h"
+#include "detent/cli/results.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/integer/plan.h"
 #include "detent/evaluation/evaluate.h"

@@ -3,18 +3,17 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/results.h"
-#include "detent/workflows/batch_mixing.h"
-#include "detent/cli/network/calibration.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
+#include "detent/cli/results.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/network.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/workflows/network_data.h"
 
 namespace detent {
 namespace {

@@ -4,16 +4,15 @@
 #include <array>
 #include <utility>
 
-#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/xxh64.h"
-#include "detent/graph/fingerprint.h"
 #include "detent/files/file.h"
 #include "detent/files/output_folder.h"
 #include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/improvement.h"
 #include "detent/workers/worker_agreement.h"

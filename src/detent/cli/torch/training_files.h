@@ -6,10 +6,9 @@
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
-#include "detent/graph/graph.h"
-#include "detent/graph/state_dict.h"
-#include "detent/files/folder_lock.h"
 #include "detent/files/output_folder.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/training/metrics_log.h"
 #include "detent/training/trainer.h"
 

@@ -1,5 +1,5 @@
 #include "detent/engine/kernels/includes-inl.h"
-#include "detent/engine/kernels/targets.h"
+#include "detent/engine/kernels/kernel_set.h"
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -48,7 +48,6 @@ constexpr const char* kName = "AVX3";
 #include "detent/engine/kernels/block_inputs-inl.h"
 #include "detent/engine/kernels/avx512_shuffled_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
-#include "detent/engine/kernels/avx512_bits-inl.h"
 
 /// Counts of bytes, from a table for four bits.
 struct Bits : CommonBits {

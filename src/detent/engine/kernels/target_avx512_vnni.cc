@@ -1,5 +1,5 @@
 #include "detent/engine/kernels/includes-inl.h"
-#include "detent/engine/kernels/targets.h"
+#include "detent/engine/kernels/kernel_set.h"
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -47,7 +47,6 @@ namespace shuffled {
 #include "detent/engine/kernels/avx512_shuffled_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 }  // namespace shuffled
-#include "detent/engine/kernels/avx512_bits-inl.h"
 // Not one within the other: clang keeps only the outer one.
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vbmi")

@@ -1,5 +1,5 @@
 #include "detent/engine/kernels/includes-inl.h"
-#include "detent/engine/kernels/targets.h"
+#include "detent/engine/kernels/kernel_set.h"
 
 namespace detent::portable {
 

@@ -6,7 +6,7 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 // Nodes that compute in float32: layers by kernels that follow the order of float32/sums.h, with the norms,
 // clamps and additions after them; of others those whose inputs already lie channels last.

@@ -1,4 +1,4 @@
-#include "detent/engine/plan/joined_channels.h"
+#include "detent/engine/plan/plan_builder.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,11 +8,25 @@
 #include <string>
 #include <vector>
 
-#include "detent/engine/plan/joined_channels.h"
 #include "detent/engine/program_plan.h"
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
+
+/// By place, the steps that write or read it.
+using PlaceUsers = std::vector<std::vector<size_t>>;
+
+/// A concatenation of channels: the step that copies its inputs, places channels last, into the place `to`.
+struct JoinedChannels {
+  size_t step;
+  size_t to;
+  std::vector<JoinedInput> inputs;
+};
+
+/// Lets the inputs of concatenations be slices of their results, where all steps that write or read them can
+/// take them so: nothing is copied then, and steps without anything to copy go.
+void join_in_place(ProgramPlan& plan, const KernelSet& kernels, PlaceUsers users,
+                   std::vector<JoinedChannels> joins);
 
 /// Elements of another value, in the order of a view of it that nobody has moved yet.
 struct PendingMove {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "detent/engine/matrix_products.h"
 #include "detent/engine/plan/plan_nodes.h"
+#include "detent/engine/program_plan.h"
 #include "detent/graph/traits.h"
 
 namespace detent {

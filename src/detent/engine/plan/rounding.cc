@@ -1,5 +1,5 @@
 #include "detent/engine/plan/plan_nodes.h"
-#include "detent/formats/groups/row_rounding.h"
+#include "detent/formats/groups/given_parameters.h"
 
 // What rounds values to formats that have no codes in integer execution.
 

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/channel_layout.h"
+#include "detent/float32/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 

@@ -1,6 +1,6 @@
 #include "detent/engine/steps/pair_loops.h"
 
-#include "detent/graph/strided_view.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/graph/broadcast.h"
 #include "detent/float32/float_node.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

@@ -1,13 +1,13 @@
-#include "detent/graph/einsum.h"
+#include "detent/graph/operator_arguments.h"
 
 #include <algorithm>
 
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/result_tensor.h"
-#include "detent/float32/row_sums.h"
+#include "detent/float32/row_reductions.h"
 #include "detent/float32/sums.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/element_movement.h"
 

@@ -6,7 +6,7 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 

@@ -1,5 +1,4 @@
 #include "detent/float32/float_node.h"
-#include "detent/float32/sparse_sums.h"
 #include "detent/float32/sums.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

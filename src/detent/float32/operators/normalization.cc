@@ -2,8 +2,7 @@
 
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
-#include "detent/float32/result_tensor.h"
-#include "detent/float32/softmax.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/element_movement.h"

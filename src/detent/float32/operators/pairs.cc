@@ -4,11 +4,11 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/graph/broadcast.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/tensor_layout.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 #include "detent/float32/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/pooling.h"
+#include "detent/integer/windows.h"
 
 namespace detent {
 namespace {

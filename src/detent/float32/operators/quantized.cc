@@ -8,9 +8,8 @@
 #include "detent/float32/float_node.h"
 #include "detent/core/pair_functions.h"
 #include "detent/float32/window_places.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/strided_view.h"
 #include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

@@ -9,10 +9,9 @@
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/row_sums.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/strided_view.h"
+#include "detent/float32/row_reductions.h"
 #include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

@@ -5,8 +5,7 @@
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/resize_weights.h"
-#include "detent/float32/result_tensor.h"
-#include "detent/float32/selected_positions.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

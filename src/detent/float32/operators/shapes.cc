@@ -7,12 +7,10 @@
 #include "detent/core/element_types.h"
 #include "detent/float32/float_node.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/selected_positions.h"
-#include "detent/graph/border_source.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/strided_view.h"
-#include "detent/graph/traits.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {

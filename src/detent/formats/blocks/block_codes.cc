@@ -1,4 +1,4 @@
-#include "detent/formats/blocks/block_codes.h"
+#include "detent/formats/blocks/block_kernels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/packing/bit_packing.h"
-#include "detent/formats/blocks/block_kernels.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/elements/element_kernels.h"
+#include "detent/formats/kernel_environment.h"
+#include "detent/formats/packing/encode.h"
 
 namespace detent {
 namespace {

@@ -1,5 +1,5 @@
 // Codes of block formats: every target gives back what fake_quantize gives; the streams are as documented.
-#include "detent/formats/blocks/block_codes.h"
+#include "detent/formats/blocks/block_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

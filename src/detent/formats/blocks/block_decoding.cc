@@ -9,10 +9,10 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
-#include "detent/formats/packing/bit_packing.h"
 #include "detent/formats/packing/bit_unpacking-inl.h"
 #include "detent/formats/elements/minifloat-inl.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/packing/encode.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

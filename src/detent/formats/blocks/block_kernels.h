@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -7,9 +8,25 @@
 
 #include "detent/formats/blocks/block_layout.h"
 #include "detent/formats/format.h"
-#include "detent/formats/packing/first_index.h"
 
 namespace detent {
+
+/// The least of the indices that threads report.
+class FirstIndex {
+ public:
+  void report(int64_t index) {
+    int64_t seen = least_.load();
+    while (index < seen && !least_.compare_exchange_weak(seen, index)) {
+    }
+  }
+
+  bool found() const { return least_ != kNone; }
+  int64_t get() const { return least_; }
+
+ private:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> least_ = kNone;
+};
 
 /// What is written for each element: the value of its block's format, or 1 where it was held without
 /// saturating, else 0.
@@ -90,5 +107,27 @@ template <class T>
 const T* address_after(const T* from, size_t count) {
   return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + count * sizeof(T));
 }
+
+/// What encoding and decoding the blocks of one tensor need, beside the data. The caller holds a
+/// DefaultFloatEnvironment.
+struct BlockCodec {
+  BlockLayout layout;
+  GroupParameters elements = {};  // of one group
+  ElementLayout element_layout = {};
+  BlockScales scales = {};
+  int scale_width = 0;  // bits of a scale's code, at most 8
+  bool has_nan_code = false;
+};
+
+/// For a block format; `numbers` are those of its streams.
+BlockCodec block_codec(const Format& format, const BlockLayout& layout, const double* numbers);
+
+/// Writes the codes of `input`'s elements, and of the blocks' scales in order. NaN that have no code are
+/// reported and leave the streams unfinished.
+void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, const Tensor& input,
+                   uint8_t* codes, uint8_t* scale_codes, FirstIndex& nan);
+
+/// The inverse. Throws Error that names the first scale code that is none.
+void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t* scale_codes, Tensor& output);
 
 }  // namespace detent

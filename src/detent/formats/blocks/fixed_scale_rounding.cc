@@ -7,10 +7,10 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/blocks/block_kernels.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/grouping.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "detent/formats/format.h"
+#include "detent/core/tensor.h"
 #include "detent/formats/blocks/block_layout.h"
+#include "detent/formats/format.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -53,5 +55,16 @@ class BlockRounding {
   std::vector<int64_t> blocks_;
   int64_t block_count_ = 0;
 };
+
+/// What a block format that stores a scale for the whole tensor makes of one: value = tensor scale * scale of
+/// the block * element, but for the roundings of these products.
+struct TensorScaledBlocks {
+  float tensor_scale = 1;
+  std::vector<float> scales;  // of the blocks, in the order in which the format stores them
+  Tensor elements;            // float32, of the tensor's shape
+};
+
+/// nullopt of other formats. Throws Error as encode() does.
+std::optional<TensorScaledBlocks> tensor_scaled_blocks(const QuantSpec& spec, const Tensor& values);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/formats/blocks/tensor_scaled_blocks.h"
+#include "detent/formats/blocks/fixed_scale_rounding.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "detent/core/splitmix64.h"
+#include "detent/core/random_numbers.h"
 
 namespace detent {
 

@@ -11,8 +11,8 @@
 
 #include "detent/formats/format_cases_test.h"
 #include "detent/formats/every_target_test.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/reference/reference.h"
 
 namespace detent {

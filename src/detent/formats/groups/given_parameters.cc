@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "detent/core/convert.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

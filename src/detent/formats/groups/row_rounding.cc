@@ -1,10 +1,9 @@
-#include "detent/formats/groups/row_rounding.h"
+#include "detent/formats/groups/given_parameters.h"
 
 #include "detent/formats/blocks/block_kernels.h"
 #include "detent/formats/elements/element_kernels.h"
-#include "detent/formats/float_environment.h"
-#include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

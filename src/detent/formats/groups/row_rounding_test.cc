@@ -1,4 +1,4 @@
-#include "detent/formats/groups/row_rounding.h"
+#include "detent/formats/groups/given_parameters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

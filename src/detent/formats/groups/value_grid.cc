@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/formats/float_environment.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

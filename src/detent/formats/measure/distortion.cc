@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/kernel_environment.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/formats/float_environment.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/formats/packing/bit_packing.h"
+#include "detent/formats/packing/encode.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/blocks/block_codes.h"
-#include "detent/formats/float_environment.h"
+#include "detent/formats/blocks/block_kernels.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/elements/element_kernels.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {

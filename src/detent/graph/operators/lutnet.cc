@@ -1,4 +1,4 @@
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detent/graph/resize.h"
+#include "detent/graph/operator_arguments.h"
 
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"

@@ -42,4 +42,18 @@ const LanguageFamily& find_language_family(const std::string& name);
 /// By the model_type of a config.json; nullptr where it is unknown.
 const LanguageFamily* family_of_model_type(const std::string& model_type);
 
+class ConfigReader;
+
+// Encoders: layer norms after each part, a norm of the embedding, no head.
+
+LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
+std::vector<StoredName> encoder_weights(const std::string& prefix);
+/// What is stored of heads that stand on an encoder.
+std::vector<std::string> encoder_heads();
+
+class ConfigReader;
+
+/// Layers from max_window_layers on have a window where use_sliding_window says so.
+void read_qwen_windows(const ConfigReader& json, LanguageConfig& config);
+
 }  // namespace detent

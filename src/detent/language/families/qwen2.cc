@@ -1,6 +1,5 @@
 #include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
-#include "detent/language/families/qwen_windows.h"
 
 namespace detent {
 namespace {

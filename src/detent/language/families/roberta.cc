@@ -1,6 +1,5 @@
 #include "detent/core/error.h"
 #include "detent/language/families/config_reader.h"
-#include "detent/language/families/encoder.h"
 #include "detent/language/families/families.h"
 
 namespace detent {

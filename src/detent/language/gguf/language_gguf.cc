@@ -1,11 +1,10 @@
-#include "detent/language/gguf/language_gguf.h"
+#include "detent/language/language_model.h"
 
 #include <algorithm>
 #include <map>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/language/deferred_weights.h"
 #include "detent/language/gguf/gguf_families.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"

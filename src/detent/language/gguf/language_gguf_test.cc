@@ -1,4 +1,4 @@
-#include "detent/language/gguf/language_gguf.h"
+#include "detent/language/language_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

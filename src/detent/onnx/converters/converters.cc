@@ -71,10 +71,4 @@ OnnxConverter find_onnx_converter(std::string_view domain, std::string_view op) 
   return found == converters.end() ? nullptr : found->second;
 }
 
-std::vector<std::string_view> onnx_operators(std::string_view domain) {
-  std::vector<std::string_view> names;
-  for (const auto& [name, converter] : converters_of(domain)) names.push_back(name);
-  return names;
-}
-
 }  // namespace detent

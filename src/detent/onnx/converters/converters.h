@@ -18,8 +18,6 @@ OnnxConverter find_onnx_converter(std::string_view domain, std::string_view op);
 bool is_qonnx(std::string_view domain);
 /// Whether it is that of operators of QONNX which are those of ONNX, but with the channels last.
 bool is_channels_last(std::string_view domain);
-/// Names of all supported operators of the domain, sorted.
-std::vector<std::string_view> onnx_operators(std::string_view domain = "");
 
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;

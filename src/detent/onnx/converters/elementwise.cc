@@ -7,7 +7,7 @@
 #include "detent/graph/traits.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
-#include "detent/onnx/converters/quantized_layers.h"
+#include "detent/onnx/converters/quantized.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/onnx/converters/float_blocks.h"
+#include "detent/onnx/converters/quantized.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/onnx/converters/rounding.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 namespace detent {
 namespace {

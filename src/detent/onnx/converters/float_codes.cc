@@ -1,4 +1,4 @@
-#include "detent/onnx/converters/float_codes.h"
+#include "detent/onnx/converters/quantized.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,6 @@
 #include "detent/core/error.h"
 #include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
-#include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/converters/rounding.h"
 
 namespace detent {

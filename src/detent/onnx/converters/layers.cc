@@ -3,7 +3,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/converters/windows.h"
+#include "detent/onnx/converters/layers.h"
 
 namespace detent {
 namespace {

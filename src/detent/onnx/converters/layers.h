@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "detent/onnx/node_import.h"
 
@@ -12,5 +13,64 @@ std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_
 
 /// Two inputs added to each other; a layer with a bias where they are one.
 NodeInput added(NodeImport& node, size_t product, size_t addend);
+
+NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims);
+
+/// (x - mean) / sqrt(variance + epsilon), and what it took.
+struct Standardized {
+  NodeInput value;
+  NodeInput mean;
+  NodeInput deviation;
+};
+Standardized standardized_over(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
+                               double epsilon);
+
+/// x / sqrt(mean of x^2 + epsilon)
+NodeInput over_root_mean_square(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
+                                double epsilon);
+
+/// Sizes, steps and borders of windows that a convolution or pooling node moves over the last dimensions.
+struct ImportedWindow {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> dilation;
+  std::vector<int64_t> before;  // border before each dimension; below 0 what is cut off
+  std::vector<int64_t> behind;
+  /// Borders of auto_pad that follow from sizes which are open: with_computed_border adds them, and those
+  /// above are 0.
+  bool computed_border = false;
+
+  /// Whether the border is the same on both sides, and cuts nothing off.
+  bool is_symmetric() const;
+  bool has_border() const;
+  bool cuts() const;
+};
+
+/// What becomes of borders that follow from open sizes.
+enum class OpenBorders { kRefused, kComputed };
+
+/// As the node's attributes say, auto_pad resolved; `kernel` where they do not give it. Throws Error where a
+/// list has another length than the input has spatial dimensions.
+ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel = {},
+                               OpenBorders borders = OpenBorders::kRefused);
+
+/// Attributes of a convolution's node. A border that differs between the sides is not among them:
+/// with_border.
+Table convolution_attributes(const NodeImport& node, const ImportedWindow& window);
+
+/// Borders of the last dimensions of [N, C, ...] as `dynamic_pad` lists them; what is below 0 is cut off.
+NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& behind);
+
+/// The value without what the window's border cuts off, which is then 0 there.
+NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input);
+
+/// A value with the window's border of this number around it.
+NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, double value);
+
+/// A value with the border that auto_pad gives it, which the network computes of its sizes.
+NodeInput with_computed_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value);
+
+/// A value as the node's window averages it (pooling.cc).
+NodeInput average_pooled(NodeImport& node, NodeInput input);
 
 }  // namespace detent

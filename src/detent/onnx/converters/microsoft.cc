@@ -4,8 +4,6 @@
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/quantized.h"
-#include "detent/onnx/converters/quantized_layers.h"
-#include "detent/onnx/converters/windows.h"
 
 namespace detent {
 namespace {

@@ -8,10 +8,9 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/heads.h"
-#include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/importer.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 namespace detent {
 namespace {

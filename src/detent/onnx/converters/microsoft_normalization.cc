@@ -1,7 +1,6 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
-#include "detent/onnx/converters/normalization.h"
 
 namespace detent {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/converters/normalization.h"
+#include "detent/onnx/converters/layers.h"
 
 namespace detent {
 namespace {

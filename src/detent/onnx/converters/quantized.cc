@@ -5,11 +5,8 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/converters/float_blocks.h"
-#include "detent/onnx/converters/float_codes.h"
-#include "detent/onnx/converters/quantized_layers.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/rounding.h"
-#include "detent/onnx/converters/windows.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {

@@ -1,12 +1,11 @@
-#include "detent/onnx/converters/quantized_layers.h"
+#include "detent/onnx/converters/quantized.h"
 
 #include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
-#include "detent/onnx/converters/quantized.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/rounding.h"
-#include "detent/onnx/converters/windows.h"
 #include "detent/onnx/quantizer_export.h"
 
 namespace detent {

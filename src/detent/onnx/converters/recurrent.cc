@@ -5,7 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/formats/elements/affine.h"
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/onnx/converters/converters.h"
 
 namespace detent {

@@ -11,7 +11,7 @@
 #include "detent/formats/elements/binary.h"
 #include "detent/formats/elements/fixed.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/node_import.h"
 
 namespace detent {
 namespace {

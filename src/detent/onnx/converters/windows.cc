@@ -1,4 +1,4 @@
-#include "detent/onnx/converters/windows.h"
+#include "detent/onnx/converters/layers.h"
 
 #include <algorithm>
 #include <numeric>

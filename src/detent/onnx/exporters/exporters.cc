@@ -31,10 +31,4 @@ OnnxNodeExporter find_onnx_exporter(std::string_view op) {
   return found == all_exporters().end() ? nullptr : found->second;
 }
 
-std::vector<std::string_view> exported_operators() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, exporter] : all_exporters()) names.push_back(name);
-  return names;
-}
-
 }  // namespace detent

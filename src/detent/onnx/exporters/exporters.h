@@ -13,8 +13,6 @@ using OnnxNodeExporter = void (*)(NodeExport&);
 
 /// nullptr when the operator cannot be written.
 OnnxNodeExporter find_onnx_exporter(std::string_view op);
-/// Names of all operators that can be written, sorted.
-std::vector<std::string_view> exported_operators();
 
 // One list a file; find_onnx_exporter() joins them.
 using OnnxExporterList = std::vector<std::pair<std::string_view, OnnxNodeExporter>>;

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/graph/recurrent.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/onnx/exporters/exporters.h"
 
 namespace detent {

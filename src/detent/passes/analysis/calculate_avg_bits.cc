@@ -5,7 +5,7 @@
 
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/passes.h"
 
 namespace detent {

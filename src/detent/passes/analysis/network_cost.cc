@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 #include "detent/graph/traits.h"
 
 namespace detent {

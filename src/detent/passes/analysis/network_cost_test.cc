@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "detent/graph/activation_memory.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/calibration_set.h"
-#include "detent/passes/reconstruction/choosing_cost.h"
+#include "detent/passes/reconstruction/round_weights.h"
 
 namespace detent {
 namespace {

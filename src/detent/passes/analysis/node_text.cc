@@ -1,4 +1,4 @@
-#include "detent/passes/analysis/node_text.h"
+#include "detent/passes/analysis/quantization_summary.h"
 
 #include <algorithm>
 #include <cctype>

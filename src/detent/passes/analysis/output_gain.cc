@@ -10,9 +10,9 @@
 
 #include "detent/core/convert.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/network_cost.h"
 

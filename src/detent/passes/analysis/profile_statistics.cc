@@ -9,11 +9,10 @@
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/read_ahead.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/fingerprint.h"
+#include "detent/graph/graph_parameters.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
-#include "detent/passes/analysis/profile_sweeps.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/staged_run.h"
 

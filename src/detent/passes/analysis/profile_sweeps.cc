@@ -1,4 +1,4 @@
-#include "detent/passes/analysis/profile_sweeps.h"
+#include "detent/passes/analysis/profile_progress.h"
 
 #include <algorithm>
 #include <map>

@@ -16,12 +16,11 @@
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
-#include "detent/passes/average_bits.h"
-#include "detent/passes/pass_options.h"
-#include "detent/passes/post_training/hadamard_blocks.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/post_training/rotation.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/passes/reconstruction/choosing_cost.h"
-#include "detent/passes/reconstruction/signround.h"
+#include "detent/passes/reconstruction/learned_rounding.h"
+#include "detent/passes/reconstruction/round_weights.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "detent/graph/builder.h"
 #include "detent/models/model.h"
-#include "detent/passes/average_bits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -3,7 +3,7 @@
 #include "detent/core/text_table.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/files/file.h"
-#include "detent/passes/analysis/node_text.h"
+#include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 
 namespace detent {

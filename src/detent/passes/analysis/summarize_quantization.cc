@@ -1,7 +1,6 @@
 #include <map>
 
 #include "detent/files/file.h"
-#include "detent/passes/analysis/node_text.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 

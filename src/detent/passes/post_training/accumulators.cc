@@ -1,10 +1,9 @@
-#include "detent/passes/post_training/accumulators.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"

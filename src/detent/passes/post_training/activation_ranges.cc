@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/activation_ranges.h"
+#include "detent/passes/post_training/operand_ranges.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/passes/passes.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/statistics/distribution.h"
 
 namespace detent {
 namespace {

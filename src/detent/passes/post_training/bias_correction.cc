@@ -13,15 +13,14 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/accumulator.h"
-#include "detent/graph/activation_memory.h"
-#include "detent/graph/open_shapes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/reconstruction/output_pairs.h"
 #include "detent/passes/reconstruction/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
-#include "detent/passes/post_training/weight_ranges.h"
 
 // Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
 // appendix D: empirical bias correction):

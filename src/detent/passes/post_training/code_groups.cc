@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/recurrent.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {

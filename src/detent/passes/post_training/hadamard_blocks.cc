@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/hadamard_blocks.h"
+#include "detent/passes/post_training/rotation.h"
 
 #include <bit>
 #include <cmath>

@@ -8,7 +8,7 @@
 
 #include "detent/graph/builder.h"
 #include "detent/passes/pass_bench_for_test.h"
-#include "detent/passes/post_training/hadamard_blocks.h"
+#include "detent/passes/post_training/rotation.h"
 #include "detent/reference/integer_executor.h"
 
 namespace detent {

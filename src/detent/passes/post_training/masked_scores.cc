@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/masked_scores.h"
+#include "detent/passes/post_training/static_quantize.h"
 
 #include <algorithm>
 #include <map>

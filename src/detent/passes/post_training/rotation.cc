@@ -6,7 +6,6 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/passes/post_training/hadamard_blocks.h"
 
 namespace detent {
 namespace {

@@ -4,9 +4,28 @@
 #include <string>
 #include <vector>
 
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
 #include "detent/graph/graph.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
+
+// H, the Hadamard matrix of `block` rows (a power of two) over the root of that, has H = H^T = H^-1, so
+// (W H) (H x) = W x. In Sylvester's order: the sign of element (i, j) is that of (-1)^(bits set in i and j).
+
+/// float32 [block, block].
+Tensor hadamard_matrix(int64_t block);
+
+/// W H on each block of a row of `weight` (float32, of two dimensions, the last a multiple of `block`), in
+/// double.
+Tensor with_rotated_inputs(const Tensor& weight, int64_t block);
+/// H W on each block along dimension 0, of a weight or a bias.
+Tensor with_rotated_outputs(const Tensor& weight, int64_t block);
+
+/// Where `passes` rotate in blocks without saying of how many elements: as many as share a scale in the
+/// activations of `options`, else in its weights, if that is a power of two.
+void fit_rotated_blocks(Table& passes, const StaticQuantizeOptions& options);
 
 /// A value that linear layers read and that is to be rotated, a block of its last dimension at a time.
 struct Rotation {

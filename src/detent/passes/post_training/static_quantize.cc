@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/groups/calibrating.h"
@@ -15,16 +14,15 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/block_sums.h"
-#include "detent/integer/plan.h"
-#include "detent/integer/sum_form.h"
 #include "detent/files/file.h"
+#include "detent/integer/node_form.h"
+#include "detent/integer/plan.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/post_training/activation_ranges.h"
 #include "detent/passes/post_training/code_groups.h"
-#include "detent/passes/transform/float_weights.h"
+#include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/passes/post_training/weight_ranges.h"
+#include "detent/passes/transform/graph_edits.h"
 
 // Quantizes a network for execution in integers (Jacob et al. 2018, arXiv:1712.05877): weights become affine
 // symmetric codes, activations affine codes with a zero point, biases 32-bit integers in units of input scale

@@ -1,4 +1,4 @@
-#include "detent/passes/post_training/weight_ranges.h"
+#include "detent/passes/post_training/operand_ranges.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/group_parameters.h"
-#include "detent/integer/sum_form.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
 namespace {

@@ -1,22 +1,19 @@
-#include "detent/passes/qat/finish_qat.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/code_rounding.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/code_type.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
-#include "detent/graph/batch_norm_map.h"
-#include "detent/passes/post_training/accumulators.h"
+#include "detent/passes/post_training/operand_ranges.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/passes/transform/graph_edits.h"
-#include "detent/passes/post_training/weight_ranges.h"
 
 // A network after quantization-aware training, made ready for integer execution: each batch norm moves into
 // the quantized layer before it, which keeps its integers. With s the scale of a channel, m its factor in the

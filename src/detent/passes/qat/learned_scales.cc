@@ -1,4 +1,4 @@
-#include "detent/passes/qat/learned_scales.h"
+#include "detent/passes/qat/qat_presets.h"
 
 #include <unordered_set>
 

@@ -8,17 +8,14 @@
 #include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/formats/verbs.h"
-#include "detent/graph/batch_norm_map.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/qat/learned_scales.h"
-#include "detent/passes/qat/qat_presets.h"
-#include "detent/passes/qat/qat_weights.h"
 #include "detent/passes/post_training/static_quantize_options.h"
-#include "detent/statistics/threshold.h"
+#include "detent/passes/qat/qat_presets.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "detent/graph/code_rounding.h"
+#include "detent/graph/graph.h"
 #include "detent/graph/owned_parameters.h"
+#include "detent/statistics/range_search.h"
 
 namespace detent {
 
@@ -34,5 +37,36 @@ std::span<const QatPreset> all_qat_presets();
 
 /// Throws Error, beginning with `where`, naming the nearest.
 const QatPreset& find_qat_preset(std::string_view name, const std::string& where);
+
+/// How the scales of weights begin.
+struct WeightBeginning {
+  std::optional<CodeRounding> rounding;  // nullopt: as the preset says
+  std::optional<Threshold> statistic;    // nullopt: as of LSQ; of a learned rounding squared_error
+  double argument = 0;                   // of the statistic
+};
+
+/// What the quantizer of a layer's weights owns, beside the scale that it has, and where it begins. Throws
+/// Error, beginning with `where`, where such weights cannot be rounded so.
+void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginning& beginning,
+                      const std::string& where);
+
+/// Puts another parameter in the place of the scale, which stands for the same.
+void represent_scale(Quantizer& quantizer, ScaleParameter kind);
+/// Adds a parameter of one number.
+void add_number(Quantizer& quantizer, const char* name, float value);
+/// Lets the quantizer own its exponent bias: the largest with which `range` does not saturate.
+void own_exponent_bias(Quantizer& quantizer, Interval range, const std::string& where);
+
+/// Up to `count` values, ascending, of which the nearest are, in a local optimum, at the least squared
+/// distance from `values` (Lloyd's algorithm, from the quantiles on).
+std::vector<float> fit_codebook(std::span<const float> values, size_t count);
+
+/// Gives every quantizer the learned scale that its spec asks for, and removes what it does not. A scale that
+/// is there already and has the right shape keeps its value. Others begin as formats/groups/learned_scale.h
+/// says: from the parameter's values, for an activation from the statistic abs_mean of profile_statistics
+/// where that is there (for scales per channel, abs_mean with dims = {keep = [axis]}), else from the format's
+/// own scale; where operands share a quantizer as the first of them says. Throws Error, beginning with
+/// `where`, where a scale has nothing to begin from.
+void place_learned_scales(Graph& graph, const std::string& where);
 
 }  // namespace detent

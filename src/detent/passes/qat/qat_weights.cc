@@ -1,4 +1,4 @@
-#include "detent/passes/qat/qat_weights.h"
+#include "detent/passes/qat/qat_presets.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "detent/passes/reconstruction/adaround.h"
+#include "detent/passes/reconstruction/learned_rounding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,6 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
-#include "detent/passes/reconstruction/graph_cut.h"
 
 namespace detent {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/matrix.h"
 #include "detent/passes/reconstruction/rounded_columns.h"
 
 namespace detent {

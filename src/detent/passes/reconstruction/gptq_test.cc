@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/passes/reconstruction/cholesky.h"
 #include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

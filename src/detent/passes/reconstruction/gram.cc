@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/passes/reconstruction/product.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

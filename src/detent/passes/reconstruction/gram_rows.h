@@ -2,16 +2,33 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "detent/core/parallel.h"
 #include "detent/core/tensor.h"
 #include "detent/formats/groups/value_grid.h"
-#include "detent/passes/reconstruction/grid_neighbours.h"
 #include "detent/passes/reconstruction/matrix.h"
-#include "detent/passes/reconstruction/product.h"
 
 namespace detent {
+
+/// The two values of a grid next to a weight, and where between them it lies.
+struct GridNeighbours {
+  float low;
+  float high;       // the same as `low` beyond the ends of the grid
+  float share = 0;  // in [0, 1): of the way from low to high
+
+  bool are_two() const { return low < high; }
+};
+
+/// `values`: ascending, not empty.
+inline GridNeighbours grid_neighbours(std::span<const float> values, float weight) {
+  const auto above = std::ranges::lower_bound(values, weight);
+  if (above == values.begin()) return {values.front(), values.front()};
+  if (above == values.end()) return {values.back(), values.back()};
+  const float low = *(above - 1);
+  return {low, *above, std::clamp((weight - low) / (*above - low), 0.0F, 1.0F)};
+}
 
 /// The rows of a weight that share a Gram matrix H, while their rounding is learned. With d = rounded - exact
 /// weights, a row errs by d H d^T, whose gradient is 2 d H.

@@ -9,7 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/models/model.h"
-#include "detent/passes/reconstruction/product.h"
+#include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

@@ -1,10 +1,10 @@
-#include "detent/passes/reconstruction/graph_cut.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 
 #include <algorithm>
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/graph/open_shapes.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/graph.h"
-#include "detent/graph/strided_view.h"
 #include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {

@@ -39,4 +39,17 @@ class Matrix {
   std::vector<T> values_;
 };
 
+/// A B; the rows are shared among threads.
+Matrix<float> multiply(const Matrix<float>& a, const Matrix<float>& b);
+/// The same into `c`, of that shape.
+void multiply(const Matrix<float>& a, const Matrix<float>& b, Matrix<float>& c);
+
+/// The upper triangular U with positive diagonal and U^T U = H^-1, for a symmetric positive definite H, of
+/// which the lower triangle is read. In double; n^3 / 2 multiplications. Returns an empty matrix when H is
+/// not positive definite.
+Matrix<double> inverse_cholesky_factor(Matrix<double> h);
+
+/// x with H x = b, for a symmetric positive definite H, of which the lower triangle is read.
+std::vector<double> solved(const Matrix<double>& h, const std::vector<double>& b);
+
 }  // namespace detent

@@ -10,10 +10,17 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/im2col.h"
-#include "detent/passes/reconstruction/input_moments.h"
 #include "detent/passes/transform/graph_edits.h"
+
+// A run of the network for the choice, another one in float beside it where its outputs are the aim, and two
+// for the biases. Of each layer with n inputs the second moments take n^2 / 2 products a row, and those with
+// what the inputs moved by three times as much; their inverse about n^3; spreading an error over the weights
+// after it n^2 a row of the weight.
 
 namespace detent {
 namespace {
@@ -127,6 +134,53 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   if (exact.empty()) return;
   context.warn(fmt::format("{}: the weights of {} were values of their formats already: nothing is chosen",
                            context.where, fmt::join(exact, ", ")));
+}
+
+std::vector<InputMoments> input_moments(const Node& layer, size_t index, StagedRun& run, StagedRun* in_float,
+                                        const std::string& where) {
+  const Im2Col im2col(layer, where);
+  GramMatrices grams(im2col);
+  std::optional<ShiftMatrices> shifts;
+  if (in_float != nullptr) {
+    shifts.emplace(im2col);
+    in_float->advance_to(index);
+  }
+  run.advance_to(index);
+  for (int64_t batch = 0; batch < run.batch_count(); ++batch) {
+    const Tensor input = quantized_operand(layer, "data_in_0", run.input(batch), where);
+    grams.add(input);
+    if (shifts) shifts->add(input, in_float->input(batch));
+  }
+  std::vector<InputMoments> moments;
+  for (int64_t group = 0; group < im2col.groups(); ++group) {
+    InputMoments& of_group = moments.emplace_back();
+    of_group.gram = grams.mean(group, where);
+    if (!shifts) continue;
+    of_group.shift = shifts->mean(group, where);
+    of_group.shift_gram = shifts->gram(group, where);
+  }
+  return moments;
+}
+
+ChoosingCost choosing_cost(const Graph& network, RoundingTarget target, const NamedSizes& sizes) {
+  const bool beside_float = target == RoundingTarget::kFloatNetwork;
+  const double runs = beside_float ? 4 : 3;
+  const double moments = beside_float ? 4 : 1;
+  const std::vector<double> products = node_multiply_adds(network, sizes);
+  ChoosingCost cost;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const Node& node = network.nodes()[i];
+    cost.per_sample += runs * products[i];
+    if (!is_weighted_sum(node) || !Im2Col::exist_for(node)) continue;
+    const Im2Col im2col(node, node.name);
+    const auto groups = static_cast<double>(im2col.groups());
+    const auto length = static_cast<double>(im2col.length());
+    const double rows = groups * static_cast<double>(im2col.rows_per_group());
+    cost.per_sample += moments * products[i] * length * groups / (2 * rows);
+    cost.per_step += rows * length * length;
+    cost.fixed += groups * length * length * length + rows * length * length;
+  }
+  return cost;
 }
 
 }  // namespace detent

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/staged_run.h"
@@ -45,5 +48,25 @@ enum class RoundingTarget {
 /// as it was, where no weight has a spec and where a format does not fit.
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
                    RoundingTarget target, const MakeWeightRounding& make);
+
+/// What all rows of a layer, the node at `index`, see, by group. Both runs go on to the layer; with
+/// `in_float`, a run of the network in float, there are shifts.
+std::vector<InputMoments> input_moments(const Node& layer, size_t index, StagedRun& run, StagedRun* in_float,
+                                        const std::string& where);
+
+/// What choosing the values of all weights takes, and correcting the biases after it, in products: for each
+/// sample, and whatever the samples.
+struct ChoosingCost {
+  double per_sample = 0;
+  double fixed = 0;
+  double per_step = 0;  // each weight times the second moments, as steps of signround take it
+
+  double of(double samples) const { return fixed + samples * per_sample; }
+  /// Below 0 where nothing is left for samples.
+  double samples_for(double products) const { return (products - fixed) / per_sample; }
+};
+
+/// The cost of gptq (kSameInputs) or gptaq (kFloatNetwork), where the named dimensions have these sizes.
+ChoosingCost choosing_cost(const Graph& network, RoundingTarget target, const NamedSizes& sizes = {});
 
 }  // namespace detent

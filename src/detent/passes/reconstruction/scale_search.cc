@@ -8,8 +8,8 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/grouping.h"
-#include "detent/passes/reconstruction/product.h"
-#include "detent/passes/post_training/weight_ranges.h"
+#include "detent/passes/post_training/operand_ranges.h"
+#include "detent/passes/reconstruction/matrix.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {

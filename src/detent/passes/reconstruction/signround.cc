@@ -1,10 +1,9 @@
-#include "detent/passes/reconstruction/signround.h"
+#include "detent/passes/reconstruction/learned_rounding.h"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "detent/passes/reconstruction/better_rows.h"
 #include "detent/passes/reconstruction/gram_rows.h"
 
 namespace detent {

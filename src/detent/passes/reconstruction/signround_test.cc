@@ -1,4 +1,4 @@
-#include "detent/passes/reconstruction/signround.h"
+#include "detent/passes/reconstruction/learned_rounding.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/reconstruction/graph_cut.h"
+#include "detent/passes/reconstruction/executor_in_parts.h"
 #include "detent/passes/reconstruction/spilled_tensors.h"
 
 namespace detent {

@@ -5,10 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "detent/passes/reconstruction/adaround.h"
 #include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/learned_rounding.h"
 #include "detent/passes/reconstruction/random_layer_for_test.h"
-#include "detent/passes/reconstruction/signround.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/passes/transform/constant_layers.h"
+#include "detent/passes/transform/graph_edits.h"
 
 #include <map>
 #include <string>

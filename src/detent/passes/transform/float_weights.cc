@@ -1,4 +1,4 @@
-#include "detent/passes/transform/float_weights.h"
+#include "detent/passes/transform/graph_edits.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "detent/core/listed_names.h"
-#include "detent/core/text_wrap.h"
-#include "detent/passes/average_bits.h"
+#include "detent/core/name_pattern.h"
+#include "detent/core/text.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {

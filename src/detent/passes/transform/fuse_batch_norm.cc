@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/graph/batch_norm_map.h"
 #include "detent/passes/post_training/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 

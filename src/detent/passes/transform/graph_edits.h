@@ -33,4 +33,28 @@ struct OutputDifference {
 OutputDifference check_same_outputs(const Graph& before, const Graph& after, double tolerance,
                                     const PassContext& context);
 
+/// Elements of outputs, and those of them that differ in value.
+struct OutputBits {
+  int64_t compared = 0;
+  int64_t differing = 0;
+};
+
+/// Compares what two networks make of so many calibration samples, all that there are if these are fewer.
+OutputBits compare_output_bits(const Graph& before, const Graph& after, int64_t samples,
+                               const PassContext& context);
+
+/// Makes layers of the convolutions and products of a matrix whose weight is a tensor that the network owns,
+/// as it is once what computes it (a standardized or normalized weight) is folded: so it is quantized as
+/// weights are, per channel. Returns how many.
+size_t make_constant_layers(Graph& graph);
+
+/// Makes what reads a sum with 0, a difference from it, a product with 1 or a quotient by it read the other
+/// operand, and leaves these nodes without readers: a value that is not changed need not be rounded again.
+/// The sign of a zero alone may change. Returns how many.
+size_t bypass_neutral_nodes(Graph& graph);
+
+/// Which tensors of weights a quantized network keeps in float32 and what share of its weights' bytes they
+/// take, a line; "" where none has two dimensions or more.
+std::string float_weights_text(const Graph& graph);
+
 }  // namespace detent

@@ -1,6 +1,6 @@
 #include "detent/core/error.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph/mase_metadata.h"
-#include "detent/graph/state_dict.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/toml.h"
 #include "detent/checkpoints/torch_checkpoint.h"

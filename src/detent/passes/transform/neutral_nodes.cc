@@ -1,4 +1,4 @@
-#include "detent/passes/transform/neutral_nodes.h"
+#include "detent/passes/transform/graph_edits.h"
 
 #include <map>
 #include <optional>
@@ -6,7 +6,6 @@
 
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/passes/transform/graph_edits.h"
 
 namespace detent {
 namespace {

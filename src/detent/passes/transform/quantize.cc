@@ -3,12 +3,11 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/listed_names.h"
+#include "detent/core/name_pattern.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
-#include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/qat/learned_scales.h"
+#include "detent/passes/qat/qat_presets.h"
 #include "detent/passes/truth_tables/lutnet_config.h"
 #include "detent/passes/transform/quantize_config.h"
 

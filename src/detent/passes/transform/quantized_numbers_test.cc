@@ -8,7 +8,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
-#include "detent/integer/sum_form.h"
+#include "detent/integer/node_form.h"
 #include "detent/passes/analysis/layerwise_error.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"

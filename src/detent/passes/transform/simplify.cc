@@ -4,9 +4,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/constant_layers.h"
 #include "detent/passes/transform/graph_edits.h"
-#include "detent/passes/transform/neutral_nodes.h"
 
 // Simplifications that leave every output as it is, to the last bit: nodes that the output does not depend on
 // go, and so does the computation of what depends on no input. A layer's sums alone may round otherwise than

@@ -7,13 +7,10 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/graph/trained_tables.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/truth_tables/lutnet_layer.h"
-#include "detent/passes/truth_tables/lutnet_steps.h"
 #include "detent/passes/truth_tables/lutnet_tables.h"
-#include "detent/passes/transform/output_bits.h"
 
 // Trained tables become truth tables (graph/table_layer.h), which compute the same in integers:
 //

@@ -14,7 +14,6 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/truth_tables/neuron_tables.h"
-#include "detent/passes/transform/output_bits.h"
 #include "detent/passes/truth_tables/table_chains.h"
 
 // Makes each layer with few inputs and few values a layer of truth tables, with the batch norms and

@@ -3,8 +3,8 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/graph/trained_tables.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/truth_tables/lutnet_layer.h"
 

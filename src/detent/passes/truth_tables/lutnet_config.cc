@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 
 namespace detent {
 namespace {

@@ -12,8 +12,8 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/verbs.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/graph/trained_tables.h"
 
 namespace detent {
 namespace {

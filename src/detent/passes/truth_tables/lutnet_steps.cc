@@ -1,4 +1,4 @@
-#include "detent/passes/truth_tables/lutnet_steps.h"
+#include "detent/passes/truth_tables/lutnet_layer.h"
 
 #include <algorithm>
 

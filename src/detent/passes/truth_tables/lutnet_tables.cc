@@ -7,9 +7,9 @@
 #include <span>
 
 #include "detent/core/error.h"
-#include "detent/graph/node_message.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/trained_tables.h"
+#include "detent/graph/table_layer.h"
 
 namespace detent {
 

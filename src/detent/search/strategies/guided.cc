@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include "detent/search/front_cover.h"
-#include "detent/search/random_draws.h"
 #include "detent/search/strategy.h"
 
 // Sensitivities of single operands and of pairs along residuals make an integer programme: least distortion

@@ -1,8 +1,7 @@
 #include <algorithm>
 
-#include "detent/search/pareto.h"
-#include "detent/search/random_draws.h"
 #include "detent/search/strategy.h"
+#include "detent/search/study.h"
 
 // Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II": parents by tournaments of
 // two, uniform crossover, each gene changed with probability 1 / n, the better half of parents and children
@@ -11,7 +10,7 @@
 namespace detent {
 namespace {
 
-constexpr size_t kPopulation = 2 * kBatch;
+constexpr size_t kPopulation = 2 * kTrialBatch;
 
 /// The better of two that are drawn; `population` is sorted, the best first.
 const Assignment& tournament(const std::vector<Trial>& population, RandomDraws& draws) {

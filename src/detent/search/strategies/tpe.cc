@@ -2,9 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "detent/search/pareto.h"
-#include "detent/search/random_draws.h"
 #include "detent/search/strategy.h"
+#include "detent/search/study.h"
 
 // Tree-structured Parzen estimators (Bergstra et al. 2011, "Algorithms for hyper-parameter optimization")
 // over categories: the trials are parted into a good quarter and the rest, best fronts first. Of candidates
@@ -14,7 +13,7 @@
 namespace detent {
 namespace {
 
-constexpr size_t kBegin = 2 * kBatch;  // random ones
+constexpr size_t kBegin = 2 * kTrialBatch;  // random ones
 constexpr int kCandidates = 24;
 constexpr double kPrior = 1;  // trials' worth of every format as likely
 
@@ -83,7 +82,7 @@ void search_tpe(Study& study, Sensitivities&) {
     for (size_t i = 0; i < order.size(); ++i)
       (4 * i < order.size() ? good : rest).add(study.trials()[order[i]].assignment);
     batch.clear();
-    for (size_t i = 0; i < kBatch; ++i) batch.push_back(likeliest(good, rest, draws));
+    for (size_t i = 0; i < kTrialBatch; ++i) batch.push_back(likeliest(good, rest, draws));
     study.measure(batch);
     if (static_cast<double>(study.trials().size()) >= study.space().size()) return;
   }

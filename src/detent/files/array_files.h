@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/files/file.h"
+
+namespace detent {
+
+/// What a file says of a tensor, known without touching its elements.
+struct TensorSummary {
+  std::string name;
+  std::string dtype;  // numpy's name or, where Detent cannot read it, the file's
+  Shape shape;
+  uint64_t byte_size = 0;
+};
+
+/// Maps a NumPy .npy file (versions 1 to 3): a header that is a Python dictionary literal, then the elements,
+/// little endian, in C or Fortran order. The tensor borrows from the mapping and keeps it alive, except where
+/// the file does not align it or holds several dimensions in Fortran order, of which it is a copy. Dtypes:
+/// bool, int8 to int64, uint8, float16, float32, float64. Throws Error naming the file on another dtype or
+/// byte order, and on data that are shorter or longer than the shape says.
+Tensor read_npy(const std::filesystem::path& path);
+/// The same of bytes that `owner` keeps alive; `name` begins the messages.
+Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
+                 const std::string& name);
+
+/// As many bytes hold the header of every array whose dtype is supported.
+inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
+
+/// From the header alone. `prefix` is what is at hand of a file of `file_size` bytes, at least the first
+/// kNpyPrefixBytes where there are so many. Throws Error, beginning with `name`, on what `parse_npy`
+/// refuses and the header shows.
+TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name);
+
+/// Writes an array piece by piece, in C order: version 1 or, for a header of more than 64 kB, 2. Without
+/// `commit` there is no file. Throws Error on bfloat16, which NumPy does not have.
+class NpyWriter {
+ public:
+  NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape);
+
+  /// The next elements, of the array's dtype; all together are as many as the shape says.
+  void append(const Tensor& elements);
+  void commit();
+
+ private:
+  AtomicFile file_;
+  uint64_t left_;  // bytes
+};
+
+/// NpyWriter in one call.
+void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+
+/// The arrays of a NumPy .npz file, a zip archive of .npy files, stored (numpy.savez) or deflated
+/// (savez_compressed); names without ".npy", in the order of the archive. Stored arrays borrow from the
+/// mapped file as `read_npy` does; deflated ones are unpacked. Throws Error naming the
+/// file and the array on what `read_npy` refuses, a damaged archive or array, and entries that are not .npy.
+std::vector<std::pair<std::string, Tensor>> read_npz(const std::filesystem::path& path);
+
+/// Reads the headers only.
+std::vector<TensorSummary> summarize_npz(const std::filesystem::path& path);
+
+/// A table of finite numbers as the nearest float32 [rows, columns], which is 0 below its range: fields
+/// separated by commas, lines by LF or CRLF, the same number of fields in each. The first line is skipped as
+/// a header when its first field is no number; there is no quoting. Throws Error naming file, line and column
+/// of the first field that is no number or beyond float32, and when nothing is left.
+Tensor read_csv(const std::filesystem::path& path);
+
+}  // namespace detent

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// A tensor of float32 whose elements are yet to be set. Memory that such tensors give back is kept for later
+/// ones (core/block_cache.h).
+Tensor result_tensor(const Shape& shape);
+
+/// The positions of dimension `dim` in this order, each as often as it is listed; of a negative one the only
+/// element of `otherwise`, which has x's element type.
+Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t>& positions,
+                          const Tensor& otherwise);
+
+// Between planes of positions, one a channel, and positions of adjacent channels.
+
+/// to[x * channels + c] = from[c * plane + x], x < `positions`.
+void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_t positions, float* to);
+
+/// to[c * plane + x] = from[x * channels + c], x < `positions`.
+void channels_to_front(const float* from, int64_t channels, int64_t positions, float* to, int64_t plane);
+
+}  // namespace detent

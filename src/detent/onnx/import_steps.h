@@ -1,0 +1,75 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/graph/graph.h"
+
+namespace onnx {
+class AttributeProto;
+class FunctionProto;
+class GraphProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace detent {
+
+// Fields of ONNX files that the headers of some distributions do not have yet.
+
+/// Which of several functions of a name: of the function, and of what calls it.
+std::string overload_of(const onnx::FunctionProto& function);
+std::string overload_of(const onnx::NodeProto& node);
+
+/// Attributes that a call of the function need not give. Throws Error where they are damaged.
+std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& function);
+
+class NodeImport;
+
+/// If, Loop, Scan and SequenceMap, whose bodies are graphs within the node.
+bool has_subgraphs(const onnx::NodeProto& node);
+
+/// The graph that an attribute of the node is. Throws Error where it has none.
+const onnx::GraphProto& subgraph(const onnx::NodeProto& node, const char* name);
+
+/// The condition, one bool, without dimensions.
+NodeInput scalar_condition(NodeImport& import, NodeInput condition);
+
+/// The values that a node reads, and those that nodes in its subgraphs do, are added to `names`.
+void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names);
+
+/// The nodes so that each follows those that it reads, subgraphs included, otherwise in their order.
+/// Exporters write them so; tools that change models do not always. Nodes on a cycle come last, and are
+/// refused when they read what is not there.
+std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& graph);
+
+/// Layers take the names of their parameters from the initializers. Where several layers share one of these,
+/// as exporters let them that find equal tensors (a bias of zeros, say), and differ in another, each but the
+/// first takes its node's name instead: no two tensors of a state_dict have the same name then.
+void make_parameter_keys_unique(Graph& graph);
+
+/// Makes one node of those that exporters write for an activation function: gelu of products of x, 1/2 and
+/// 1 + erf(x / sqrt 2), or 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)); silu of x sigmoid(x); hardswish of
+/// x hardsigmoid(x). What nothing reads any more stays.
+void recognize_activations(Graph& graph);
+
+/// Puts a layer_norm in the place of what exporters before opset 17 took one apart into: (x - mean(x)) /
+/// sqrt( mean((x - mean(x))^2) + eps) * weight + bias over the last dimension. Where something else reads a
+/// value inside, it stays as it is.
+void recognize_layer_norm(Graph& graph);
+
+/// Nodes that only round, which `roundings` names, become quantizers of the operands that read them, which
+/// then read what was rounded. Nothing reads those nodes any more.
+void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings);
+
+/// What all readers round in one way is rounded where it is computed too, or stored as codes where it is a
+/// constant, with the same quantizer, unless rounding twice gives something else, as with a scale that
+/// follows from the data.
+void round_where_computed(Graph& graph);
+
+/// What to export or save differently so that a model does without an operator that is not supported; ""
+/// where nothing is known.
+std::string_view export_advice(std::string_view domain, std::string_view op);
+
+}  // namespace detent

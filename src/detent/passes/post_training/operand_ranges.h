@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/post_training/code_groups.h"
+#include "detent/statistics/calibration.h"
+
+namespace detent {
+
+/// Runs a float network over calibration samples and collects what the calibrators need of the values that
+/// the plan's nodes compute with: the results stand in the statistics of the graph returned.
+Graph measured_activations(const Graph& graph, const CodePlan& plan, const std::set<Calibrator>& calibrators,
+                           int64_t num_samples, PassContext& context);
+
+/// Distribution of the group's values that nodes compute with, each counted once. Throws Error, beginning
+/// with `where`, where they include NaN or infinities.
+Distribution measured_distribution(const Graph& measured, const CodeGroup& group, const std::string& where);
+
+/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order: as
+/// much of it as `calibrator` asks for. Throws Error beginning with `where` on weights that are not finite.
+std::vector<Distribution> weight_distributions(const Tensor& weight, const QuantSpec& spec,
+                                               Calibrator calibrator, const std::string& where);
+
+/// Gives the weight of a layer that computes on codes larger scales where its biases or sums do not fit into
+/// 32 bits (integer/node_form.h).
+void fit_weight_scales(Node& layer);
+
+}  // namespace detent
