@@ -26,15 +26,27 @@ struct LanguageFamily {
 
 LanguageFamily bert_family();
 LanguageFamily distilbert_family();
+LanguageFamily electra_family();
+LanguageFamily gemma_family();
+LanguageFamily gemma2_family();
 LanguageFamily gemma3_family();
+LanguageFamily gemma3_of_images_family();
 LanguageFamily gpt2_family();
+LanguageFamily gpt_neox_family();
+LanguageFamily granite_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily mpnet_family();
+LanguageFamily olmo2_family();
 LanguageFamily opt_family();
+LanguageFamily phi_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
 LanguageFamily roberta_family();
+LanguageFamily smollm3_family();
+LanguageFamily stablelm_family();
+LanguageFamily starcoder2_family();
 
 std::span<const LanguageFamily> all_language_families();
 /// Throws Error with the nearest known name.
