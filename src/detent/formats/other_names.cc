@@ -104,7 +104,9 @@ std::string with_number_apart(const std::string& name) {
   const std::string number(digits.base(), name.end());
   const std::string head(name.begin(), digits.base());
   if (number.empty() || head.empty()) return "";
-  if (head.back() == 'g') return head.substr(0, head.size() - 1) + "_g" + number;
+  const bool is_group = head.size() > 1 && head.back() == 'g' &&
+                        std::isdigit(static_cast<unsigned char>(head[head.size() - 2])) != 0;
+  if (is_group) return head.substr(0, head.size() - 1) + "_g" + number;
   const auto known = other_names().find(head);
   return (known == other_names().end() ? head : known->second) + ":width=" + number;
 }
