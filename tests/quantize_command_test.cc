@@ -304,6 +304,12 @@ TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
   EXPECT_THAT(log(), HasSubstr("-o q.onnx: --weights: an ONNX model of the style qdq cannot hold codebook"));
   EXPECT_NE(run(command + "--formats fc=/mx_e4m3 -o q.onnx"), 0);
   EXPECT_THAT(log(), HasSubstr("--formats fc: an ONNX model"));
+  EXPECT_NE(run(command + "--activations int4:granularity=channel -o q.onnx"), 0);
+  EXPECT_THAT(log(), HasSubstr("scales of channels that follow from the data at every run"));
+  EXPECT_NE(run(command + "--weights nvfp4 --improve adaround"), 0);
+  EXPECT_THAT(log(), HasSubstr("--improve adaround: --weights: nvfp4: the scale of a block follows"));
+  EXPECT_NE(run(command + "--formats fc=mx_e2m1 --improve signround"), 0);
+  EXPECT_THAT(log(), HasSubstr("--improve signround: --formats fc: mx: the scale of a block follows"));
   EXPECT_NE(run(command + "--prepare gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("the right order is static_quantize, gptq"));
   const auto transform = [&](const std::string& passes) {

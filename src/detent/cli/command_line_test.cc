@@ -95,6 +95,7 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({"transform", "toy", "toy-tiny"}, 2, "--config FILE.toml");
   expect_failure({"list", "modles"}, 2, "did you mean \"models\"?");
   expect_failure({"list", "passes", "gptqq"}, 2, "unknown pass \"gptqq\": did you mean \"gptq\"?");
+  expect_failure({"help", "nf4"}, 2, "unknown topic \"nf4\": did you mean \"codebook16\"?");
   expect_failure({"help", "gptqq"}, 2, "unknown topic \"gptqq\": did you mean \"gptq\"?");
   expect_failure({"help", "zzzzzzzz"}, 2, "unknown command \"zzzzzzzz\"");
   expect_failure({"info"}, 2, "file");
@@ -247,6 +248,7 @@ TEST_F(CommandLine, HelpKnowsEveryNameOfEveryList) {
   EXPECT_THAT(help("fp8"), AllOf(HasSubstr("fp8_e4m3fn (number format)"), HasSubstr("fp8_e5m2")));
   EXPECT_THAT(help("LSQ"), AllOf(HasSubstr("int4_lsq (quantizer for training)"), HasSubstr("w4a8_lsq")));
   EXPECT_THAT(help("int5"), HasSubstr("bits a value: 5"));
+  EXPECT_THAT(help("log:width=4"), HasSubstr("bits a value: 4"));
   EXPECT_THAT(help("--num-threads"), AllOf(HasSubstr("option: detent train --num-threads"),
                                            HasSubstr("detent bench --num-threads")));
   EXPECT_THAT(help("entropy"), HasSubstr("detent quantize --calibrator"));

@@ -58,6 +58,17 @@ std::vector<std::string> format_names() {
 
 namespace {
 
+[[noreturn]] void fail_unknown_format(std::string_view name, const std::string& where) {
+  const std::vector<std::string> known = format_names();
+  const std::string ours = format_called(name);
+  if (ours.empty()) fail_unknown(where, "format", name, known);
+  const std::string listed = listed_names(known, ours);
+  const std::string message =
+      fmt::format("unknown format \"{}\": did you mean \"{}\"? (known: {})", name, ours, listed);
+  throw DetailedError(where.empty() ? message : fmt::format("{}: {}", where, message),
+                      {.got = std::string(name), .allowed = listed});
+}
+
 /// `format` with those of `keys` that are its fields.
 void read_own_fields(Format& format, const Table& keys, const std::string& where) {
   std::visit(
@@ -80,7 +91,7 @@ Format make_format(std::string_view name, const std::string& where) {
   });
   if (found) return *found;
   const std::optional<NamedFormat> named = find_named_format(name, where);
-  if (!named) fail_unknown(where, "format", name, format_names());
+  if (!named) fail_unknown_format(name, where);
   Format format = make_format(named->format, where);
   read_own_fields(format, named->with({}, where), where);
   return format;

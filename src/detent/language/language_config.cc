@@ -1,7 +1,10 @@
 #include "detent/language/language_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/language/families/config_reader.h"
@@ -21,7 +24,10 @@ struct Size {
   std::vector<std::string> types;
   for (const LanguageFamily& family : all_language_families())
     types.insert(types.end(), family.model_types.begin(), family.model_types.end());
-  fail("{}: {}", where, unknown_name_message("model_type", type, types));
+  std::ranges::sort(types);
+  const std::string nearest = nearest_name(type, types);
+  const std::string hint = nearest.empty() ? "" : fmt::format(": did you mean \"{}\"?", nearest);
+  fail("{}: unknown model_type \"{}\"{} (supported: {})", where, type, hint, fmt::join(types, ", "));
 }
 
 void check_rotary(const Rotary& rotary, const LanguageConfig& config, const std::string& where) {
@@ -52,7 +58,8 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
                         {"the window", config.window, 0, std::numeric_limits<int64_t>::max()},
                         {"the number of positions", config.positions, 0, kMostRows},
                         {"the first position", config.position_offset, 0, kMostRows},
-                        {"the number of token types", config.token_types, 0, kMostRows}};
+                        {"the number of token types", config.token_types, 0, kMostRows},
+                        {"the number of distances", config.distances, 0, kMostRows}};
   for (const Size& size : sizes) {
     if (size.value < size.least || size.value > size.most)
       fail("{}: {} is {}, expected {} to {}", where, size.name, size.value, size.least, size.most);
@@ -66,6 +73,10 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
     fail("{}: the epsilon of norms is {}, expected 0 to 1", where, config.norm_eps);
   if (!config.has_window.empty() && std::ssize(config.has_window) != config.layers)
     fail("{}: {} windows for {} layers", where, config.has_window.size(), config.layers);
+  if (!config.turns.empty() && std::ssize(config.turns) != config.layers)
+    fail("{}: {} layers that turn or not for {} layers", where, config.turns.size(), config.layers);
+  if (config.distances % 4 != 0 || (config.distances > 0 && config.is_causal))
+    fail("{}: {} distances, expected a multiple of 4, in an encoder", where, config.distances);
   if (config.position_count == PositionCount::kUnpadded && !config.pad)
     fail("{}: positions that leave the padding out, and no padding", where);
   for (const auto& cap : {config.score_cap, config.logit_cap}) {

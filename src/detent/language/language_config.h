@@ -13,8 +13,12 @@ namespace detent {
 enum class NormKind { kLayerNorm, kRmsNorm };
 
 /// Where a block has its norms: before attention and perceptron; after them, when what they took is added
-/// again (BERT); or before them and after them, before that is added (Gemma 3).
-enum class NormPlace { kBefore, kAfter, kAround };
+/// again (BERT); before them and after them, before that is added (Gemma 3); or only there (OLMo 2).
+enum class NormPlace { kBefore, kAfter, kAround, kBehind };
+
+/// A perceptron takes the sum of what attention took and gave; or it takes what attention took, through a
+/// norm of its own (GPT-NeoX) or through attention's (Phi), and both are added to that.
+enum class PerceptronPlace { kBehind, kBeside, kBesideOneNorm };
 
 /// down(act(up x)), or down(act(gate x) * up x).
 enum class PerceptronKind { kPlain, kGated };
@@ -92,6 +96,7 @@ struct LanguageConfig {
   bool embedding_norm = false;
 
   PerceptronKind perceptron = PerceptronKind::kGated;
+  PerceptronPlace perceptron_place = PerceptronPlace::kBehind;
   Activation activation = Activation::kSilu;
 
   bool qkv_bias = false;
@@ -101,21 +106,29 @@ struct LanguageConfig {
   bool tied_head = false;  // logits by the rows of the embedding
 
   bool qk_norm = false;                  // of each head's query and key
+  bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   bool divides_by_layer = false;         // scores of layer i by i + 1 too
   std::optional<double> score_cap = {};  // cap tanh(score / cap)
   std::optional<double> logit_cap = {};
   double embedding_scale = 1;
+  double residual_scale = 1;  // of what attention and perceptron give
+  double logit_scale = 1;
 
   Rotary rotary = {};
   Rotary window_rotary = {};          // of layers with a window; equal to `rotary` in most families
   int64_t window = 0;                 // 0: none; a query sees this many tokens up to its own
   std::vector<bool> has_window = {};  // of each layer; empty: all, if there is a window
+  std::vector<bool> turns = {};       // which layers have `rotary`; empty: all
 
   int64_t positions = 0;        // rows of the table of learned positions; 0: none
   int64_t position_offset = 0;  // row of the first position
   PositionCount position_count = PositionCount::kAll;
   int64_t token_types = 0;  // rows of the table of token types; 0: none
+  /// Scores get a bias by the distance of key and query: rows of its table; 0: none. Half of them are of keys
+  /// behind, half of those are of one distance each, the others of more up to 128 (Raffel et al. 2020,
+  /// arXiv:1910.10683).
+  int64_t distances = 0;
 
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};
@@ -125,9 +138,7 @@ struct LanguageConfig {
     return window > 0 && (has_window.empty() || has_window[static_cast<size_t>(layer)]);
   }
   int64_t token_size() const { return embedded_size == 0 ? hidden : embedded_size; }
-  const Rotary& rotary_of_layer(int64_t layer) const {
-    return layer_has_window(layer) ? window_rotary : rotary;
-  }
+  bool layer_turns(int64_t layer) const { return turns.empty() || turns[static_cast<size_t>(layer)]; }
 };
 
 /// Throws Error naming `where` on sizes that are not positive or do not fit one another, and on such as no

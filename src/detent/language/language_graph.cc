@@ -38,11 +38,13 @@ class LanguageGraphBuilder {
     NodeInput x = embedded();
     full_visible_ = visible(false);
     if (config_.window > 0) window_visible_ = visible(true);
+    if (config_.distances > 0) distance_bias_ = distance_bias();
     turn_ = turn_of(config_.rotary);
     window_turn_ = config_.window_rotary == config_.rotary ? turn_ : turn_of(config_.window_rotary);
     for (int64_t i = 0; i < config_.layers; ++i) x = layer(i, x);
     if (config_.final_norm) x = norm("norm", x, config_.hidden);
-    if (is_projected()) x = linear("project_out", x, config_.hidden, config_.token_size(), false);
+    if (is_projected() && config_.is_causal)
+      x = linear("project_out", x, config_.hidden, config_.token_size(), false);
     if (config_.is_causal) x = logits(x);
     return finished(x);
   }
@@ -159,16 +161,49 @@ class LanguageGraphBuilder {
     return call("add", {of_queries, constant(config_.position_offset - 1)});
   }
 
+  /// Where there is a norm, tokens of a size of their own are projected behind it, with a bias (ELECTRA).
   NodeInput embedded() {
-    const int64_t size = config_.hidden;
+    const bool is_early = is_projected() && !config_.embedding_norm;
+    const int64_t size = config_.embedding_norm ? config_.token_size() : config_.hidden;
     NodeInput x = table("embed_tokens", tokens_, config_.vocabulary, config_.token_size());
-    if (is_projected()) x = linear("project_in", x, config_.token_size(), size, false);
+    if (is_early) x = linear("project_in", x, config_.token_size(), size, false);
     if (config_.embedding_scale != 1) x = call("mul", {x, number(config_.embedding_scale)});
     if (config_.token_types > 0)
       x = call("add", {x, table("embed_types", types_, config_.token_types, size)});
     if (config_.positions > 0)
       x = call("add", {x, table("embed_positions", position_rows(), config_.positions, size)});
-    return config_.embedding_norm ? norm("embed_norm", x, config_.hidden) : x;
+    if (!config_.embedding_norm) return x;
+    x = norm("embed_norm", x, size);
+    return is_projected() ? linear("project_in", x, size, config_.hidden, true) : x;
+  }
+
+  /// The rows of the table of distances, of keys before a query first, by the steps of transformers.
+  std::vector<int64_t> distance_rows() const {
+    constexpr double kMostDistance = 128;
+    const int64_t half = config_.distances / 2;
+    const int64_t exact = half / 2;
+    std::vector<int64_t> rows;
+    for (int64_t d = 1 - config_.context; d < config_.context; ++d) {
+      const int64_t size = std::abs(d);
+      const float share = std::log(static_cast<float>(size) / static_cast<float>(exact)) /
+                          static_cast<float>(std::log(kMostDistance / static_cast<double>(exact)));
+      const auto beyond = static_cast<int64_t>(share * static_cast<float>(half - exact));
+      const int64_t row = size < exact ? size : std::min(exact + beyond, half - 1);
+      rows.push_back(d > 0 ? half + row : row);
+    }
+    return rows;
+  }
+
+  /// What is added to scores, [heads, sequence, sequence].
+  NodeInput distance_bias() {
+    const std::vector<int64_t> rows = distance_rows();
+    const NodeInput table_of_rows =
+        constant_tensor("distance_rows", Tensor::from<int64_t>({std::ssize(rows)}, rows));
+    const NodeInput distances = call("sub", {keys_, call("unsqueeze", {queries_, list({1})})});
+    const NodeInput places = call("add", {distances, constant(config_.context - 1)});
+    const NodeInput at = call("gather", {table_of_rows, places}, {{"dim", 0}});
+    const NodeInput bias = table("distance_bias", at, config_.distances, config_.heads);
+    return call("permute", {bias}, {{"dims", std::vector<int64_t>{2, 0, 1}}});
   }
 
   /// Whether each query may see each key, [N, 1, 1 or sequence, total].
@@ -244,7 +279,22 @@ class LanguageGraphBuilder {
 
   NodeInput heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
     const NodeInput y = linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias);
-    return call("dynamic_reshape", {y, list({0, 0, heads, config_.head_size})});
+    return split_in_heads(y, heads);
+  }
+
+  NodeInput split_in_heads(const NodeInput& x, int64_t heads) {
+    return call("dynamic_reshape", {x, list({0, 0, heads, config_.head_size})});
+  }
+
+  /// Queries or keys.
+  NodeInput normed_heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
+    const int64_t size = heads * config_.head_size;
+    if (config_.qk_norm_of_all) {
+      const NodeInput y = linear(target, x, config_.hidden, size, config_.qkv_bias);
+      return split_in_heads(norm(target + "_norm", y, size), heads);
+    }
+    const NodeInput y = heads_of(target, x, heads);
+    return config_.qk_norm ? norm(target + "_norm", y, config_.head_size) : y;
   }
 
   /// The first of two parts.
@@ -283,6 +333,7 @@ class LanguageGraphBuilder {
     NodeInput scores = named("matmul", target + ".scores", {rows, keys});
     if (config_.score_cap) scores = capped(scores, *config_.score_cap);
     scores = call("dynamic_reshape", {scores, list({0, config_.heads, -1, 0})});
+    if (config_.distances > 0) scores = call("add", {scores, distance_bias_});
     scores = call("where", {seen, scores, number(kUnseen)});
     NodeInput shares = named("softmax", target + ".shares", {scores}, {}, {{"dim", -1}});
     shares = call("dynamic_reshape", {shares, list({0, config_.kv_heads, -1, 0})});
@@ -305,14 +356,10 @@ class LanguageGraphBuilder {
   NodeInput attention(int64_t index, const NodeInput& x) {
     const std::string target = fmt::format("layers.{}.attention", index);
     const bool in_window = config_.layer_has_window(index);
-    const Turn& turn = in_window ? window_turn_ : turn_;
-    NodeInput query = heads_of(target + ".query", x, config_.heads);
-    NodeInput key = heads_of(target + ".key", x, config_.kv_heads);
+    const Turn turn = !config_.layer_turns(index) ? Turn{} : in_window ? window_turn_ : turn_;
+    const NodeInput query = normed_heads_of(target + ".query", x, config_.heads);
+    const NodeInput key = normed_heads_of(target + ".key", x, config_.kv_heads);
     const NodeInput value = heads_of(target + ".value", x, config_.kv_heads);
-    if (config_.qk_norm) {
-      query = norm(target + ".query_norm", query, config_.head_size);
-      key = norm(target + ".key_norm", key, config_.head_size);
-    }
     const NodeInput keys = cached(target + ".key_cache", turned(key, turn), {0, 2, 3, 1});
     const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
     const NodeInput scaled = call("mul", {turned(query, turn), number(score_scale(index))});
@@ -354,16 +401,24 @@ class LanguageGraphBuilder {
   NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
     const int64_t size = config_.hidden;
     if (config_.norm_place == NormPlace::kAfter) return norm(name, call("add", {x, part(x)}), size);
-    NodeInput y = part(norm(name, x, size));
-    if (config_.norm_place == NormPlace::kAround) {
+    NodeInput y = part(config_.norm_place == NormPlace::kBehind ? x : norm(name, x, size));
+    if (config_.norm_place != NormPlace::kBefore) {
       const std::string behind = name.substr(0, name.rfind("_norm")) + "_post_norm";
       y = norm(behind, y, size);
     }
+    if (config_.residual_scale != 1) y = call("mul", {y, number(config_.residual_scale)});
     return call("add", {x, y});
   }
 
   NodeInput layer(int64_t index, const NodeInput& x) {
     const std::string target = fmt::format("layers.{}.", index);
+    if (config_.perceptron_place != PerceptronPlace::kBehind) {
+      const NodeInput first = norm(target + "attention_norm", x, config_.hidden);
+      const NodeInput attended = attention(index, first);
+      const bool has_one = config_.perceptron_place == PerceptronPlace::kBesideOneNorm;
+      const NodeInput second = has_one ? first : norm(target + "perceptron_norm", x, config_.hidden);
+      return call("add", {call("add", {attended, perceptron(index, second)}), x});
+    }
     const NodeInput y =
         with_norms(target + "attention_norm", x, [&](const NodeInput& z) { return attention(index, z); });
     return with_norms(target + "perceptron_norm", y,
@@ -380,6 +435,7 @@ class LanguageGraphBuilder {
     } else {
       y = linear("head", x, config_.token_size(), config_.vocabulary, config_.head_bias);
     }
+    if (config_.logit_scale != 1) y = call("mul", {y, number(config_.logit_scale)});
     return config_.logit_cap ? capped(y, *config_.logit_cap) : y;
   }
 
@@ -406,6 +462,7 @@ class LanguageGraphBuilder {
   NodeInput keys_;
   NodeInput full_visible_;
   NodeInput window_visible_;
+  NodeInput distance_bias_;
   Turn turn_;
   Turn window_turn_;
 };

@@ -77,6 +77,26 @@ TEST(LanguageGraph, HasNormsAroundAndOfHeadsAndSoftCaps) {
   }));
 }
 
+TEST(LanguageGraph, HasNormsBehindAndOfAllHeadsAndScales) {
+  expect_same(with([](LanguageConfig& c) {
+    c.norm_place = NormPlace::kBehind;
+    c.qk_norm_of_all = true;
+    c.residual_scale = 0.3;
+    c.logit_scale = 0.25;
+    c.turns = {false, true};
+  }));
+}
+
+TEST(LanguageGraph, HasPerceptronsBesideAttention) {
+  for (const PerceptronPlace place : {PerceptronPlace::kBeside, PerceptronPlace::kBesideOneNorm}) {
+    expect_same(with([&](LanguageConfig& c) {
+      c.norm = NormKind::kLayerNorm;
+      c.perceptron_place = place;
+      c.head_bias = true;
+    }));
+  }
+}
+
 TEST(LanguageGraph, HasLayerNormsLearnedPositionsAndPlainPerceptrons) {
   const auto learned = [](LanguageConfig& c) {
     c.norm = NormKind::kLayerNorm;
@@ -125,6 +145,17 @@ TEST(LanguageGraph, IsAnEncoder) {
       c.qkv_bias = c.output_bias = c.perceptron_bias = true;
     }));
   }
+}
+
+TEST(LanguageGraph, HasBiasesByDistanceAndProjectsNormedTokens) {
+  expect_same(with([](LanguageConfig& c) {
+    c.is_causal = false;
+    c.embedding_norm = true;
+    c.embedded_size = 10;
+    c.positions = c.context = 40;
+    c.token_types = 2;
+    c.distances = 12;
+  }));
 }
 
 TEST(LanguageGraph, TurnsPartOfEachHeadAndByOtherFrequenciesWhereSequencesAreLong) {

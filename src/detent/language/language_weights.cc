@@ -70,6 +70,9 @@ Rows rows_of(const LanguageConfig& config, WeightPart part) {
     case WeightPart::kUp:
       return {config.intermediate, config.intermediate};
     case WeightPart::kWhole:
+    case WeightPart::kQueryOfHeads:
+    case WeightPart::kKeyOfHeads:
+    case WeightPart::kValueOfHeads:
       break;
   }
   return {0, -1};
@@ -78,6 +81,28 @@ Rows rows_of(const LanguageConfig& config, WeightPart part) {
 int64_t rows_of_all_parts(const LanguageConfig& config, WeightPart part) {
   const bool is_of_perceptron = part == WeightPart::kGate || part == WeightPart::kUp;
   return is_of_perceptron ? 2 * config.intermediate : (config.heads + 2 * config.kv_heads) * config.head_size;
+}
+
+/// Which of [query; key; value] of each head a part is.
+std::optional<int64_t> place_in_heads(WeightPart part) {
+  if (part == WeightPart::kQueryOfHeads) return 0;
+  if (part == WeightPart::kKeyOfHeads) return 1;
+  return part == WeightPart::kValueOfHeads ? std::optional<int64_t>(2) : std::nullopt;
+}
+
+/// Rows [place * size, (place + 1) * size) of every 3 * size.
+Tensor rows_of_heads(const Tensor& whole, int64_t place, int64_t size) {
+  const int64_t heads = whole.dim(0) / (3 * size);
+  Shape shape = whole.shape();
+  shape[0] = heads * size;
+  Tensor result(whole.dtype(), shape);
+  auto to = result.bytes().begin();
+  for (int64_t head = 0; head < heads; ++head) {
+    const int64_t begin = (3 * head + place) * size;
+    const Tensor rows = whole.rows(begin, begin + size);
+    to = std::ranges::copy(rows.bytes(), to).out;
+  }
+  return result;
 }
 
 /// The shape that a stored tensor has to have, so that its part has `shape`.
@@ -203,10 +228,12 @@ void RuledWeights::check() const {
       wrong.push_back(
           fmt::format("{} has shape {}, expected {}", found.stored, shape_text(given), shape_text(expected)));
   }
+  const auto head = std::ranges::find(rules_, "head", &StoredName::name);
   std::vector<std::string> unused;
   for (const std::string& name : stored_.names()) {
     const auto is_part = [&](const std::string& part) { return name.find(part) != std::string::npos; };
-    const bool is_tied_head = config_.tied_head && name.starts_with("lm_head.");
+    const bool is_tied_head =
+        config_.tied_head && head != rules_.end() && name.starts_with(head->stored + ".");
     if (!used.contains(name) && !is_tied_head && std::ranges::none_of(ignored_, is_part))
       unused.push_back(name);
   }
@@ -225,6 +252,7 @@ void RuledWeights::check() const {
 
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   if (part == WeightPart::kWhole) return whole;
+  if (const auto place = place_in_heads(part)) return rows_of_heads(whole, *place, config_.head_size);
   const Rows rows = rows_of(config_, part);
   return whole.rows(rows.begin, rows.begin + rows.count);
 }

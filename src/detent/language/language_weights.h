@@ -29,6 +29,7 @@ namespace detent {
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   norm  head
 //   project_in project_out                                          where tokens have a size of their own
+//   distance_bias                                                   [distances, heads]
 
 /// Where the weights of a network come from.
 class WeightSource {
@@ -39,8 +40,9 @@ class WeightSource {
   virtual Tensor tensor(const std::string& name, const Shape& shape) = 0;
 };
 
-/// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one.
-enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp };
+/// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one; or
+/// of rows that are [query; key; value] of one head after another.
+enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp, kQueryOfHeads, kKeyOfHeads, kValueOfHeads };
 
 /// How a file calls a tensor: {} is the layer in both names.
 struct StoredName {

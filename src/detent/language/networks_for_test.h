@@ -17,12 +17,23 @@ namespace detent {
 class WeightsForTest final : public WeightSource {
  public:
   Tensor tensor(const std::string& name, const Shape& shape) override {
+    return filled(name, shape, name.ends_with("norm.weight"));
+  }
+  /// By a name of a file.
+  Tensor of_stored(const std::string& name, const Shape& shape) {
+    const bool is_norm = name.find("norm") != std::string::npos || name.find("Norm") != std::string::npos;
+    return filled(name, shape, is_norm && name.ends_with("weight"));
+  }
+  const Tensor& at(const std::string& name) const { return tensors_.at(name); }
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+
+ private:
+  Tensor filled(const std::string& name, const Shape& shape, bool is_scale) {
     auto [entry, is_new] = tensors_.try_emplace(name);
     if (is_new) {
       entry->second = Tensor(DType::kFloat32, shape);
       uint64_t state = 1469598103934665603U;
       for (const char c : name) state = (state ^ static_cast<uint8_t>(c)) * 1099511628211U;
-      const bool is_scale = name.ends_with("norm.weight");
       for (float& x : entry->second.values<float>()) {
         state = state * 6364136223846793005U + 1442695040888963407U;
         x = static_cast<float>(static_cast<double>(state >> 40U) / double(1 << 24) - 0.5) * 0.8F;
@@ -31,10 +42,7 @@ class WeightsForTest final : public WeightSource {
     }
     return entry->second;
   }
-  const Tensor& at(const std::string& name) const { return tensors_.at(name); }
-  bool has(const std::string& name) const { return tensors_.contains(name); }
 
- private:
   std::map<std::string, Tensor> tensors_;
 };
 

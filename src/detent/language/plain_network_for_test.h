@@ -23,13 +23,22 @@ class PlainNetwork {
     Rows x = embedded(tokens, mask);
     for (int64_t i = 0; i < config_.layers; ++i) {
       const std::string name = "layers." + std::to_string(i) + ".";
-      x = block(x, name + "attention", [&](const Rows& y) { return attention(i, y, mask); });
-      x = block(x, name + "perceptron", [&](const Rows& y) { return perceptron(name + "perceptron", y); });
+      const auto attend = [&](const Rows& y) { return attention(i, y, mask); };
+      const auto perceive = [&](const Rows& y) { return perceptron(name + "perceptron", y); };
+      if (config_.perceptron_place == PerceptronPlace::kBehind) {
+        x = block(block(x, name + "attention", attend), name + "perceptron", perceive);
+      } else {
+        const Rows first = norm(name + "attention_norm", x);
+        const bool has_one = config_.perceptron_place == PerceptronPlace::kBesideOneNorm;
+        const Rows second = has_one ? first : norm(name + "perceptron_norm", x);
+        x = sum(sum(attend(first), perceive(second)), x);
+      }
     }
     if (config_.final_norm) x = norm("norm", x);
     if (!config_.is_causal) return x;
     if (config_.token_size() != config_.hidden) x = linear("project_out", x);
     Rows y = linear(config_.tied_head ? "embed_tokens" : "head", x);
+    each(y, [&](double v) { return v * config_.logit_scale; });
     if (config_.logit_cap)
       each(y, [&](double v) { return *config_.logit_cap * std::tanh(v / *config_.logit_cap); });
     return y;
@@ -103,26 +112,29 @@ class PlainNetwork {
       const auto row = values("embed_tokens.weight").subspan(static_cast<size_t>(token) * size, size);
       x.emplace_back(row.begin(), row.end());
     }
-    if (size != hidden) x = linear("project_in", x);
+    if (size != hidden && !config_.embedding_norm) x = linear("project_in", x);
     for (size_t t = 0; t < tokens.size(); ++t) {
       std::vector<double>& row = x[t];
-      for (size_t i = 0; i < hidden; ++i) {
+      for (size_t i = 0; i < row.size(); ++i) {
         const auto element = [&](const char* table, int64_t at) {
-          return static_cast<double>(values(table)[static_cast<size_t>(at) * hidden + i]);
+          return static_cast<double>(values(table)[static_cast<size_t>(at) * row.size() + i]);
         };
         row[i] *= config_.embedding_scale;
         if (config_.positions > 0) row[i] += element("embed_positions.weight", position(tokens, mask, t));
         if (config_.token_types > 0) row[i] += element("embed_types.weight", 0);
       }
     }
-    return config_.embedding_norm ? norm("embed_norm", x) : x;
+    if (!config_.embedding_norm) return x;
+    x = norm("embed_norm", x);
+    return size != hidden ? linear("project_in", x) : x;
   }
 
   template <class Part>
   Rows block(const Rows& x, const std::string& name, Part part) const {
     if (config_.norm_place == NormPlace::kAfter) return norm(name + "_norm", sum(x, part(x)));
-    Rows y = part(norm(name + "_norm", x));
-    if (config_.norm_place == NormPlace::kAround) y = norm(name + "_post_norm", y);
+    Rows y = part(config_.norm_place == NormPlace::kBehind ? x : norm(name + "_norm", x));
+    if (config_.norm_place != NormPlace::kBefore) y = norm(name + "_post_norm", y);
+    each(y, [&](double v) { return v * config_.residual_scale; });
     return sum(x, y);
   }
 
@@ -150,6 +162,7 @@ class PlainNetwork {
   /// Queries or keys, normed and turned.
   Rows placed(const std::string& name, const Rows& x, const Rotary& rotary) const {
     Rows y = linear(name, x);
+    if (config_.qk_norm_of_all) y = norm(name + "_norm", y);
     const auto size = static_cast<size_t>(config_.head_size);
     for (size_t t = 0; t < y.size(); ++t) {
       for (size_t begin = 0; begin < y[t].size(); begin += size) {
@@ -161,9 +174,19 @@ class PlainNetwork {
     return y;
   }
 
+  /// Of 12 rows: distances 0, 1, 2, those below 3 (128 / 3)^(1 / 3) = 10.5 and ^(2 / 3) = 36.6, and others.
+  double distance_bias(size_t key, size_t query, size_t head) const {
+    if (config_.distances == 0) return 0;
+    const size_t distance = key > query ? key - query : query - key;
+    const size_t row = distance < 3 ? distance : distance < 11 ? 3 : distance < 37 ? 4 : 5;
+    return static_cast<double>(values(
+        "distance_bias.weight")[((key > query ? 6 : 0) + row) * static_cast<size_t>(config_.heads) + head]);
+  }
+
   Rows attention(int64_t layer, const Rows& x, const std::vector<int64_t>& mask) const {
     const std::string name = "layers." + std::to_string(layer) + ".attention.";
-    const Rotary& rotary = config_.rotary_of_layer(layer);
+    const Rotary& turning = config_.layer_has_window(layer) ? config_.window_rotary : config_.rotary;
+    const Rotary rotary = config_.layer_turns(layer) ? turning : Rotary{};
     const Rows q = placed(name + "query", x, rotary);
     const Rows k = placed(name + "key", x, rotary);
     const Rows v = linear(name + "value", x);
@@ -183,6 +206,7 @@ class PlainNetwork {
           if (mask[s] == 0 || (config_.is_causal && !is_past)) continue;
           double score = 0;
           for (size_t i = 0; i < size; ++i) score += scale * q[t][h * size + i] * k[s][h / group * size + i];
+          score += distance_bias(s, t, h);
           if (config_.score_cap) score = *config_.score_cap * std::tanh(score / *config_.score_cap);
           shares[s] = std::exp(score);
           total += shares[s];

@@ -261,6 +261,8 @@ std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, int64_t opset
   if (has_blocks(spec)) return fmt::format("{}: scales of groups or blocks", text);
   const std::optional<IntegerForm> form = integer_form(spec);
   if (!form) return fmt::format("{}: not integers times a scale", text);
+  if (!is_weight && spec.granularity == Granularity::kChannel && form->scale.empty())
+    return fmt::format("{}: scales of channels that follow from the data at every run", text);
   if (style == OnnxStyle::kQonnx) return "";
   if (form->floor) return fmt::format("{}: QuantizeLinear rounds to nearest", text);
   if (form->width > kWidest)

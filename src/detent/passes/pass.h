@@ -22,6 +22,8 @@
 
 namespace detent {
 
+struct QuantSpec;  // formats/quant_spec.h
+
 /// Accuracy and loss of a classifier over samples with labels.
 struct Score {
   double accuracy = 0;
@@ -128,6 +130,8 @@ struct PassInfo {
   std::string help;
   std::vector<FieldDescription> options;
   std::string former_name = {};  // of an earlier version: still understood, with a warning
+  /// Why it cannot choose weights of a format, "" where it can; nullptr: it can, or the weights decide.
+  std::string (*weight_obstacle)(const QuantSpec& spec) = nullptr;
   /// What passes before it did to the graph does not matter to those after it.
   bool replaces_graph = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning

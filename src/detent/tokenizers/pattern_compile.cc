@@ -20,6 +20,10 @@ bool SetTerm::matches(char32_t code) const {
     case Kind::kFlag:
       result = properties_of(code).has(flag);
       break;
+    case Kind::kSetWord:  // Oniguruma leaves out ² ³ ¹ ¼ ½ ¾ within [...] alone
+      result = properties_of(code).has(kIsPatternWord) &&
+               (code > 0xBE || properties_of(code).category != Category::kNo);
+      break;
     case Kind::kScript:
       result = properties_of(code).script == script;
       break;
@@ -251,6 +255,8 @@ class Parser {
       if (at("[")) refuse("a set in a set is not supported");
       if (at("&&")) refuse("an intersection of sets is not supported");
       SetTerm term = take("\\") ? escape() : single();
+      if (term.kind == SetTerm::Kind::kFlag && term.flag == kIsPatternWord)
+        term.kind = SetTerm::Kind::kSetWord;
       const bool is_character =
           term.kind == SetTerm::Kind::kRange && !term.negated && term.first == term.last;
       if (is_character && at("-") && !text_.substr(position_).starts_with("-]")) {

@@ -12,7 +12,7 @@ namespace detent {
 
 /// One thing that a set of characters names.
 struct SetTerm {
-  enum class Kind : uint8_t { kRange, kCategories, kFlag, kScript, kAny };
+  enum class Kind : uint8_t { kRange, kCategories, kFlag, kSetWord, kScript, kAny };
   Kind kind = Kind::kAny;
   bool negated = false;
   char32_t first = 0;

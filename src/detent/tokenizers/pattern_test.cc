@@ -43,6 +43,9 @@ TEST(Pattern, LooksAhead) {
 TEST(Pattern, KnowsCharactersByUnicode) {
   EXPECT_THAT(matches("\\p{L}+", "größe Ёж 漢字 9"), ElementsAre("größe", "Ёж", "漢字"));
   EXPECT_THAT(matches("[^\\s\\p{L}\\p{N}]+", "a, b!? 1"), ElementsAre(",", "!?"));
+  EXPECT_THAT(matches("\\w", "²½µⅧ_-"), ElementsAre("²", "½", "µ", "Ⅷ", "_"));
+  EXPECT_THAT(matches("[\\w]", "²½µⅧ_-"), ElementsAre("µ", "Ⅷ", "_"));
+  EXPECT_THAT(matches("[^\\w]|[\\W]", "²½µⅧ_-"), ElementsAre("²", "½", "-"));
   EXPECT_THAT(matches("\\p{Han}|\\p{Lu}", "漢A字b"), ElementsAre("漢", "A", "字"));
   EXPECT_THAT(matches("[一-龥a-c]", "a漢d"), ElementsAre("a", "漢"));
   EXPECT_THAT(matches("(?i:'s|'ll)", "'S 'ſ 'LL 'l"), ElementsAre("'S", "'ſ", "'LL"));

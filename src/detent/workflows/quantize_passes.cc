@@ -68,6 +68,23 @@ void append_usual_improvement(const StaticQuantizeOptions& options, Table& passe
   passes["bias_correction"] = Table{{"report", false}};
 }
 
+/// Before any work: weights of a format that a pass could not choose.
+void check_improvable(const std::vector<std::string>& passes, const StaticQuantizeOptions& options) {
+  for (const std::string& name : passes) {
+    const auto obstacle_of = find_pass(name).weight_obstacle;
+    if (obstacle_of == nullptr) continue;
+    const auto check = [&](const std::string& flag, const QuantSpec& spec) {
+      const std::string obstacle = obstacle_of(spec);
+      if (!obstacle.empty()) throw UsageError(fmt::format("--improve {}: {}: {}", name, flag, obstacle));
+    };
+    if (options.weights.other) check("--weights", *options.weights.other);
+    for (const NodeWidths& entry : options.named().entries) {
+      const bool is_named = entry.weights && entry.weights->format;
+      if (is_named) check("--formats " + entry.pattern, *entry.weights->format);
+    }
+  }
+}
+
 /// Before any work: what the model that -o names could not hold.
 void check_output_holds(const StaticQuantizeOptions& options, const std::string& output) {
   const auto check = [&](const std::string& flag, const std::optional<QuantSpec>& spec, bool is_weight) {
@@ -112,6 +129,7 @@ Table quantize_passes(const QuantizeWish& wish) {
   append_passes("--improve", before, PassKind::kTransform, passes);
   passes[kQuantizing] = std::move(options);
   append_passes("--improve", after, PassKind::kTransform, passes);
+  check_improvable(after, given);
   if (!wish.improve) append_usual_improvement(given, passes);
   fit_rotated_blocks(passes, given);
   share_samples(passes);

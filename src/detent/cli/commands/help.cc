@@ -65,8 +65,10 @@ std::string related_text(const std::string& name) {
   return text.empty() ? "" : fmt::format("names with \"{}\":\n{}", name, text);
 }
 
-/// Whether the name is that of a number format: int5 and the like, which no list has one by one, too.
-bool is_format(const std::string& name) {
+/// Whether the name is that of a number format, keys aside: int5 and the like, which no list has one by one,
+/// too.
+bool is_format(const std::string& text) {
+  const std::string name = text.substr(0, text.find(':'));
   if (std::ranges::count(format_names(), name) > 0) return true;
   try {
     return find_named_format(name, "help").has_value();
@@ -87,7 +89,8 @@ int explain_format(const std::string& other_topics, const std::vector<std::strin
   for (const Command& command : all_commands()) known.push_back(command.name);
   std::vector<std::string> topics;
   for (const Topic& topic : all_topics()) topics.push_back(topic.name);
-  const std::string nearest = nearest_name(name, topics);
+  const std::string format = format_called(name);
+  const std::string nearest = format.empty() ? nearest_name(name, topics) : format;
   throw UsageError(nearest.empty()
                        ? unknown_name_message("command", name, known)
                        : fmt::format("unknown topic \"{}\": did you mean \"{}\"?", name, nearest));

@@ -119,11 +119,22 @@ std::optional<ConfigReader> ConfigReader::table(std::string_view key) const {
   return ConfigReader(*table, fmt::format("{}: {}", where_, key));
 }
 
+Table ConfigReader::completed(Table defaults) const {
+  for (const auto& [key, value] : table_) {
+    if (!value.is_na()) defaults[key] = value;
+  }
+  return defaults;
+}
+
 Activation ConfigReader::activation(std::string_view key, const std::string& otherwise) const {
   static const std::vector<std::pair<std::string, Activation>> kKnown = {
-      {"relu", Activation::kRelu},          {"gelu", Activation::kGelu},
-      {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh}, {"silu", Activation::kSilu},
+      {"relu", Activation::kRelu},
+      {"gelu", Activation::kGelu},
+      {"gelu_python", Activation::kGelu},
+      {"gelu_new", Activation::kGeluTanh},
+      {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh},
+      {"silu", Activation::kSilu},
       {"swish", Activation::kSilu}};
   const std::string name = text(key, otherwise);
   std::vector<std::string> names;

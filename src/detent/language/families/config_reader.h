@@ -32,6 +32,8 @@ class ConfigReader {
   /// One integer, or a list of them; empty where there is none.
   std::vector<int64_t> integers(std::string_view key) const;
   std::optional<ConfigReader> table(std::string_view key) const;
+  /// The keys of this table, and of `defaults` those that it lacks.
+  Table completed(Table defaults) const;
 
   /// "gelu", "gelu_new", ... under this key.
   Activation activation(std::string_view key, const std::string& otherwise) const;
@@ -57,11 +59,11 @@ LanguageConfig common_config(const ConfigReader& json, const std::string& family
 /// layers than anybody has.
 void read_sizes(const ConfigReader& json, LanguageConfig& config,
                 const char* perceptron = "intermediate_size");
-/// All elements of each head turn, unless the file says that fewer do. `json` has either
-/// rope_parameters or rope_theta and rope_scaling; `part` names the entry of rope_parameters where layers
-/// differ.
+/// `json` has either rope_parameters or rope_theta and rope_scaling; `part` names the entry of
+/// rope_parameters where layers differ. `theta` and the share of each head that turns are those of a file
+/// without them.
 Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const std::string& part = "",
-                   double theta = 10000);
+                   double theta = 10000, double usual_share = 1);
 /// Which layers have a window: layer_types, or else those for which `otherwise` holds.
 std::vector<bool> read_windows(const ConfigReader& json, int64_t layers,
                                bool (*otherwise)(int64_t layer, int64_t given), int64_t given);

@@ -26,15 +26,27 @@ struct LanguageFamily {
 
 LanguageFamily bert_family();
 LanguageFamily distilbert_family();
+LanguageFamily electra_family();
+LanguageFamily gemma_family();
+LanguageFamily gemma2_family();
 LanguageFamily gemma3_family();
+LanguageFamily gemma3_of_images_family();
 LanguageFamily gpt2_family();
+LanguageFamily gpt_neox_family();
+LanguageFamily granite_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily mpnet_family();
+LanguageFamily olmo2_family();
 LanguageFamily opt_family();
+LanguageFamily phi_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
 LanguageFamily roberta_family();
+LanguageFamily smollm3_family();
+LanguageFamily stablelm_family();
+LanguageFamily starcoder2_family();
 
 std::span<const LanguageFamily> all_language_families();
 /// Throws Error with the nearest known name.
@@ -47,11 +59,19 @@ class ConfigReader;
 // Encoders: layer norms after each part, a norm of the embedding, no head.
 
 LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
+/// Positions count tokens other than the padding, from the row after that of the padding on (RoBERTa).
+LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family);
 std::vector<StoredName> encoder_weights(const std::string& prefix);
 /// What is stored of heads that stand on an encoder.
 std::vector<std::string> encoder_heads();
 
-class ConfigReader;
+// Gemma 1 to 3: norms that multiply by 1 + weight, a scaled embedding and a tied head.
+
+LanguageConfig common_gemma(const ConfigReader& json, const std::string& family);
+/// Which layers have a window, and scores scaled by a number of its own (Gemma 2 and 3).
+void read_gemma_windows(const ConfigReader& json, LanguageConfig& config, int64_t pattern);
+/// Names of tensors with norms around (Gemma 2 and 3).
+std::vector<StoredName> around_weights();
 
 /// Layers from max_window_layers on have a window where use_sliding_window says so.
 void read_qwen_windows(const ConfigReader& json, LanguageConfig& config);

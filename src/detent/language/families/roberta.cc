@@ -3,11 +3,8 @@
 #include "detent/language/families/families.h"
 
 namespace detent {
-namespace {
-
-/// As BERT; positions count tokens other than the padding, from the row after that of the padding on.
-LanguageConfig read_roberta(const ConfigReader& json) {
-  LanguageConfig config = read_encoder(json, "roberta");
+LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family) {
+  LanguageConfig config = read_encoder(json, family);
   const int64_t pad = json.integer("pad_token_id", 1);
   if (pad < 0 || pad + 1 >= config.positions)
     fail("{}: \"pad_token_id\" is {}, expected a row of the {} positions", json.where(), pad,
@@ -19,13 +16,11 @@ LanguageConfig read_roberta(const ConfigReader& json) {
   return config;
 }
 
-}  // namespace
-
 LanguageFamily roberta_family() {
   return {.name = "roberta",
           .model_types = {"roberta", "xlm-roberta", "camembert"},
           .help = "RoBERTa, XLM-RoBERTa and CamemBERT, encoders",
-          .config = read_roberta,
+          .config = [](const ConfigReader& json) { return read_unpadded_encoder(json, "roberta"); },
           .weights = [] { return encoder_weights("roberta."); },
           .ignored = encoder_heads()};
 }

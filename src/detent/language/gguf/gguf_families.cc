@@ -125,15 +125,14 @@ LanguageConfig read_gguf_qwen3(const GgufConfigReader& reader) {
 }
 
 /// Which layers have a window: an array of booleans, or every so many layers one has none.
-std::vector<bool> gemma3_windows(const GgufConfigReader& reader, int64_t layers) {
-  constexpr int64_t kEvery = 6;
+std::vector<bool> read_gguf_windows(const GgufConfigReader& reader, int64_t layers, int64_t usual) {
   constexpr const char* kPattern = "attention.sliding_window_pattern";
   const GgufEntry* entry = reader.file().metadata.find(reader.key(kPattern));
   if (entry != nullptr && entry->type == GgufType::kArray) {
     const std::vector<int64_t> flags = reader.file().metadata.integers(entry->key);
     return {flags.begin(), flags.end()};
   }
-  const int64_t every = reader.integer(kPattern, kEvery);
+  const int64_t every = reader.integer(kPattern, usual);
   if (every < 1)
     fail("{}: {} is {}, expected at least 1", reader.file().metadata.file(), reader.key(kPattern), every);
   std::vector<bool> windows;
@@ -141,26 +140,117 @@ std::vector<bool> gemma3_windows(const GgufConfigReader& reader, int64_t layers)
   return windows;
 }
 
-/// The 1 that norms add stands in the weights of such files. Scores are scaled by the size of a head, but for
-/// the largest model, whose scale llama.cpp tells by the number of its layers too.
-LanguageConfig read_gguf_gemma3(const GgufConfigReader& reader) {
-  constexpr int64_t kLayersOfLargest = 62;
-  constexpr double kWindowTheta = 1e4;
-  LanguageConfig config = common_gguf_config(reader, "gemma3", kRmsEps);
-  config.norm_place = NormPlace::kAround;
+/// The 1 that norms add stands in the weights of such files.
+LanguageConfig read_gguf_gemma(const GgufConfigReader& reader, const char* family) {
+  LanguageConfig config = common_gguf_config(reader, family, kRmsEps);
   config.activation = Activation::kGeluTanh;
-  config.qk_norm = true;
-  const int64_t scaled = config.layers == kLayersOfLargest ? config.hidden / config.heads : config.head_size;
+  config.embedding_scale = static_cast<double>(std::sqrt(static_cast<float>(config.hidden)));
+  config.rotary = config.window_rotary = read_gguf_rotary(reader, config);
+  return config;
+}
+
+/// Scores are scaled by the size of a head, but for the largest model, whose scale llama.cpp tells by the
+/// number of its layers too.
+void read_gguf_gemma_windows(const GgufConfigReader& reader, LanguageConfig& config, int64_t largest,
+                             int64_t pattern) {
+  constexpr int64_t kMostLayers = 4096;
+  config.norm_place = NormPlace::kAround;
+  const int64_t scaled = config.layers == largest ? config.hidden / config.heads : config.head_size;
   config.attention_scale = 1 / std::sqrt(static_cast<double>(scaled));
   if (reader.has("attn_logit_softcapping")) config.score_cap = reader.number("attn_logit_softcapping");
   if (reader.has("final_logit_softcapping")) config.logit_cap = reader.number("final_logit_softcapping");
-  config.embedding_scale = static_cast<double>(std::sqrt(static_cast<float>(config.hidden)));
+  if (config.window > 0)
+    config.has_window = read_gguf_windows(reader, std::min(config.layers, kMostLayers), pattern);
+}
+
+LanguageConfig read_gguf_gemma2(const GgufConfigReader& reader) {
+  constexpr int64_t kWindow = 4096;
+  constexpr int64_t kLayersOfLargest = 46;
+  LanguageConfig config = read_gguf_gemma(reader, "gemma2");
+  config.window = reader.integer("attention.sliding_window", kWindow);
+  read_gguf_gemma_windows(reader, config, kLayersOfLargest, 2);
+  return config;
+}
+
+LanguageConfig read_gguf_gemma3(const GgufConfigReader& reader) {
+  constexpr int64_t kLayersOfLargest = 62;
+  constexpr int64_t kEvery = 6;
+  constexpr double kWindowTheta = 1e4;
+  LanguageConfig config = read_gguf_gemma(reader, "gemma3");
+  config.qk_norm = true;
   config.window = reader.integer("attention.sliding_window", 0);
-  if (config.window > 0) config.has_window = gemma3_windows(reader, std::min(config.layers, int64_t{4096}));
-  config.rotary = read_gguf_rotary(reader, config);
+  read_gguf_gemma_windows(reader, config, kLayersOfLargest, kEvery);
   RotaryScaling of_windows;
   of_windows.theta = reader.number("rope.freq_base_swa", kWindowTheta);
   config.window_rotary = rotary_of(of_windows, config.head_size, config.context);
+  return config;
+}
+
+LanguageConfig read_gguf_granite(const GgufConfigReader& reader) {
+  LanguageConfig config = read_llama_like(reader, "granite");
+  config.attention_scale = reader.number("attention.scale", 0);
+  config.embedding_scale = reader.number("embedding_scale", 1);
+  config.residual_scale = reader.number("residual_scale", 1);
+  config.logit_scale = 1 / reader.number("logit_scale", 1);
+  return config;
+}
+
+/// One layer in four does not turn; the format does not state it.
+LanguageConfig read_gguf_smollm3(const GgufConfigReader& reader) {
+  constexpr int64_t kEvery = 4;
+  LanguageConfig config = read_llama_like(reader, "smollm3");
+  for (int64_t layer = 0; layer < config.layers; ++layer) config.turns.push_back((layer + 1) % kEvery != 0);
+  return config;
+}
+
+LanguageConfig read_gguf_olmo2(const GgufConfigReader& reader) {
+  constexpr int64_t kEvery = 4;
+  LanguageConfig config = read_llama_like(reader, "olmo2");
+  config.norm_place = NormPlace::kBehind;
+  config.qk_norm_of_all = true;
+  if (config.window == 0) return config;
+  config.has_window = read_gguf_windows(reader, config.layers, kEvery);
+  RotaryScaling of_windows;
+  of_windows.theta = reader.number("rope.freq_base", of_windows.theta);
+  config.window_rotary = rotary_of(of_windows, config.head_size, config.context);
+  return config;
+}
+
+/// Layer norms before, heads that turn.
+LanguageConfig read_centred(const GgufConfigReader& reader, const char* family) {
+  LanguageConfig config = common_gguf_config(reader, family, kLayerNormEps);
+  config.norm = NormKind::kLayerNorm;
+  config.rotary = config.window_rotary = read_gguf_rotary(reader, config);
+  return config;
+}
+
+LanguageConfig read_gguf_stablelm(const GgufConfigReader& reader) {
+  LanguageConfig config = read_centred(reader, "stablelm");
+  if (!reader.has_tensor("blk.0.ffn_norm.weight")) config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  return config;
+}
+
+LanguageConfig read_gguf_starcoder2(const GgufConfigReader& reader) {
+  LanguageConfig config = read_centred(reader, "starcoder2");
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kGeluTanh;
+  config.window = reader.integer("attention.sliding_window", 0);
+  return config;
+}
+
+LanguageConfig read_gguf_phi2(const GgufConfigReader& reader) {
+  LanguageConfig config = read_centred(reader, "phi");
+  config.perceptron = PerceptronKind::kPlain;
+  config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  config.activation = Activation::kGeluTanh;
+  return config;
+}
+
+LanguageConfig read_gguf_gptneox(const GgufConfigReader& reader) {
+  LanguageConfig config = read_centred(reader, "gpt_neox");
+  config.perceptron = PerceptronKind::kPlain;
+  if (reader.flag("use_parallel_residual", true)) config.perceptron_place = PerceptronPlace::kBeside;
+  config.activation = Activation::kGelu;
   return config;
 }
 
@@ -214,10 +304,18 @@ std::vector<StoredName> qwen3_names() {
   return names;
 }
 
-std::vector<StoredName> gemma3_names() {
-  std::vector<StoredName> names = qwen3_names();
+std::vector<StoredName> around_names() {
+  std::vector<StoredName> names = llama_names();
   names.push_back({"layers.{}.attention_post_norm", "blk.{}.post_attention_norm"});
   names.push_back({"layers.{}.perceptron_post_norm", "blk.{}.post_ffw_norm"});
+  return names;
+}
+
+/// Gemma 3 and OLMo 2.
+std::vector<StoredName> around_normed_names() {
+  std::vector<StoredName> names = around_names();
+  names.push_back({"layers.{}.attention.query_norm", "blk.{}.attn_q_norm"});
+  names.push_back({"layers.{}.attention.key_norm", "blk.{}.attn_k_norm"});
   return names;
 }
 
@@ -259,15 +357,24 @@ std::vector<StoredName> bert_names() {
   return names;
 }
 
-const std::array<GgufFamily, 7> kGgufFamilies = {{
+const std::array<GgufFamily, 16> kGgufFamilies = {{
     {"llama", "llama", [](const GgufConfigReader& r) { return read_llama_like(r, "llama"); }, llama_names,
      true},
     {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); }, llama_names},
     {"qwen3", "qwen3", read_gguf_qwen3, qwen3_names},
-    {"gemma3", "gemma3", read_gguf_gemma3, gemma3_names},
+    {"gemma", "gemma", [](const GgufConfigReader& r) { return read_gguf_gemma(r, "gemma"); }, llama_names},
+    {"gemma2", "gemma2", read_gguf_gemma2, around_names},
+    {"gemma3", "gemma3", read_gguf_gemma3, around_normed_names},
+    {"phi2", "phi", read_gguf_phi2, llama_names},
     {"phi3", "phi3", [](const GgufConfigReader& r) { return read_llama_like(r, "phi3"); }, phi3_names},
     {"gpt2", "gpt2", read_gguf_gpt2, gpt2_names},
+    {"gptneox", "gpt_neox", read_gguf_gptneox, gpt2_names},
     {"bert", "bert", read_gguf_bert, bert_names},
+    {"granite", "granite", read_gguf_granite, llama_names, true},
+    {"smollm3", "smollm3", read_gguf_smollm3, llama_names, true},
+    {"olmo2", "olmo2", read_gguf_olmo2, around_normed_names},
+    {"stablelm", "stablelm", read_gguf_stablelm, llama_names},
+    {"starcoder2", "starcoder2", read_gguf_starcoder2, llama_names},
 }};
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <random>
 
@@ -11,6 +13,7 @@
 #include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/decoder.h"
+#include "detent/language/gguf/gguf_families.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/reference/integer_executor.h"
 
@@ -111,6 +114,15 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
   bytes.real(a + (is_layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon"),
              1e-5F);
   if (config.window > 0) bytes.integer(a + ".attention.sliding_window", size(config.window));
+  const int64_t turning = 2 * std::ssize(config.rotary.frequencies);
+  if (turning > 0 && turning != config.head_size) bytes.integer(a + ".rope.dimension_count", size(turning));
+  if (config.score_cap) bytes.real(a + ".attn_logit_softcapping", static_cast<float>(*config.score_cap));
+  if (config.logit_scale != 1) {
+    bytes.real(a + ".logit_scale", static_cast<float>(1 / config.logit_scale));
+    bytes.real(a + ".residual_scale", static_cast<float>(config.residual_scale));
+    bytes.real(a + ".embedding_scale", static_cast<float>(config.embedding_scale));
+    bytes.real(a + ".attention.scale", static_cast<float>(config.attention_scale));
+  }
   bytes.integer("tokenizer.ggml.bos_token_id", 1).integer("tokenizer.ggml.eos_token_id", 2);
   WeightsForTest weights;
   std::map<std::string, std::vector<float>> tensors;
@@ -198,6 +210,59 @@ LanguageConfig bert_config() {
   return config;
 }
 
+/// Heads that turn by half, layer norms and a plain perceptron with biases.
+LanguageConfig centred_config(const std::string& family) {
+  LanguageConfig config = llama_config(family);
+  config.norm = NormKind::kLayerNorm;
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kGeluTanh;
+  config.qkv_bias = config.output_bias = config.perceptron_bias = true;
+  config.rotary = config.window_rotary = rotary_of({}, 4, config.context);
+  return config;
+}
+
+/// Architectures beside those of all_cases.
+std::vector<Case> further_cases() {
+  Case gemma{"gemma", gemma3_config()};
+  gemma.config.family = "gemma";
+  gemma.config.norm_place = NormPlace::kBefore;
+  gemma.config.qk_norm = false;
+  gemma.config.attention_scale = 0;
+  gemma.config.window = 0;
+  gemma.config.has_window = {};
+  Case gemma2{"gemma2", gemma3_config()};
+  gemma2.config.family = "gemma2";
+  gemma2.config.qk_norm = false;
+  gemma2.config.score_cap = 2;
+  gemma2.config.has_window = {true, false, true, false, true, false, true};
+  Case granite{"granite", llama_config("granite"), {}, true};
+  granite.config.logit_scale = 0.25;
+  granite.config.residual_scale = 0.5;
+  granite.config.embedding_scale = 3;
+  granite.config.attention_scale = 0.125;
+  Case smollm3{"smollm3", llama_config("smollm3"), {}, true};
+  smollm3.config.layers = 5;
+  smollm3.config.turns = {true, true, true, false, true};
+  Case olmo2{"olmo2", llama_config("olmo2")};
+  olmo2.config.norm_place = NormPlace::kBehind;
+  olmo2.config.qk_norm_of_all = true;
+  Case stablelm{"stablelm", centred_config("stablelm")};
+  stablelm.config.perceptron = PerceptronKind::kGated;
+  stablelm.config.activation = Activation::kSilu;
+  stablelm.config.output_bias = stablelm.config.perceptron_bias = false;
+  Case starcoder2{"starcoder2", centred_config("starcoder2")};
+  starcoder2.config.window = 3;
+  Case phi2{"phi2", centred_config("phi")};
+  phi2.config.head_bias = true;
+  phi2.config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  Case gptneox{"gptneox", centred_config("gpt_neox")};
+  gptneox.config.perceptron_place = PerceptronPlace::kBeside;
+  gptneox.config.activation = Activation::kGelu;
+  gptneox.other_names = {
+      {"attention.query", "attn_qkv"}, {"attention.key", "attn_qkv"}, {"attention.value", "attn_qkv"}};
+  return {gemma, gemma2, granite, smollm3, olmo2, stablelm, starcoder2, phi2, gptneox};
+}
+
 std::vector<Case> all_cases() {
   Case qwen2{"qwen2", llama_config("qwen2")};
   qwen2.config.qkv_bias = true;
@@ -221,7 +286,10 @@ std::vector<Case> all_cases() {
 
 /// Each architecture gives the network of its configuration and weights, to the last bit.
 TEST(LanguageGguf, HasTheNetworksOfAllArchitectures) {
-  for (const Case& of : all_cases()) {
+  std::vector<Case> cases = all_cases();
+  std::ranges::copy(further_cases(), std::back_inserter(cases));
+  EXPECT_EQ(cases.size(), gguf_families().size());
+  for (const Case& of : cases) {
     const TemporaryPath path(of.architecture + ".gguf");
     const GgufFile file = written(file_of(of), path);
     const LanguageConfig config = read_gguf_config(file);

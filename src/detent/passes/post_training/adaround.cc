@@ -31,13 +31,18 @@ struct UpOrDownOptions : CalibrationInputOptions {
   }
 };
 
+std::string obstacle_to_up_or_down(const QuantSpec& spec) {
+  if (!block_size(spec.format)) return "";
+  return fmt::format(
+      "{}: the scale of a block follows its largest element, which rounding up or down can change; expected "
+      "a "
+      "format with fixed parameters, such as affine or fixed, or the pass gptq",
+      format_name(spec.format));
+}
+
 ValueGrid grid_of(const QuantSpec& spec, const Node& layer, const std::string& place) {
-  if (block_size(spec.format)) {
-    fail(
-        "{}: {}: the scale of a block follows its largest element, which rounding up or down can change; "
-        "expected a format with fixed parameters, such as affine or fixed, or the pass gptq",
-        place, format_name(spec.format));
-  }
+  const std::string obstacle = obstacle_to_up_or_down(spec);
+  if (!obstacle.empty()) fail("{}: {}", place, obstacle);
   return {spec, layer.find_parameter("weight")->tensor, place};
 }
 
@@ -57,16 +62,20 @@ void run(Graph& graph, const UpOrDownOptions<MethodOptions>& options, PassContex
 }  // namespace
 
 PassInfo adaround_pass() {
-  return make_pass("adaround", PassKind::kTransform,
-                   "learns for each quantized weight whether to round it up or down",
-                   run<AdaRoundOptions, adaround>, PassStage::kRoundingWeights);
+  PassInfo pass = make_pass("adaround", PassKind::kTransform,
+                            "learns for each quantized weight whether to round it up or down",
+                            run<AdaRoundOptions, adaround>, PassStage::kRoundingWeights);
+  pass.weight_obstacle = obstacle_to_up_or_down;
+  return pass;
 }
 
 PassInfo signround_pass() {
-  return make_pass(
-      "signround", PassKind::kTransform,
-      "learns for each quantized weight whether to round it up or down, by signed gradient descent",
-      run<SignRoundOptions, signround>, PassStage::kRoundingWeights);
+  PassInfo pass =
+      make_pass("signround", PassKind::kTransform,
+                "learns for each quantized weight whether to round it up or down, by signed gradient descent",
+                run<SignRoundOptions, signround>, PassStage::kRoundingWeights);
+  pass.weight_obstacle = obstacle_to_up_or_down;
+  return pass;
 }
 
 }  // namespace detent

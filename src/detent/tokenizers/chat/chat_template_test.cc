@@ -73,6 +73,15 @@ TEST(ChatTemplate, RefusesWhatMacrosDoNotTake) {
               HasSubstr("outside of a loop"));
 }
 
+TEST(ChatTemplate, HasWhatAModelWroteInAScopeOfItsOwn) {
+  const auto error = [](const std::string& text) { return error_of([&] { rendered(text); }); };
+  EXPECT_EQ(rendered("{% set x = 1 %}a{% generation %}{% set x = 2 %}{{ x }}{% endgeneration %}{{ x }}"),
+            "a21");
+  EXPECT_THAT(error("{% generation %}a"), HasSubstr("endgeneration"));
+  EXPECT_THAT(error("{% for a in [1] %}{% generation %}{% break %}{% endgeneration %}{% endfor %}"),
+              HasSubstr("outside of a loop"));
+}
+
 TEST(ChatTemplate, EndsWhereATemplateWouldNot) {
   EXPECT_THAT(error_of([] {
                 rendered("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}");

@@ -87,6 +87,12 @@ class Evaluator {
         set(statement.targets, TemplateValue::of(std::move(text)));
         return flow;
       }
+      case TemplateStatement::Kind::kGeneration: {
+        scopes_.emplace_back();
+        const Flow flow = run(statement.blocks[0], output);
+        scopes_.pop_back();
+        return flow;
+      }
       case TemplateStatement::Kind::kMacro:
         macros_[statement.text] = &statement;
         return Flow::kOn;

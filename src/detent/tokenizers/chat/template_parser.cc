@@ -126,6 +126,7 @@ class TemplateParser {
     if (take_name("if")) return parse_if();
     if (take_name("set")) return parse_set();
     if (take_name("macro")) return parse_macro();
+    if (take_name("generation")) return parse_generation();
     if (is_name("break") || is_name("continue")) {
       auto statement = make_statement(is_name("break") ? TemplateStatement::Kind::kBreak
                                                        : TemplateStatement::Kind::kContinue);
@@ -135,7 +136,8 @@ class TemplateParser {
       return statement;
     }
     refuse(
-        fmt::format("the statement \"{}\" is not supported (supported: break, continue, for, if, macro, set)",
+        fmt::format("the statement \"{}\" is not supported (supported: break, continue, for, generation, if, "
+                    "macro, set)",
                     token().text));
   }
 
@@ -215,6 +217,17 @@ class TemplateParser {
     statement->blocks.push_back(parse_block({}));
     in_macro_ = false;
     expect_block("endmacro");
+    return statement;
+  }
+
+  /// Marks what a model wrote, for training: its text, in a scope of its own.
+  std::unique_ptr<TemplateStatement> parse_generation() {
+    auto statement = make_statement(TemplateStatement::Kind::kGeneration);
+    end_tag();
+    const int loops = std::exchange(loops_, 0);
+    statement->blocks.push_back(parse_block({}));
+    loops_ = loops;
+    expect_block("endgeneration");
     return statement;
   }
 

@@ -69,7 +69,18 @@ struct TemplateBlock {
 };
 
 struct TemplateStatement {
-  enum class Kind : uint8_t { kText, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kBreak, kContinue };
+  enum class Kind : uint8_t {
+    kText,
+    kOutput,
+    kFor,
+    kIf,
+    kSet,
+    kSetBlock,
+    kMacro,
+    kGeneration,
+    kBreak,
+    kContinue
+  };
   Kind kind = Kind::kText;
   int line = 0;
   std::string text;                  // or the name of a macro

@@ -1,0 +1,160 @@
+#include "detent/language/families/families.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/language/language_model.h"
+#include "detent/language/networks_for_test.h"
+#include "detent/reference/integer_executor.h"
+
+namespace detent {
+namespace {
+
+/// What config.json has besides `common_keys`, and the first results of the last token that transformers
+/// 5.24 computes in float64 where tensors are filled by their stored names (WeightsForTest).
+struct Golden {
+  const char* config;
+  std::vector<double> results;
+};
+
+Table common_keys() {
+  return {{"vocab_size", 61},
+          {"hidden_size", 16},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 2},
+          {"num_key_value_heads", 1},
+          {"intermediate_size", 12},
+          {"max_position_embeddings", 32},
+          {"pad_token_id", 0}};
+}
+
+std::vector<Golden> goldens() {
+  return {
+      {R"({"model_type": "gemma", "head_dim": 6, "hidden_act": "gelu_pytorch_tanh",
+          "tie_word_embeddings": true, "rope_theta": 10000.0})",
+       {-2.32795, -1.554379, -0.1788572}},
+      {R"({"model_type": "gemma2", "head_dim": 8, "query_pre_attn_scalar": 24, "sliding_window":
+          3, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0, "rope_theta": 10000.0})",
+       {-1.51244, -0.4111963, -2.763632}},
+      {R"({"model_type": "granite", "embedding_multiplier": 3.0, "residual_multiplier": 0.5,
+          "attention_multiplier": 0.4, "logits_scaling": 4.0, "mlp_bias": true,
+          "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {0.02016869, 0.3300837, -0.2323044}},
+      {R"({"model_type": "smollm3", "no_rope_layers": [0, 1], "tie_word_embeddings": true,
+          "use_sliding_window": false, "rope_theta": 10000.0})",
+       {-0.631038, 0.362728, -0.6329744}},
+      {R"({"model_type": "starcoder2", "use_bias": true, "sliding_window": 4, "norm_epsilon":
+          0.001, "rope_theta": 10000.0})",
+       {-1.030772, -0.6304215, 0.05274009}},
+      {R"({"model_type": "olmo2", "rope_theta": 10000.0, "tie_word_embeddings": false})",
+       {0.7825476, -0.7668606, -0.4318649}},
+      {R"({"model_type": "olmo3", "sliding_window": 3, "tie_word_embeddings": false,
+          "layer_types": ["sliding_attention", "full_attention"],
+          "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5000.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}})",
+       {0.7811435, 1.458024, 1.136933}},
+      {R"({"model_type": "stablelm", "use_qkv_bias": true, "partial_rotary_factor": 0.25,
+          "use_parallel_residual": true, "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {-0.3640202, 1.200333, 0.1112843}},
+      {R"({"model_type": "phi", "partial_rotary_factor": 0.5, "tie_word_embeddings": false,
+          "rope_theta": 10000.0})",
+       {1.229407, -0.78247, -1.237563}},
+      {R"({"model_type": "gpt_neox", "rotary_pct": 0.25, "rotary_emb_base": 500,
+          "use_parallel_residual": true, "tie_word_embeddings": false})",
+       {1.004194, -1.155645, -0.3447436}},
+      {R"({"model_type": "mpnet", "pad_token_id": 1, "hidden_act": "gelu"})",
+       {-1.753047, 0.6237988, -0.7290178}},
+      {R"({"model_type": "electra", "pad_token_id": 1, "hidden_act": "gelu", "embedding_size": 10,
+          "type_vocab_size": 2})",
+       {-0.09461977, 0.4570693, 0.9133382}},
+  };
+}
+
+std::string stored_name(const LanguageConfig& config, const std::string& name) {
+  const size_t point = name.rfind('.');
+  std::string pattern = name.substr(0, point);
+  std::string layer;
+  if (pattern.starts_with("layers.")) {
+    layer = pattern.substr(7, 1);
+    pattern.replace(7, 1, "{}");
+  }
+  for (const StoredName& rule : find_language_family(config.family).weights()) {
+    if (rule.name != pattern) continue;
+    std::string stored = rule.stored;
+    if (!layer.empty()) stored.replace(stored.find("{}"), 2, layer);
+    return stored + name.substr(point);
+  }
+  return "no name for " + name;
+}
+
+/// Every tensor that the network asks for; parts of one are its rows.
+std::vector<std::pair<std::string, Tensor>> stored_tensors(const LanguageConfig& config) {
+  std::map<std::string, Shape> shapes;
+  for (const NamedShape& weight : expected_weights(config)) {
+    const auto [shape, is_new] = shapes.try_emplace(stored_name(config, weight.name), weight.shape);
+    if (!is_new) shape->second[0] += weight.shape[0];
+  }
+  WeightsForTest weights;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& [name, shape] : shapes) tensors.emplace_back(name, weights.of_stored(name, shape));
+  return tensors;
+}
+
+TEST(LanguageFamilies, ComputeWhatTransformersComputes) {
+  const TemporaryPath folder("family");
+  std::filesystem::create_directories(folder.get());
+  for (const Golden& golden : goldens()) {
+    Table json = common_keys();
+    const Value more = parse_json(golden.config, "config");
+    for (const auto& [key, value] : *more.get_if<Table>()) json[key] = value;
+    write_json(folder.get() / "config.json", Value(json));
+    const LanguageConfig config = read_folder_config(folder.get());
+    write_safetensors(folder.get() / "model.safetensors", stored_tensors(config));
+    const std::vector<int64_t> tokens = {5, 7, 12, 60, 3, 9, 4, 2, 11, 40, 41, 42, 43, 44};
+    const Shape shape = {1, std::ssize(tokens)};
+    std::vector<Tensor> inputs = {Tensor::from<int64_t>(shape, tokens),
+                                  Tensor::from<int64_t>(shape, std::vector<int64_t>(tokens.size(), 1))};
+    if (config.token_types > 0) inputs.emplace_back(DType::kInt64, shape);
+    const Tensor results = IntegerProgram(read_language_folder(folder.get())).run(inputs).front();
+    const auto last = results.values<float>().last(static_cast<size_t>(results.shape().back()));
+    for (size_t i = 0; i < golden.results.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(last[i]), golden.results[i], 5e-6) << golden.config << i;
+  }
+}
+
+/// The file of Gemma 3 of 4B leaves out what its class has by default.
+TEST(LanguageFamilies, ReadTheTextPartOfGemma3OfImages) {
+  const auto config = [](const char* text) { return read_language_config(parse_json(text, "j"), "j"); };
+  const LanguageConfig read = config(
+      R"({"model_type": "gemma3", "eos_token_id": [1, 106], "text_config": {"hidden_size": 2560,
+          "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024,
+          "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})");
+  EXPECT_EQ(read.vocabulary, 262208);
+  EXPECT_EQ(read.heads, 8);
+  EXPECT_EQ(read.kv_heads, 4);
+  EXPECT_EQ(read.eos, (std::vector<int64_t>{1, 106}));
+  EXPECT_EQ(read.rotary.frequencies[0], 0.125F);
+  EXPECT_EQ(stored_name(read, "layers.0.attention.query.weight"),
+            "language_model.model.layers.0.self_attn.q_proj.weight");
+}
+
+TEST(LanguageFamilies, AreAllNamedWhereATypeIsUnknown) {
+  try {
+    read_language_config(Value(Table{{"model_type", "falcon"}}), "config.json");
+    ADD_FAILURE() << "took it";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    for (const LanguageFamily& family : all_language_families())
+      EXPECT_NE(message.find(family.model_types.front()), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace detent

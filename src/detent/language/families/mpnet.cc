@@ -1,0 +1,42 @@
+#include "detent/core/error.h"
+#include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
+
+namespace detent {
+namespace {
+
+/// As RoBERTa without types of tokens, with biases of scores by distance.
+LanguageConfig read_mpnet(const ConfigReader& json) {
+  constexpr int64_t kDistances = 32;
+  LanguageConfig config = read_unpadded_encoder(json, "mpnet");
+  config.token_types = 0;
+  config.distances = json.integer("relative_attention_num_buckets", kDistances);
+  return config;
+}
+
+std::vector<StoredName> mpnet_weights() {
+  std::vector<StoredName> rules = encoder_weights("mpnet.");
+  const std::string layer = "mpnet.encoder.layer.{}.attention.";
+  for (StoredName& rule : rules) {
+    if (rule.name == "layers.{}.attention.query") rule.stored = layer + "attn.q";
+    if (rule.name == "layers.{}.attention.key") rule.stored = layer + "attn.k";
+    if (rule.name == "layers.{}.attention.value") rule.stored = layer + "attn.v";
+    if (rule.name == "layers.{}.attention.output") rule.stored = layer + "attn.o";
+    if (rule.name == "layers.{}.attention_norm") rule.stored = layer + "LayerNorm";
+  }
+  rules.push_back({"distance_bias", "mpnet.encoder.relative_attention_bias"});
+  return rules;
+}
+
+}  // namespace
+
+LanguageFamily mpnet_family() {
+  return {.name = "mpnet",
+          .model_types = {"mpnet"},
+          .help = "MPNet, an encoder",
+          .config = read_mpnet,
+          .weights = mpnet_weights,
+          .ignored = encoder_heads()};
+}
+
+}  // namespace detent
