@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "detent/core/error_fields.h"
+#include "detent/core/name_pattern.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/formats/named_formats.h"
 
