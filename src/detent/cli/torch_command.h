@@ -92,9 +92,4 @@ void check_thread_limit(int64_t threads, int64_t loader_threads);
 /// loaded: OpenBLAS waits for ever for memory that it cannot get, libtorch for threads that were not started.
 void check_resource_limits(int64_t threads, int64_t loader_threads);
 
-// One command a file. Results go to standard output, which only the first worker of `group` has.
-void run_train(const TorchCommand& command, ProcessGroup& group);
-/// The quickstart with networks that it trains and fine-tunes.
-void run_training_quickstart(const TorchCommand& command);
-
 }  // namespace detent

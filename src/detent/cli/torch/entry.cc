@@ -7,8 +7,8 @@
 
 #include "detent/cli/build_identity.h"
 #include "detent/cli/network/commands.h"
+#include "detent/cli/torch/commands.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/torch_command.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"

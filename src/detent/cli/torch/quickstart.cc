@@ -1,6 +1,6 @@
 #include "detent/cli/network/quickstart.h"
 
-#include "detent/cli/torch_command.h"
+#include "detent/cli/torch/commands.h"
 #include "detent/datasets/datasets.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/autograd/initialize.h"
