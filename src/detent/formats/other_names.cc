@@ -56,13 +56,13 @@ const std::map<std::string, std::string, std::less<>>& other_names() {
       {"b1.58", "ternary"},
       {"1bit", "binary"},
       {"pot", "log"},
-      // llama.cpp: integers of blocks of 32
+      // llama.cpp: integers of blocks, weights are symmetric here
       {"q4_0", "int4_g32"},
-      {"q4_1", "uint4_g32"},
-      {"q4_k", "uint4_g32"},
+      {"q4_1", "int4_g32"},
+      {"q4_k", "int4_g32"},
       {"q5_0", "int5_g32"},
-      {"q5_1", "uint5_g32"},
-      {"q5_k", "uint5_g32"},
+      {"q5_1", "int5_g32"},
+      {"q5_k", "int5_g32"},
       {"q6_k", "int6_g16"},
       {"q8_0", "int8_g32"},
       {"iq4_nl", "codebook16"},

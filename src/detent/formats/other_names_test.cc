@@ -22,7 +22,7 @@ TEST(OtherNames, AreProposedInOurs) {
                                                     {"bfloat16", "bf16"},
                                                     {"float16", "fp16"},
                                                     {"NF4", "codebook16"},
-                                                    {"Q4_K_M", "uint4_g32"},
+                                                    {"Q4_K_M", "int4_g32"},
                                                     {"INT4", "int4"},
                                                     {"int4-g32", "int4_g32"},
                                                     {"int4g128", "int4_g128"},
