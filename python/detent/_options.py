@@ -28,10 +28,13 @@ def given_options(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def pass_names(option: str, names: Sequence[str] | None) -> list[str] | None:
-    if isinstance(names, str):
-        raise TypeError(f"{option}: got str, expected a list of names of passes")
-    return None if names is None else list(names)
+def names_of(given: Sequence[str] | str | None) -> list[str] | None:
+    """Names as a list: a text has them with commas between, as on the command line, where "none" has none."""
+    if isinstance(given, str):
+        if given == "none":
+            return []
+        return [name.strip() for name in given.split(",") if name.strip()]
+    return None if given is None else list(given)
 
 
 def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:
