@@ -6,6 +6,7 @@ import os
 
 from detent import _detent
 from detent._options import (
+    check_loading,
     described_compare,
     described_quantize,
     described_search,
@@ -195,6 +196,7 @@ class Network:
         from detent._results import Accuracy, QuantizeResult, Sizes
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         options = {
             "weights": weights,
             "activations": activations,
@@ -250,6 +252,7 @@ class Network:
         from detent._results import Accuracy
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         collected = collect(self._graph, samples, "samples", labels="needed")
         return Accuracy(**self._graph.test(collected, batch_size, num_workers))
 
@@ -295,6 +298,7 @@ class Network:
         """
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         collected = None if samples is None else collect(self._graph, samples, "samples", labels="kept")
         _detent.report(self._graph, collected, os.fspath(path), overwrite, batch_size, num_workers)
 
@@ -341,6 +345,7 @@ class Network:
         from detent._samples import collect
         from detent._search import search_result
 
+        check_loading(batch_size, num_workers)
         options = {
             "max_drop": max_drop,
             "min_sqnr": min_sqnr,
@@ -423,6 +428,7 @@ class Network:
         from detent._compare import comparison_result
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         own = {"formats": formats, "methods": methods, "prepare": prepare, "time": time, "eval_samples": eval_samples}
         shared = {
             "activations": activations,

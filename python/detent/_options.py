@@ -37,6 +37,12 @@ def names_of(given: Sequence[str] | str | None) -> list[str] | None:
     return None if given is None else list(given)
 
 
+def check_loading(batch_size: int, num_workers: int) -> None:
+    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0)):
+        if given < least:
+            raise ValueError(f"{name}: got {given}, expected at least {least}")
+
+
 def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{option['name']}: {option['help']}; {option['type']} (default {option['default']})" for option in options]
 

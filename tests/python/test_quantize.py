@@ -212,6 +212,20 @@ def test_wrong_options_raise(net, images, options, text):
         net.quantize(images, **options)
 
 
+def test_wrong_batches_raise(net, images, tmp_path):
+    for call in (
+        lambda **given: net.quantize(images, **given),
+        lambda **given: net.test([(images, [0] * 96)], **given),
+        lambda **given: net.search(images, min_sqnr=20, **given),
+        lambda **given: net.compare(images, **given),
+        lambda **given: net.report(tmp_path / "page.html", images, **given),
+    ):
+        with pytest.raises(ValueError, match="batch_size: got 0, expected at least 1"):
+            call(batch_size=0)
+        with pytest.raises(ValueError, match="num_workers: got -1"):
+            call(num_workers=-1)
+
+
 def test_wrong_labels_raise(net, images):
     with pytest.raises(detent.Error, match="label 10, expected one less than 10"):
         net.test([(images[:1], [10])])
