@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 
 from detent import _detent
-from detent._options import described_compare, described_quantize, described_search, given_options, pass_names
+from detent._options import (
+    check_loading,
+    described_compare,
+    described_quantize,
+    described_search,
+    given_options,
+    names_of,
+)
 
 # Only type checkers take it for true: typing and dataclasses cost more than the rest of the import.
 TYPE_CHECKING = False
@@ -57,13 +64,17 @@ class Session:
         """The outputs by name. inputs: arrays by name, or the array of the only one, or the ids of tokens of a language
         model, whose attention_mask is then ones; sizes may differ from run to run.
 
-        out: contiguous arrays that outputs are written to. Contiguous arrays of the input's dtype are not copied; floats
+        out: contiguous arrays by output, which are written to. bfloat16 outputs come as float32, as numpy has no such
+        type. Contiguous arrays of the input's dtype are not copied; floats
         of another width are, and integers as wider ones.
 
         Raises TypeError where something is no such array, Error where a shape does not fit.
         """
         result: dict[str, NDArray[Any]] = self._session.run(inputs, out)
         return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a session is not pickled: make one of the network in each process")
 
 
 def _generation_options(
@@ -169,12 +180,12 @@ class Network:
         scale_form: str | None = None,
         num_samples: int | None = None,
         first_last_layers: str | None = None,
-        keep_float: Sequence[str] | None = None,
+        keep_float: Sequence[str] | str | None = None,
         requantization: str | None = None,
         accumulator: Sequence[str] | str | None = None,
         cache_format: FormatLike | None = None,
-        prepare: Sequence[str] | None = None,
-        improve: Sequence[str] | None = None,
+        prepare: Sequence[str] | str | None = None,
+        improve: Sequence[str] | str | None = None,
         seed: int = 0,
         batch_size: int = 128,
         num_workers: int = 0,
@@ -185,6 +196,7 @@ class Network:
         from detent._results import Accuracy, QuantizeResult, Sizes
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         options = {
             "weights": weights,
             "activations": activations,
@@ -201,14 +213,14 @@ class Network:
             "scale_form": scale_form,
             "num_samples": num_samples,
             "first_last_layers": first_last_layers,
-            "keep_float": None if keep_float is None else list(keep_float),
+            "keep_float": names_of(keep_float),
             "requantization": requantization,
             "accumulator": accumulator,
         }
         wish = {
             "options": given_options(options),
-            "prepare": pass_names("prepare", prepare),
-            "improve": pass_names("improve", improve),
+            "prepare": names_of(prepare),
+            "improve": names_of(improve),
             "output": None,
             "cache_format": "" if cache_format is None else str(cache_format),
         }
@@ -240,6 +252,7 @@ class Network:
         from detent._results import Accuracy
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         collected = collect(self._graph, samples, "samples", labels="needed")
         return Accuracy(**self._graph.test(collected, batch_size, num_workers))
 
@@ -285,6 +298,7 @@ class Network:
         """
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         collected = None if samples is None else collect(self._graph, samples, "samples", labels="kept")
         _detent.report(self._graph, collected, os.fspath(path), overwrite, batch_size, num_workers)
 
@@ -331,6 +345,7 @@ class Network:
         from detent._samples import collect
         from detent._search import search_result
 
+        check_loading(batch_size, num_workers)
         options = {
             "max_drop": max_drop,
             "min_sqnr": min_sqnr,
@@ -399,7 +414,7 @@ class Network:
         scale_form: str | None = None,
         num_samples: int | None = None,
         first_last_layers: str | None = None,
-        keep_float: Sequence[str] | None = None,
+        keep_float: Sequence[str] | str | None = None,
         requantization: str | None = None,
         accumulator: Sequence[str] | str | None = None,
         seed: int = 0,
@@ -413,6 +428,7 @@ class Network:
         from detent._compare import comparison_result
         from detent._samples import collect
 
+        check_loading(batch_size, num_workers)
         own = {"formats": formats, "methods": methods, "prepare": prepare, "time": time, "eval_samples": eval_samples}
         shared = {
             "activations": activations,
@@ -427,7 +443,7 @@ class Network:
             "scale_form": scale_form,
             "num_samples": num_samples,
             "first_last_layers": first_last_layers,
-            "keep_float": None if keep_float is None else list(keep_float),
+            "keep_float": names_of(keep_float),
             "requantization": requantization,
             "accumulator": accumulator,
         }
@@ -710,6 +726,12 @@ class Network:
         """Whether any operand is rounded to a format."""
         return any(found["formats"] for found in self._graph.nodes())
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Network:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a network is not pickled: save() writes it to a file, which detent.load() reads")
+
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name} {i.dtype} {list(i.shape)}" for i in self.inputs)
         return f"<detent.Network {self.name}: {inputs} -> {', '.join(self.outputs)}>"
@@ -748,7 +770,7 @@ def load(
     >>> net = detent.load("resnet20.th", model="resnet20")
     """
     fixed = {name: list(shape) for name, shape in (shapes or {}).items()}
-    return Network(_detent.load(os.fspath(path), fixed, model or "", classes))
+    return Network(_detent.load(os.fsdecode(path), fixed, model or "", classes))
 
 
 def quantize(net: Network, calibration: SampleSource, **options: Any) -> QuantizeResult:

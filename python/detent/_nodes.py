@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,12 @@ class Node:
         return f"<detent.Node {self.name}: {self.op} {list(self.shape or ())}>"
 
 
+def _cells(node: Node) -> tuple[str, str, str, str]:
+    """A node in a table."""
+    formats = ", ".join(f"{operand}: {text.split(':')[0]}" for operand, text in node.formats.items())
+    return node.name, node.op, "x".join(map(str, node.shape or ())), formats
+
+
 class Nodes(Sequence[Node]):
     """The nodes of a network in execution order: by place, by name, or those of an operator."""
 
@@ -60,8 +67,14 @@ class Nodes(Sequence[Node]):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
+            if key not in self._by_name:
+                near = get_close_matches(key, self._by_name, 3)
+                raise KeyError(f"{key}; near it: {', '.join(near)}" if near else key)
             return self._by_name[key]
         return Nodes(self._nodes[key]) if isinstance(key, slice) else self._nodes[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_name if isinstance(key, str) else key in self._nodes
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -76,19 +89,13 @@ class Nodes(Sequence[Node]):
     def __repr__(self) -> str:
         return f"<detent.Nodes: {len(self._nodes)}>"
 
+    def __str__(self) -> str:
+        rows = [_cells(node) for node in self._nodes]
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
     def _repr_html_(self) -> str:
         rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(cell)}</td>"
-                for cell in (
-                    node.name,
-                    node.op,
-                    "x".join(map(str, node.shape or ())),
-                    ", ".join(f"{operand}: {text.split(':')[0]}" for operand, text in node.formats.items()),
-                )
-            )
-            + "</tr>"
-            for node in self._nodes
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(node)) + "</tr>" for node in self._nodes
         )
         return f"<table><tr><th>node</th><th>operator</th><th>shape</th><th>formats</th></tr>{rows}</table>"

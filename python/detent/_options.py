@@ -28,10 +28,19 @@ def given_options(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def pass_names(option: str, names: Sequence[str] | None) -> list[str] | None:
-    if isinstance(names, str):
-        raise TypeError(f"{option}: got str, expected a list of names of passes")
-    return None if names is None else list(names)
+def names_of(given: Sequence[str] | str | None) -> list[str] | None:
+    """Names as a list: a text has them with commas between, as on the command line, where "none" has none."""
+    if isinstance(given, str):
+        if given == "none":
+            return []
+        return [name.strip() for name in given.split(",") if name.strip()]
+    return None if given is None else list(given)
+
+
+def check_loading(batch_size: int, num_workers: int) -> None:
+    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0)):
+        if given < least:
+            raise ValueError(f"{name}: got {given}, expected at least {least}")
 
 
 def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent import _detent
@@ -26,7 +26,10 @@ def _labels(labels: Any) -> Any:
     if isinstance(labels, (int, list, tuple)):
         import numpy
 
-        return numpy.asarray([labels] if isinstance(labels, int) else labels, dtype=numpy.int64)
+        try:
+            return numpy.asarray([labels] if isinstance(labels, int) else labels, dtype=numpy.int64)
+        except ValueError as error:
+            raise TypeError(f"labels: {error}: expected integers from 0") from None
     return labels
 
 
@@ -45,6 +48,21 @@ def _batched(name: str, array: Any, rank: int, source: str) -> Any:
     return array
 
 
+def _items(given: Any, source: str) -> Iterator[Any]:
+    """What `given` yields: also a function that gives an iterator, and a Dataset of torch."""
+    if _is_array(given):
+        return iter([given])
+    if isinstance(given, (str, bytes, Mapping)):
+        raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
+    if hasattr(given, "__iter__"):
+        return iter(given)
+    if hasattr(given, "__getitem__") and hasattr(given, "__len__"):
+        return (given[i] for i in range(len(given)))
+    if not callable(given):
+        raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
+    return iter(given())
+
+
 def _only_input(inputs: list[tuple[str, str, list[str]]], item: Any, source: str) -> str:
     """The input that an array is for: the only one, or the tokens of a language model."""
     names = [name for name, _, _ in inputs]
@@ -57,26 +75,26 @@ def collect(graph: _detent.NetworkGraph, given: SampleSource, source: str, *, la
     """Takes all that `given` yields, once. labels: "dropped", "needed", or "kept" where there are any."""
     inputs = graph.inputs()
     samples = _detent.Samples(graph, source)
-    if _is_array(given):
-        given = [given]
-    if callable(given) and not hasattr(given, "__iter__"):
-        given = given()
-    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
-        raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
-    for item in given:
+    for item in _items(given, source):
         given_labels = None
         if isinstance(item, (tuple, list)):
-            if len(item) != 2:
-                raise TypeError(f"{source}: got {len(item)} parts, expected inputs, or a pair of inputs and labels")
-            item, given_labels = item
-        elif labels == "needed":
+            if not 1 <= len(item) <= 2:
+                many = f", several inputs as a dict of {', '.join(name for name, _, _ in inputs)}" if inputs[1:] else ""
+                raise TypeError(
+                    f"{source}: got {len(item)} parts, expected inputs, or a pair of inputs and labels{many}"
+                )
+            given_labels = item[1] if len(item) == 2 else None
+            item = item[0]
+        if labels == "needed" and given_labels is None:
             raise TypeError(f"{source}: got {type(item).__name__}, expected a pair of inputs and labels")
         if not isinstance(item, Mapping):
             item = {_only_input(inputs, item, source): item}
         unknown = [name for name in item if name not in {name for name, _, _ in inputs}]
         if unknown:
             known = ", ".join(name for name, _, _ in inputs)
-            raise TypeError(f"{source}: got the inputs {', '.join(map(str, item))}, expected {known}")
+            raise TypeError(
+                f"{source}: got the inputs {', '.join(map(str, item))}, expected {known}; labels are beside them in a pair"
+            )
         arrays = [
             _batched(name, item[name], len(shape), source) if name in item else None for name, _, shape in inputs
         ]

@@ -23,6 +23,20 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_rounded: list[float] | None = None  # sums of what is rounded, where somebody asks
+
+
+def _sums_rounded(run: Callable[[], Any]) -> list[float]:
+    """A number for each tensor that is rounded while it runs, which changes with the tensor."""
+    global _rounded
+    _rounded = []
+    try:
+        run()
+        return _rounded
+    finally:
+        _rounded = None
+
+
 class _StraightThrough(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, number_format: Format, seed: int) -> torch.Tensor:
@@ -105,6 +119,10 @@ def fake_quantize(
     command. samples: of the batch, where `x` are activations. Raises TypeError where `x` is not in memory of the processor,
     and Error where the format has no scale to learn.
     """
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"x: got {type(x).__name__}, expected a tensor")
+    if _rounded is not None:
+        _rounded.append(x.detach().abs().double().sum().item())
     made = number_format if isinstance(number_format, Format) else Format(number_format)
     if scale is not None:
         return _with_learned_scale(x, made, scale, samples, seed)
@@ -169,13 +187,16 @@ def quantize_(
 
     The weights stay as they are, and are what is trained: `torch.nn.utils.parametrize`. filter: which modules, by module and
     name; usual are Linear, Conv1d, Conv2d and Conv3d. learned_scales: scales are parameters that are trained along (LSQ).
-    Raises ValueError where there are none.
+    Raises ValueError where there are none. `detent.from_torch` gives a network that has the rounded weights.
     """
     from torch.nn.utils import parametrize
 
     chosen = [part for name, part in module.named_modules() if (filter or _has_weights)(part, name)]
     if not chosen:
-        raise ValueError("no module to quantize")
+        raise ValueError("no module to quantize: expected Linear, Conv1d, Conv2d or Conv3d, or those of filter")
+    for part in chosen:
+        if not isinstance(getattr(part, "weight", None), torch.Tensor):
+            raise ValueError(f"filter: chose {type(part).__name__}, which has no weight")
     for part in chosen:
         rounding = LearnedFakeQuantize(weights, part.weight) if learned_scales else FakeQuantize(weights)
         parametrize.register_parametrization(part, "weight", rounding)

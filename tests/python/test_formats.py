@@ -164,6 +164,9 @@ def test_wrong_out_raises(x):
     frozen.flags.writeable = False
     with pytest.raises(TypeError):
         detent.Format("int8").fake_quantize(x, out=frozen)
+    both = np.ones(10, np.float32)
+    with pytest.raises(ValueError, match="out: shares a part"):
+        detent.Format("int8").fake_quantize(both[1:], out=both[:-1])
 
 
 def test_damaged_codes_raise(x):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import gc
 import os
 import pathlib
+import pickle
 import threading
 
 import numpy as np
@@ -49,6 +52,10 @@ def test_nodes_by_place_name_and_operator(net):
     assert nodes[0].name == "x"
     assert isinstance(nodes[1:3], detent.Nodes)
     assert isinstance(nodes[0], detent.Node)
+    assert "conv1" in nodes and nodes[1] in nodes and "conv3" not in nodes
+    with pytest.raises(KeyError, match="conv3; near it: conv"):
+        nodes["conv3"]
+    assert str(nodes[1:2]).split() == ["conv1", "conv2d", "1x8x12x12"]
     assert "conv1" in repr(nodes["conv1"]) and "Nodes" in repr(nodes)
     with pytest.raises(KeyError):
         nodes["nothing"]
@@ -210,6 +217,26 @@ def test_outputs_into_arrays(net, images):
     frozen.flags.writeable = False
     with pytest.raises(TypeError):
         session.run(images[:4], out={"logits": frozen})
+
+
+def test_outputs_that_are_not_there_raise(net, images):
+    with pytest.raises(detent.Error, match='out: unknown output "logit": did you mean "logits"'):
+        net.run(images[:1], out={"logit": np.zeros((1, 10), np.float32)})
+    with pytest.raises(TypeError, match="out: got ndarray, expected a dict"):
+        net.run(images[:1], out=np.zeros((1, 10), np.float32))
+
+
+def test_inputs_by_any_mapping(net, images):
+    given = collections.UserDict(x=images[:1])
+    np.testing.assert_array_equal(net.run(given)["logits"], net.run(images[:1])["logits"])
+
+
+def test_copies_and_pickles(net):
+    assert copy.deepcopy(net) is net
+    with pytest.raises(TypeError, match=r"save\(\) writes it"):
+        pickle.dumps(net)
+    with pytest.raises(TypeError, match="make one of the network in each process"):
+        pickle.dumps(detent.Session(net))
 
 
 def test_threads_of_a_session(net, images):

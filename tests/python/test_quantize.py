@@ -146,6 +146,7 @@ WRONG = [
     ("images", TypeError, "got str"),
     ([None], TypeError, "got NoneType"),
     ([[1.0, 2.0, 3.0]], TypeError, "got 3 parts"),
+    ([()], TypeError, "got 0 parts"),
     ([np.zeros((1, 3, 12), np.float32)], detent.Error, "takes float32"),
     ([np.zeros((2, 2), np.float32)], TypeError, "2 dimensions, expected 4, or 3"),
     ([np.zeros((1, 3, 12, 11), np.float32)], detent.Error, "takes float32"),
@@ -156,6 +157,35 @@ WRONG = [
     (lambda: 1 / 0, ZeroDivisionError, None),
     ([{"y": np.zeros((1, 3, 12, 12), np.float32)}], TypeError, "got the inputs y, expected x"),
 ]
+
+
+class Pictures:
+    """As a Dataset of torch is: neither an iterator nor one that ends."""
+
+    def __init__(self, images, labels):
+        self.images, self.labels = images, labels
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, i):
+        return self.images[i], int(self.labels[i])
+
+
+def test_samples_as_data_sets_give_them(net, images, labels):
+    expected = net.quantize(images, analyze=False).network.run(images[:4])["logits"]
+    for given in ([[images]], Pictures(images, labels)):
+        found = net.quantize(given, analyze=False).network
+        np.testing.assert_array_equal(found.run(images[:4])["logits"], expected)
+    assert net.test(Pictures(images, labels)).accuracy == 1
+
+
+def test_names_as_text(net, images):
+    one, other = (
+        net.quantize(images, keep_float=kept, improve=passes, analyze=False).network.run(images[:4])["logits"]
+        for kept, passes in (("conv1,fc", "gptq,bias_correction"), (["conv1", "fc"], ["gptq", "bias_correction"]))
+    )
+    np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(("samples", "error", "text"), WRONG)
@@ -182,6 +212,20 @@ def test_wrong_options_raise(net, images, options, text):
         net.quantize(images, **options)
 
 
+def test_wrong_batches_raise(net, images, tmp_path):
+    for call in (
+        lambda **given: net.quantize(images, **given),
+        lambda **given: net.test([(images, [0] * 96)], **given),
+        lambda **given: net.search(images, min_sqnr=20, **given),
+        lambda **given: net.compare(images, **given),
+        lambda **given: net.report(tmp_path / "page.html", images, **given),
+    ):
+        with pytest.raises(ValueError, match="batch_size: got 0, expected at least 1"):
+            call(batch_size=0)
+        with pytest.raises(ValueError, match="num_workers: got -1"):
+            call(num_workers=-1)
+
+
 def test_wrong_labels_raise(net, images):
     with pytest.raises(detent.Error, match="label 10, expected one less than 10"):
         net.test([(images[:1], [10])])
@@ -193,6 +237,8 @@ def test_wrong_labels_raise(net, images):
         net.test([images[:1]])
     with pytest.raises(TypeError, match="labels"):
         net.test([(images[:1], np.float32([1]))])
+    with pytest.raises(TypeError, match="labels.*integers from 0"):
+        net.test([(images[:1], ["cat"])])
 
 
 def test_warnings_reach_the_logger(net, images, caplog):

@@ -125,6 +125,7 @@ Tensor tensor_of(nb::handle array, DType dtype, const std::string& what) {
 }
 
 nb::object array_of(const Tensor& given) {
+  if (given.dtype() == DType::kBFloat16) return array_of(to_float32(given));  // numpy has no such type
   // Two references: the argument's, and the caller's own where it still has one.
   const Tensor tensor = given.owner().use_count() > 1 ? given.clone() : given;
   const auto known = std::ranges::find(kElementTypes, tensor.dtype(), &ElementType::dtype);

@@ -61,6 +61,12 @@ nb::object fake_quantized(const NumberFormatSpec& format, nb::handle x, nb::hand
     throw nb::type_error(("out: got " + std::string(dtype_name(output.dtype())) + " " +
                           shape_text(output.shape()) + ", expected float32 " + shape_text(input.shape()))
                              .c_str());
+  const auto read = std::as_const(input).bytes();
+  const auto written = std::as_const(output).bytes();
+  const bool is_apart =
+      read.data() + read.size() <= written.data() || written.data() + written.size() <= read.data();
+  if (!is_apart && read.data() != written.data())
+    throw nb::value_error("out: shares a part of its memory with x, expected all or nothing of it");
   without_lock([&] {
     fake_quantize(format.spec, input, output, seed);
     return true;

@@ -34,6 +34,8 @@ InputReader::InputReader(const Network& network) : inputs_(network.sample_inputs
 
 std::vector<Tensor> InputReader::tensors_of(nb::handle given) const {
   const bool is_dict = nb::isinstance<nb::dict>(given);
+  if (!is_dict && nb::hasattr(given, "keys"))  // another mapping, such as what a tokenizer gives
+    return tensors_of(nb::module_::import_("builtins").attr("dict")(given));
   if (!is_dict && inputs_.size() != 1 && !tokens_)
     throw nb::type_error(
         fmt::format("got {}, expected a dict of the inputs {}", type_text(given), fmt::join(names(), ", "))

@@ -36,6 +36,7 @@ class Session {
   }
 
   nb::dict run(nb::handle given, nb::handle out) const {
+    check_outputs(out);
     const std::vector<Tensor> inputs = inputs_.tensors_of(given);
     const std::vector<Tensor> outputs = without_lock([&] {
       const LimitThreads limit(threads_);
@@ -55,6 +56,17 @@ class Session {
   }
 
  private:
+  void check_outputs(nb::handle out) const {
+    if (out.is_none()) return;
+    if (!nb::isinstance<nb::dict>(out))
+      throw nb::type_error(
+          fmt::format("out: got {}, expected a dict of arrays by output", type_text(out)).c_str());
+    for (const auto& [key, array] : nb::borrow<nb::dict>(out)) {
+      const auto name = nb::cast<std::string>(nb::str(key));
+      if (std::ranges::count(outputs_, name) == 0) fail_unknown("out", "output", name, outputs_);
+    }
+  }
+
   /// Not valid where the caller gave none for this output.
   nb::object given_output(nb::handle out, size_t i) const {
     if (out.is_none()) return {};

@@ -1,0 +1,142 @@
+"""Modules of all kinds, as networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import detent
+
+torch = pytest.importorskip("torch")
+
+
+class Answers(torch.nn.Module):
+    """Several outputs by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.first = torch.nn.Linear(4, 2)
+        self.second = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.norm(x)
+        return {"mask": self.first(x), "pair": (self.second(x), x + 1), "none": None}
+
+
+class Optional(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x, scale=None, bias=None, *, gate=None):
+        x = self.layer(x)
+        if scale is not None:
+            x = x * scale
+        if bias is not None:
+            x = x + bias
+        return x if gate is None else x * gate
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, mask):
+        return self.attention(x, x, x, key_padding_mask=mask, need_weights=False)[0]
+
+
+def same(net, module, inputs):
+    found = list(net.run(inputs).values())
+    with torch.no_grad():
+        expected = module.eval()(**inputs)
+    for array, tensor in zip(found, expected if isinstance(expected, list) else [expected], strict=True):
+        np.testing.assert_allclose(array, tensor.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_outputs_are_called_as_the_module_does():
+    module = Answers().eval()
+    net = detent.from_torch(module, torch.randn(2, 4))
+    assert net.name == "Answers"
+    assert net.outputs == ["mask", "pair", "pair_1"]
+    x = torch.randn(3, 4)
+    np.testing.assert_allclose(net.run(x)["pair"], module(x)["pair"][0].detach(), rtol=1e-4, atol=1e-5)
+    lstm = torch.nn.LSTM(4, 3, batch_first=True)
+    assert detent.from_torch(lstm, torch.randn(2, 5, 4)).outputs == ["output", "output_1", "output_2"]
+    with pytest.raises(TypeError, match="output_names: got 1, expected 3"):
+        detent.from_torch(module, x, output_names=["mask"])
+
+
+def test_each_part_stays_in_its_mode():
+    module = Answers().train()
+    module.norm.eval()
+    detent.from_torch(module, torch.randn(2, 4))
+    assert module.training and module.first.training and not module.norm.training
+
+
+def test_parameters_that_are_not_given_keep_their_defaults():
+    module = Optional()
+    x, other = torch.randn(3, 4), torch.randn(3, 4)
+    for name in ("scale", "bias", "gate"):
+        net = detent.from_torch(module, {name: other[:1], "x": x[:1]})
+        assert [found.name for found in net.inputs] == ["x", name]
+        same(net, module, {"x": x, name: other})
+    with pytest.raises(TypeError, match="got y, expected parameters of forward: x, scale"):
+        detent.from_torch(module, {"x": x, "y": other})
+    with pytest.raises(TypeError, match="got NoneType, expected tensors, or a dict"):
+        detent.from_torch(module, (x, None, other))
+
+
+def test_parameters_without_names_are_counted():
+    class Sum(torch.nn.Module):
+        def forward(self, *terms):
+            return terms[0] + terms[1]
+
+    names = [found.name for found in detent.from_torch(Sum(), (torch.ones(1, 2), torch.ones(1, 2))).inputs]
+    assert names == ["terms_0", "terms_1"]
+    traced = torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    assert detent.from_torch(traced, torch.ones(1, 2)).run(np.ones((3, 2), np.float32))["output"].shape == (3, 2)
+
+
+def test_attention_in_evaluation_mode():
+    module = Attention().eval()
+    mask = torch.tensor([[False, False, True], [False, True, True]])
+    inputs = {"x": torch.randn(2, 3, 8), "mask": mask}
+    fast = torch.backends.mha.get_fastpath_enabled()
+    same(detent.from_torch(module, tuple(inputs.values())), module, inputs)
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+def test_bfloat16_comes_as_float32():
+    module = torch.nn.Linear(4, 2).bfloat16()
+    x = torch.randn(3, 4).bfloat16()
+    y = detent.from_torch(module, x[:1]).run(x)["output"]
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, module(x).detach().float(), rtol=2e-2, atol=1e-2)
+
+
+def test_states_that_do_not_begin_with_the_batch():
+    module = torch.nn.GRU(4, 3, batch_first=True)
+    example = (torch.randn(2, 5, 4), torch.randn(1, 2, 3))
+    with pytest.raises(detent.Error, match="dynamic_batch=False"):
+        detent.from_torch(module, example)
+    net = detent.from_torch(module, example, dynamic_batch=False)
+    np.testing.assert_allclose(
+        next(iter(net.run(dict(zip(["input", "hx"], example, strict=True))).values())),
+        module(*example)[0].detach(),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_rounded_weights_are_exported_and_rounded_activations_refused():
+    import detent.torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    detent.torch.quantize_(module, "int4:granularity=channel", learned_scales=True)
+    x = torch.randn(5, 4)
+    same(detent.from_torch(module, x[:1]), module, {"input": x})
+    module.insert(1, detent.torch.FakeQuantize("fp8_e4m3fn"))
+    with pytest.raises(detent.Error, match="rounds activations"):
+        detent.from_torch(module, x[:1])
