@@ -231,6 +231,8 @@ TEST_F(QuantizeCommand, TakesGroupsOfWeights) {
   EXPECT_THAT(log(), HasSubstr("--weight-group-size is missing"));
   EXPECT_NE(quantize("--weight-group-size 32"), 0);
   EXPECT_THAT(log(), HasSubstr("which only weight_granularity = \"group\" reads"));
+  EXPECT_NE(quantize("--calibrator mse --num-sigma 4"), 0);
+  EXPECT_THAT(log(), HasSubstr("--num-sigma: got 4, which only calibrator = \"n_sigma\" reads"));
 }
 
 TEST_F(QuantizeCommand, TakesTheOptionsOfThePass) {

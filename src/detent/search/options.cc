@@ -4,6 +4,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/text.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/search/strategy.h"
 
 namespace detent {
@@ -53,6 +54,7 @@ void SearchOptions::check(const std::string& where) const {
   }
   if (weight_calibrators.empty())
     fail("{}: key \"weight_calibrators\": got none, expected one or more", where);
+  check_calibration(activation_calibration, weight_calibrators, where);
   if (weight_granularity == Granularity::kGroup) {
     fail(
         "{}: key \"weight_granularity\": got \"group\", expected tensor or channel: formats say groups by "

@@ -55,6 +55,12 @@ TEST(SearchOptions, SayWhatContradicts) {
   EXPECT_THAT(error_of([&] { options.check("s"); }),
               HasSubstr("s: key \"weights\": quantization \"zz\": unknown format"));
   options = {};
+  options.activation_calibration.percentile = 99;
+  EXPECT_THAT(error_of([&] { options.check("s"); }),
+              HasSubstr("s: key \"percentile\": got 99, which only calibrator = \"percentile\" reads"));
+  options.weight_calibrators = {Calibrator::kPercentile};
+  options.check("s");
+  options = {};
   options.strategy = "gided";
   EXPECT_THAT(error_of([&] { options.check("s"); }), HasSubstr("did you mean \"guided\""));
   options = {};
