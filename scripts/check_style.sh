@@ -19,6 +19,15 @@ while IFS= read -r folder; do
   failed=1
 done < <(find "${folders[@]}" -type d \( -iname 'util*' -o -iname 'misc*' -o -iname 'common*' -o -iname 'helper*' \))
 
+# Small files, which cost more to find than to scroll past.
+most_small=120
+small=$(find "${folders[@]}" -type f \( -name '*.cc' -o -name '*.h' \) ! -name '*_test*' -exec wc -l {} + |
+  awk '$2 != "total" && $1 < 40 { ++count } END { print count + 0 }')
+if [[ $small -gt $most_small ]]; then
+  echo "${folders[*]}: $small files under 40 lines, at most $most_small: put what belongs together in one"
+  failed=1
+fi
+
 # The names that format structs give themselves, and those of the table of minifloats, as a|b|c.
 format_names=$(find src/detent/formats -name '*.h' -exec cat {} + 2> /dev/null |
   sed -n -e 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' -e 's/^ *{"\([a-z0-9_]*\)", *[0-9].*ReservedCodes.*/\1/p' |

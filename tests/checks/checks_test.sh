@@ -78,5 +78,9 @@ bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'
 bad style graph/graph.h '#include <ATen/core/Tensor.h>' 'no libtorch in a header'
 bad style autograd/interpreter.h '#include <torch/torch.h>' 'no torch/torch.h in a header'
 
+good_tree
+for i in $(seq 121); do echo '#pragma once' > "core/part_$i.h"; done
+expect style 1 'files under 40 lines, at most 120'
+
 [[ $failures -eq 0 ]] && echo "all checks find what they must"
 exit $((failures > 0))
