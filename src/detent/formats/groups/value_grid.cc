@@ -97,7 +97,6 @@ ValueLists value_lists(const BinaryResidual& given, const std::vector<BinaryResi
 }  // namespace
 
 ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::string& where) : spec_(spec) {
-  constexpr double kMostBits = 16;
   const DefaultFloatEnvironment environment;
   DETENT_CHECK(tensor.numel() > 0, "an empty tensor");
   validate(spec, where);

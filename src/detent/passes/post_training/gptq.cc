@@ -99,37 +99,49 @@ void run(Graph& graph, const GptqPassOptions& options, PassContext& context) {
   run_method(kMethod, graph, options, context);
 }
 
+std::string obstacle_to_choosing(const QuantSpec& spec) {
+  const double bits = bits_per_value(spec.format);
+  if (block_size(spec.format) || bits <= ValueGrid::kMostBits) return "";
+  return fmt::format("{} has {} bits, expected at most {}: so fine a grid leaves nothing to choose",
+                     format_name(spec.format), bits, ValueGrid::kMostBits);
+}
+
+template <Method kMethod>
+PassInfo gptq_like_pass(std::string name, std::string help) {
+  PassInfo pass = make_pass(std::move(name), PassKind::kTransform, std::move(help), run<kMethod>,
+                            PassStage::kRoundingWeights);
+  pass.weight_obstacle = obstacle_to_choosing;
+  return pass;
+}
+
 }  // namespace
 
 PassInfo gptq_pass() {
-  return make_pass("gptq", PassKind::kTransform,
-                   "chooses the values of quantized weights column by column, later ones making up for the "
-                   "errors of earlier ones",
-                   run<Method::kGptq>, PassStage::kRoundingWeights);
+  return gptq_like_pass<Method::kGptq>(
+      "gptq",
+      "chooses the values of quantized weights column by column, later ones making up for the errors of "
+      "earlier ones");
 }
 
 PassInfo gptaq_pass() {
-  return make_pass(
-      "gptaq", PassKind::kTransform,
-      "chooses the values of quantized weights as gptq does, so that a layer's outputs are those "
-      "of the float network, errors of earlier layers made up for (asymmetric calibration)",
-      run<Method::kGptaq>, PassStage::kRoundingWeights);
+  return gptq_like_pass<Method::kGptaq>(
+      "gptaq",
+      "chooses the values of quantized weights as gptq does, so that a layer's outputs are those of the "
+      "float network, errors of earlier layers made up for (asymmetric calibration)");
 }
 
 PassInfo qronos_pass() {
-  return make_pass(
-      "qronos", PassKind::kTransform,
+  return gptq_like_pass<Method::kQronos>(
+      "qronos",
       "chooses the values of quantized weights as gptaq does, but begins with the value of the first column "
-      "that is best beside the original weights of all others",
-      run<Method::kQronos>, PassStage::kRoundingWeights);
+      "that is best beside the original weights of all others");
 }
 
 PassInfo axe_pass() {
-  return make_pass(
-      "axe", PassKind::kTransform,
-      "chooses the values of quantized weights as gptq does, with sums that the layers' accumulators "
-      "of integers hold for all inputs",
-      run<Method::kAxe>, PassStage::kRoundingWeights);
+  return gptq_like_pass<Method::kAxe>(
+      "axe",
+      "chooses the values of quantized weights as gptq does, with sums that the layers' accumulators of "
+      "integers hold for all inputs");
 }
 
 }  // namespace detent
