@@ -65,8 +65,8 @@ class Session:
         model, whose attention_mask is then ones; sizes may differ from run to run.
 
         out: contiguous arrays by output, which are written to. bfloat16 outputs come as float32, as numpy has no such
-        type. Contiguous arrays of the input's dtype are not copied; floats
-        of another width are, and integers as wider ones.
+        type. Contiguous arrays of the input's dtype are not copied; floats of another width are, and integers as wider
+        ones.
 
         Raises TypeError where something is no such array, Error where a shape does not fit.
         """
