@@ -31,10 +31,11 @@ TEST(OtherNames, AreProposedInOurs) {
                                                     {"fixed8", "fixed:width=8"},
                                                     {"fixed<8,4>", "fixed:width=8,frac_width=4"},
                                                     {"ap_fixed<8,4>", "fixed:width=8,frac_width=4"}};
-  for (const auto& [other, ours] : names) {
-    const std::string message = error_of([&] { static_cast<void>(make_format(other, "")); });
-    EXPECT_THAT(message, HasSubstr("unknown format \"" + other + "\": did you mean \"" + ours + "\"?"));
-    static_cast<void>(parse_quant_spec_text(ours));
+  for (const auto& entry : names) {
+    const std::string message = error_of([&] { static_cast<void>(make_format(entry.first, "")); });
+    EXPECT_THAT(message,
+                HasSubstr("unknown format \"" + entry.first + "\": did you mean \"" + entry.second + "\"?"));
+    static_cast<void>(parse_quant_spec_text(entry.second));
   }
 }
 
