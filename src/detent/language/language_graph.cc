@@ -185,10 +185,12 @@ class LanguageGraphBuilder {
     std::vector<int64_t> rows;
     for (int64_t d = 1 - config_.context; d < config_.context; ++d) {
       const int64_t size = std::abs(d);
-      const float share = std::log(static_cast<float>(size) / static_cast<float>(exact)) /
-                          static_cast<float>(std::log(kMostDistance / static_cast<double>(exact)));
-      const auto beyond = static_cast<int64_t>(share * static_cast<float>(half - exact));
-      const int64_t row = size < exact ? size : std::min(exact + beyond, half - 1);
+      int64_t row = size;
+      if (size >= exact) {
+        const float share = std::log(static_cast<float>(size) / static_cast<float>(exact)) /
+                            static_cast<float>(std::log(kMostDistance / static_cast<double>(exact)));
+        row = std::min(exact + static_cast<int64_t>(share * static_cast<float>(half - exact)), half - 1);
+      }
       rows.push_back(d > 0 ? half + row : row);
     }
     return rows;

@@ -145,6 +145,25 @@ TEST(LanguageFamilies, ReadTheTextPartOfGemma3OfImages) {
             "language_model.model.layers.0.self_attn.q_proj.weight");
 }
 
+TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
+  const std::pair<const char*, const char*> damaged[] = {
+      {R"({"model_type": "mpnet", "relative_attention_num_buckets": 1)", "expected 4 to 256"},
+      {R"({"model_type": "mpnet", "max_position_embeddings": 1099511627776)", "expected at most 65536"},
+      {R"({"model_type": "smollm3", "num_key_value_heads": 4, "no_rope_layers": [1, 0, 1])",
+       "expected an entry for each layer"}};
+  for (const auto& [text, reason] : damaged) {
+    Table json = common_keys();
+    const Value more = parse_json(std::string(text) + "}", "config");
+    for (const auto& [key, value] : *more.get_if<Table>()) json[key] = value;
+    try {
+      read_language_config(Value(json), "config.json");
+      ADD_FAILURE() << "took " << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(LanguageFamilies, AreAllNamedWhereATypeIsUnknown) {
   try {
     read_language_config(Value(Table{{"model_type", "falcon"}}), "config.json");

@@ -1,4 +1,3 @@
-
 #include <cmath>
 
 #include "detent/language/families/config_reader.h"

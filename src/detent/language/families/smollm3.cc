@@ -9,6 +9,8 @@ std::vector<bool> read_turns(const ConfigReader& json, int64_t layers, int64_t e
   if (every < 1) json.refuse("no_rope_layer_interval", "expected at least 1");
   std::vector<bool> turns;
   for (const int64_t flag : json.integers("no_rope_layers")) turns.push_back(flag != 0);
+  if (!turns.empty() && std::ssize(turns) != layers)
+    json.refuse("no_rope_layers", "expected an entry for each layer");
   if (!turns.empty()) return turns;
   for (int64_t i = 0; i < layers; ++i) turns.push_back((i + 1) % every != 0);
   return turns;
