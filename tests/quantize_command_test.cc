@@ -314,6 +314,8 @@ TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
   EXPECT_THAT(log(), HasSubstr("--improve signround: --formats fc: mx: the scale of a block follows"));
   EXPECT_NE(run(command + "--weights tf32 --improve gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("--improve gptq: --weights: tf32 has 19 bits, expected at most 16"));
+  EXPECT_NE(run(command + "--weights tf32 --improve adaround"), 0);
+  EXPECT_THAT(log(), HasSubstr("--improve adaround: --weights: tf32 has 19 bits, expected at most 16"));
   EXPECT_NE(run(command + "--prepare gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("the right order is static_quantize, gptq"));
   const auto transform = [&](const std::string& passes) {

@@ -96,6 +96,14 @@ ValueLists value_lists(const BinaryResidual& given, const std::vector<BinaryResi
 
 }  // namespace
 
+std::string ValueGrid::obstacle(const QuantSpec& spec) {
+  constexpr double kMostBits = 16;
+  const double bits = bits_per_value(spec.format);
+  if (bits <= kMostBits) return "";
+  return fmt::format("{} has {} bits, expected at most {}: so fine a grid leaves nothing to choose",
+                     format_name(spec.format), bits, kMostBits);
+}
+
 ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::string& where) : spec_(spec) {
   const DefaultFloatEnvironment environment;
   DETENT_CHECK(tensor.numel() > 0, "an empty tensor");
@@ -103,10 +111,7 @@ ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::str
   if (spec.scale_rule == ScaleRule::kLearned) {
     fail("{}: got scale_rule = \"learned\", expected \"given\": training moves the values", where);
   }
-  if (bits_per_value(spec.format) > kMostBits) {
-    fail("{}: {} has {} bits, expected at most {}: so fine a grid leaves nothing to choose", where,
-         format_name(spec.format), bits_per_value(spec.format), kMostBits);
-  }
+  if (const std::string reason = obstacle(spec); !reason.empty()) fail("{}: {}", where, reason);
   grouping_ = make_grouping(spec, tensor.shape());
   parameters_ = derive_parameters(spec, tensor, grouping_, 0);
   spec_ = with_given_parameters(spec, grouping_, parameters_);

@@ -17,7 +17,9 @@ namespace detent {
 /// that quantization will not move what was chosen.
 class ValueGrid {
  public:
-  static constexpr double kMostBits = 16;  // of a value
+  /// Why the format's values are too many to be listed, "" where they are not: more than 16 bits.
+  static std::string obstacle(const QuantSpec& spec);
+
   /// With the parameters that `spec` gives `tensor` (float32, not empty). Throws Error, beginning with
   /// `where`, on formats whose values follow the elements themselves (blocks, stochastic ones), on more than
   /// 16 bits and on a learned scale.

@@ -32,7 +32,7 @@ struct UpOrDownOptions : CalibrationInputOptions {
 };
 
 std::string obstacle_to_up_or_down(const QuantSpec& spec) {
-  if (!block_size(spec.format)) return "";
+  if (!block_size(spec.format)) return ValueGrid::obstacle(spec);
   return fmt::format(
       "{}: the scale of a block follows its largest element, which rounding up or down can change; expected "
       "a "

@@ -100,10 +100,7 @@ void run(Graph& graph, const GptqPassOptions& options, PassContext& context) {
 }
 
 std::string obstacle_to_choosing(const QuantSpec& spec) {
-  const double bits = bits_per_value(spec.format);
-  if (block_size(spec.format) || bits <= ValueGrid::kMostBits) return "";
-  return fmt::format("{} has {} bits, expected at most {}: so fine a grid leaves nothing to choose",
-                     format_name(spec.format), bits, ValueGrid::kMostBits);
+  return block_size(spec.format) ? "" : ValueGrid::obstacle(spec);
 }
 
 template <Method kMethod>
