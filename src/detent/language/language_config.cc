@@ -41,6 +41,12 @@ void check_rotary(const Rotary& rotary, const LanguageConfig& config, const std:
 
 }  // namespace
 
+std::vector<bool> all_but_each(int64_t layers, int64_t every) {
+  std::vector<bool> others;
+  for (int64_t layer = 0; layer < layers; ++layer) others.push_back((layer + 1) % every != 0);
+  return others;
+}
+
 void check_language_config(const LanguageConfig& config, const std::string& where) {
   constexpr int64_t kMostRows = int64_t{1} << 24;
   constexpr int64_t kMostWidth = int64_t{1} << 20;

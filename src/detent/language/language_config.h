@@ -141,6 +141,9 @@ struct LanguageConfig {
   bool layer_turns(int64_t layer) const { return turns.empty() || turns[static_cast<size_t>(layer)]; }
 };
 
+/// Whether each layer is another than the last of `every` in a row; `every` is at least 1.
+std::vector<bool> all_but_each(int64_t layers, int64_t every);
+
 /// Throws Error naming `where` on sizes that are not positive or do not fit one another, and on such as no
 /// memory holds: it can be relied on that no product of them overflows.
 void check_language_config(const LanguageConfig& config, const std::string& where);

@@ -96,16 +96,12 @@ Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const
   }
 }
 
-std::vector<bool> read_windows(const ConfigReader& json, int64_t layers,
-                               bool (*otherwise)(int64_t layer, int64_t given), int64_t given) {
-  std::vector<bool> windows;
-  if (!json.has("layer_types")) {
-    for (int64_t i = 0; i < layers; ++i) windows.push_back(otherwise(i, given));
-    return windows;
-  }
+std::vector<bool> read_windows(const ConfigReader& json, int64_t layers, std::vector<bool> otherwise) {
+  if (!json.has("layer_types")) return otherwise;
   const std::vector<std::string> types = json.texts("layer_types");
   if (std::ssize(types) != layers)
     fail("{}: \"layer_types\" has {} entries for {} layers", json.where(), types.size(), layers);
+  std::vector<bool> windows;
   for (const std::string& type : types) {
     if (type != "full_attention" && type != "sliding_attention")
       fail("{}: \"layer_types\" has \"{}\", expected full_attention or sliding_attention", json.where(),

@@ -64,9 +64,8 @@ void read_sizes(const ConfigReader& json, LanguageConfig& config,
 /// without them.
 Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const std::string& part = "",
                    double theta = 10000, double usual_share = 1);
-/// Which layers have a window: layer_types, or else those for which `otherwise` holds.
-std::vector<bool> read_windows(const ConfigReader& json, int64_t layers,
-                               bool (*otherwise)(int64_t layer, int64_t given), int64_t given);
+/// Which layers have a window: those of layer_types, or `otherwise` where there is none.
+std::vector<bool> read_windows(const ConfigReader& json, int64_t layers, std::vector<bool> otherwise);
 /// Names of the tensors of Llama and its kin.
 std::vector<StoredName> llama_weights();
 

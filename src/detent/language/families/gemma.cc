@@ -38,8 +38,7 @@ void read_gemma_windows(const ConfigReader& json, LanguageConfig& config, int64_
   config.activation = json.activation("hidden_activation", "gelu_pytorch_tanh");
   config.attention_scale = 1 / std::sqrt(json.number("query_pre_attn_scalar", kGemmaHeadSize));
   config.window = json.integer("sliding_window", kWindow);
-  config.has_window = read_windows(
-      json, config.layers, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, pattern);
+  config.has_window = read_windows(json, config.layers, all_but_each(config.layers, pattern));
 }
 
 std::vector<StoredName> around_weights() {

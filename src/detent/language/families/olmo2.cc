@@ -22,8 +22,7 @@ LanguageConfig read_olmo2(const ConfigReader& json) {
   config.rotary = config.window_rotary = read_rotary(json, config, "full_attention", theta);
   if (!has_windows) return config;
   config.window = json.integer("sliding_window", kWindow);
-  config.has_window = read_windows(
-      json, config.layers, [](int64_t layer, int64_t every) { return (layer + 1) % every != 0; }, kEvery);
+  config.has_window = read_windows(json, config.layers, all_but_each(config.layers, kEvery));
   config.window_rotary = json.has("rope_parameters") ? read_rotary(json, config, "sliding_attention", theta)
                                                      : rotary_of({.theta = json.number("rope_theta", theta)},
                                                                  config.head_size, config.context);

@@ -23,9 +23,10 @@ void read_qwen_windows(const ConfigReader& json, LanguageConfig& config) {
   constexpr int64_t kFirstLayer = 28;
   if (!json.boolean("use_sliding_window", false)) return;
   config.window = json.integer("sliding_window", kWindow);
-  config.has_window = read_windows(
-      json, config.layers, [](int64_t layer, int64_t first) { return layer >= first; },
-      json.integer("max_window_layers", kFirstLayer));
+  const int64_t first = json.integer("max_window_layers", kFirstLayer);
+  std::vector<bool> from_first;
+  for (int64_t layer = 0; layer < config.layers; ++layer) from_first.push_back(layer >= first);
+  config.has_window = read_windows(json, config.layers, std::move(from_first));
 }
 
 LanguageFamily qwen2_family() {

@@ -7,13 +7,9 @@ namespace {
 /// A list of 0 and 1, or all but each so many.
 std::vector<bool> read_turns(const ConfigReader& json, int64_t layers, int64_t every) {
   if (every < 1) json.refuse("no_rope_layer_interval", "expected at least 1");
-  std::vector<bool> turns;
-  for (const int64_t flag : json.integers("no_rope_layers")) turns.push_back(flag != 0);
-  if (!turns.empty() && std::ssize(turns) != layers)
-    json.refuse("no_rope_layers", "expected an entry for each layer");
-  if (!turns.empty()) return turns;
-  for (int64_t i = 0; i < layers; ++i) turns.push_back((i + 1) % every != 0);
-  return turns;
+  const std::vector<int64_t> flags = json.integers("no_rope_layers");
+  if (flags.empty()) return all_but_each(layers, every);
+  return {flags.begin(), flags.end()};
 }
 
 /// As Llama; one layer in four does not turn.
@@ -30,7 +26,7 @@ LanguageConfig read_smollm3(const ConfigReader& json) {
     config.window = json.integer("sliding_window");
     config.has_window = config.turns;
     config.has_window.flip();
-    if (json.has("layer_types")) config.has_window = read_windows(json, config.layers, nullptr, 0);
+    if (json.has("layer_types")) config.has_window = read_windows(json, config.layers, {});
   }
   config.rotary = config.window_rotary = read_rotary(json, config);
   return config;

@@ -135,9 +135,7 @@ std::vector<bool> read_gguf_windows(const GgufConfigReader& reader, int64_t laye
   const int64_t every = reader.integer(kPattern, usual);
   if (every < 1)
     fail("{}: {} is {}, expected at least 1", reader.file().metadata.file(), reader.key(kPattern), every);
-  std::vector<bool> windows;
-  for (int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % every != 0);
-  return windows;
+  return all_but_each(layers, every);
 }
 
 /// The 1 that norms add stands in the weights of such files.
@@ -199,7 +197,7 @@ LanguageConfig read_gguf_granite(const GgufConfigReader& reader) {
 LanguageConfig read_gguf_smollm3(const GgufConfigReader& reader) {
   constexpr int64_t kEvery = 4;
   LanguageConfig config = read_llama_like(reader, "smollm3");
-  for (int64_t layer = 0; layer < config.layers; ++layer) config.turns.push_back((layer + 1) % kEvery != 0);
+  config.turns = all_but_each(config.layers, kEvery);
   return config;
 }
 
