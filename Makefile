@@ -30,7 +30,12 @@ help: ## list the targets and variables
 	@echo "variables: BUILD_DIR=$(BUILD_DIR) BUILD_TYPE=$(BUILD_TYPE) PREFIX=$(PREFIX) WERROR=$(WERROR) TORCH=$(TORCH)" \
 	  "JOBS=$(JOBS) COUNT= SEED= ORT_DIR= CMAKE_FLAGS= CTEST_FLAGS= SKIP_PACKAGES="
 
-quickstart: build ## install packages, build the program, run `detent quickstart`
+# Without training, whose libtorch takes as long to install and compile as a third of the rest; a folder that has it
+# keeps it.
+quickstart: TORCH = $(if $(shell grep -s ^DETENT_TORCH:BOOL=ON $(BUILD_DIR)/CMakeCache.txt),ON,OFF)
+quickstart: packages ## install packages, build the program, run `detent quickstart`; TORCH=ON trains too
+	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON
+	$(build) --target detent_program $(if $(filter ON,$(TORCH)),detent_torch)
 	$(BUILD_DIR)/bin/detent quickstart
 
 build: packages ## build the program (BUILD_DIR/bin/detent) and the libraries

@@ -105,7 +105,7 @@ void run_torch_command(const TorchCommand& command) {
   if (!library) {
     fail(
         "`detent {}` needs libtorch, and {} does not exist: install the Debian package detent-training, or "
-        "build with libtorch (make TORCH=ON)",
+        "build with libtorch (make build)",
         command.name, candidate_paths().back().string());
   }
   const std::optional<int64_t>& wanted = command.options.num_threads;

@@ -215,7 +215,7 @@ void print_results(const TextTable& table, const fs::path& folder, bool is_tuned
     print(
         "Fine-tuning with fake quantization in the loop needs libtorch, of the Debian package "
         "detent-training or a "
-        "program\nbuilt by make TORCH=ON; `detent quickstart` then trains.\n");
+        "program\nbuilt by `make build`; `detent quickstart` then trains.\n");
   }
 }
 
