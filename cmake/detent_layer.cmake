@@ -2,17 +2,19 @@ include(detent_warnings)
 include(detent_unity)
 
 # detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [DEPENDS layer-or-library ...] [PRIVATE library ...]
-#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH])
+#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH] [PRECOMPILED])
 #
 # A static library detent_NAME, alias detent::NAME, from the .cc files under src/detent/NAME, found anew at each build,
 # but for those that match EXCLUDE; SOURCES are further ones. The *_test.cc files of all layers are gathered in two
 # programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
 # OPTIMIZE takes the place of Release's -O3 where no loop over tensors is compiled: a third less time for each file. SIMD
 # kernels and LOOPS, files with such loops, keep -O3.
+# PRECOMPILED: GCC reads the headers of graphs once, precompiled for the layer graph, for all layers that ask for it. Checks
+# with sanitizers compile without, and show where an include is missing.
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
 # Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
-  cmake_parse_arguments(layer "TORCH" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH;PRECOMPILED" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
   if(layer_TORCH AND NOT DETENT_TORCH)
     return()
   endif()
@@ -41,13 +43,34 @@ function(detent_layer name)
     target_compile_options(detent_${name} PRIVATE -ffunction-sections -fdata-sections)
   endif()
   if(layer_OPTIMIZE)
-    target_compile_options(detent_${name} PRIVATE $<$<CONFIG:Release>:${layer_OPTIMIZE}>)
+    # At -Og GCC does not see that an optional's value is assigned only where there is one.
+    target_compile_options(detent_${name} PRIVATE
+      "$<$<CONFIG:Release>:SHELL:${layer_OPTIMIZE} $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>>")
     get_target_property(kernels detent_${name} DETENT_KERNELS)
     set_property(SOURCE ${layer_LOOPS} ${kernels} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
+  if(layer_PRECOMPILED)
+    detent_precompile(detent_${name})
   endif()
   list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${tests})
   set_property(GLOBAL APPEND PROPERTY ${program}_LIBRARIES detent::${name} ${layer_TEST_DEPENDS})
+endfunction()
+
+# detent_precompile(TARGET)
+function(detent_precompile target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR DETENT_SANITIZE)
+    return()
+  endif()
+  if(target STREQUAL "detent_graph")
+    target_precompile_headers(detent_graph PRIVATE <algorithm> <cmath> <fmt/format.h> <fmt/ranges.h> <numeric> <optional> <set>
+      <detent/core/log.h> <detent/core/text_table.h> <detent/formats/verbs.h> <detent/graph/graph.h>
+      <detent/graph/graph_parameters.h> <detent/graph/operators.h> <detent/graph/traits.h> <detent/graph/value_sizes.h>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM detent_graph)
+  endif()
+  get_target_property(kernels ${target} DETENT_KERNELS)
+  set_property(SOURCE ${kernels} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # What tests themselves compute is little; what takes time is to compile them. With -O1 GCC 12 warns of strings.
