@@ -48,9 +48,7 @@ struct Observation {
 };
 
 /// A graph that was checked and made ready to run: its parameters are quantized. Later changes of the graph
-/// do not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone:
-/// libraries cut sums of float32 by threads, so that the last bits of results otherwise depend on how many
-/// there are.
+/// do not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone.
 class Program {
  public:
   virtual ~Program() = default;
@@ -60,7 +58,7 @@ class Program {
                                   const Observation& observation = {}) const = 0;
 };
 
-/// Anything that runs graphs in inference mode: libtorch, the integer runtime.
+/// Anything that runs graphs in inference mode: the fast engine, the plain reference.
 class Executor {
  public:
   virtual ~Executor() = default;

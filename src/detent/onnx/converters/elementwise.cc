@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string_view>
 
 #include "detent/core/error.h"
@@ -8,6 +9,7 @@
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/quantized.h"
+#include "detent/onnx/same_operators.h"
 
 namespace detent {
 namespace {
@@ -28,45 +30,22 @@ NodeInput operand(NodeImport& node, size_t index) {
   return node.input(index);
 }
 
-/// ONNX's name and ours.
-constexpr std::pair<std::string_view, const char*> kUnary[] = {
-    {"Abs", "abs"},
-    {"Neg", "neg"},
-    {"Sign", "sign"},
-    {"Exp", "exp"},
-    {"Log", "log"},
-    {"Sqrt", "sqrt"},
-    {"Reciprocal", "reciprocal"},
-    {"Floor", "floor"},
-    {"Ceil", "ceil"},
-    {"Round", "round"},
-    {"Erf", "erf"},
-    {"Sin", "sin"},
-    {"Cos", "cos"},
-    {"Tan", "tan"},
-    {"Asin", "asin"},
-    {"Acos", "acos"},
-    {"Atan", "atan"},
-    {"Sinh", "sinh"},
-    {"Cosh", "cosh"},
-    {"Asinh", "asinh"},
-    {"Acosh", "acosh"},
-    {"Atanh", "atanh"},
-    {"Relu", "relu"},
-    {"Sigmoid", "sigmoid"},
-    {"Tanh", "tanh"},
-    {"HardSwish", "hardswish"},
-    {"Softsign", "softsign"},
-    {"Mish", "mish"},
-    {"Not", "logical_not"},
-    {"IsNaN", "isnan"},
-};
-
-void convert_unary(NodeImport& node) {
-  const auto* found = std::ranges::find(kUnary, std::string_view(node.op()),
-                                        &std::pair<std::string_view, const char*>::first);
-  node.set_output(0, node.add(found->second, {node.input(0)}));
+/// Our name for a node of a table of same_operators.h.
+const char* same_name(std::span<const SameOperator> table, const NodeImport& node) {
+  return std::ranges::find(table, std::string_view(node.op()), &SameOperator::onnx)->op;
 }
+
+void convert_same_function(NodeImport& node) {
+  node.set_output(0, node.add(same_name(kSameFunctions, node), {node.input(0)}));
+}
+
+template <const char* kName>
+void convert_function(NodeImport& node) {
+  node.set_output(0, node.add(kName, {node.input(0)}));
+}
+
+constexpr char kHardSwish[] = "hardswish";
+constexpr char kMish[] = "mish";
 
 constexpr int64_t kBroadcastsAsNumPy = 7;
 
@@ -89,10 +68,11 @@ NodeInput second_operand(NodeImport& node) {
   return node.add("unsqueeze", {node.input(1), NodeImport::list_of(added)});
 }
 
-template <const char* kName>
-void convert_pair(NodeImport& node) {
-  node.set_output(0, node.add(kName, {operand(node, 0), second_operand(node)}));
+void convert_pair(NodeImport& node, const char* name) {
+  node.set_output(0, node.add(name, {operand(node, 0), second_operand(node)}));
 }
+
+void convert_same_pair(NodeImport& node) { convert_pair(node, same_name(kSamePairs, node)); }
 
 /// Joins any number of inputs one after the other.
 template <const char* kName>
@@ -108,9 +88,7 @@ void convert_folded(NodeImport& node) {
 }
 
 constexpr char kAdd[] = "add";
-constexpr char kSub[] = "sub";
 constexpr char kMul[] = "mul";
-constexpr char kDiv[] = "div";
 constexpr char kMinimum[] = "minimum";
 constexpr char kMaximum[] = "maximum";
 
@@ -131,15 +109,15 @@ bool is_channel_vector(const Tensor& constant, int64_t channels, size_t rank, in
 }
 
 void convert_add(NodeImport& node) {
-  if (is_aligned_by_axis(node)) return convert_pair<kAdd>(node);
+  if (is_aligned_by_axis(node)) return convert_pair(node, kAdd);
   for (const size_t addend : {size_t{1}, size_t{0}})
     if (const auto layer = layer_with_bias(node, 1 - addend, addend)) return node.set_output(0, *layer);
-  convert_pair<kAdd>(node);
+  convert_pair(node, kAdd);
 }
 
 void convert_mul(NodeImport& node) {
   if (const auto layer = dynamic_layer(node)) return node.set_output(0, *layer);
-  convert_pair<kMul>(node);
+  convert_pair(node, kMul);
 }
 
 void convert_mod(NodeImport& node) {
@@ -153,15 +131,6 @@ void convert_pow(NodeImport& node) {
   const NodeInput base = is_of_floats ? operand(node, 0) : node.input(0);
   node.set_output(0, node.add("pow", {base, second_operand(node)}));
 }
-
-constexpr char kEq[] = "eq";
-constexpr char kLt[] = "lt";
-constexpr char kLe[] = "le";
-constexpr char kGt[] = "gt";
-constexpr char kGe[] = "ge";
-constexpr char kAnd[] = "logical_and";
-constexpr char kOr[] = "logical_or";
-constexpr char kXor[] = "logical_xor";
 
 /// A float attribute of the node as an attribute of the same meaning.
 Table with_number(const NodeImport& node, const char* name, double otherwise, const char* attribute) {
@@ -396,6 +365,8 @@ OnnxConverterList elementwise_converters() {
                             {"Gelu", convert_gelu},
                             {"Swish", convert_swish},
                             {"SwiGLU", convert_swiglu},
+                            {"HardSwish", convert_function<kHardSwish>},
+                            {"Mish", convert_function<kMish>},
                             {"Softplus", convert_softplus},
                             {"PRelu", convert_prelu},
                             {"Clip", convert_clip},
@@ -404,26 +375,17 @@ OnnxConverterList elementwise_converters() {
                             {"Hardmax", convert_hardmax},
                             {"Shrink", convert_shrink},
                             {"Add", convert_add},
-                            {"Sub", convert_pair<kSub>},
                             {"Mul", convert_mul},
-                            {"Div", convert_pair<kDiv>},
                             {"Pow", convert_pow},
                             {"Mod", convert_mod},
                             {"Min", convert_folded<kMinimum>},
                             {"Max", convert_folded<kMaximum>},
                             {"Sum", convert_folded<kAdd>},
                             {"Mean", convert_mean},
-                            {"Equal", convert_pair<kEq>},
-                            {"Less", convert_pair<kLt>},
-                            {"LessOrEqual", convert_pair<kLe>},
-                            {"Greater", convert_pair<kGt>},
-                            {"GreaterOrEqual", convert_pair<kGe>},
-                            {"And", convert_pair<kAnd>},
-                            {"Or", convert_pair<kOr>},
-                            {"Xor", convert_pair<kXor>},
                             {"IsInf", convert_is_inf},
                             {"Where", convert_where}};
-  for (const auto& [name, op] : kUnary) list.emplace_back(name, convert_unary);
+  for (const SameOperator& same : kSameFunctions) list.emplace_back(same.onnx, convert_same_function);
+  for (const SameOperator& same : kSamePairs) list.emplace_back(same.onnx, convert_same_pair);
   return list;
 }
 

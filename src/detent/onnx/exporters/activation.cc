@@ -11,16 +11,7 @@ constexpr int64_t kHardSwishSince = 14;
 constexpr int64_t kMishSince = 18;
 constexpr int64_t kGeluSince = 20;
 
-template <const char* kName>
-void export_plain(NodeExport& node) {
-  node.emit(kName, {node.input(0)});
-}
-
-constexpr char kRelu[] = "Relu";
-constexpr char kTanh[] = "Tanh";
-constexpr char kSigmoid[] = "Sigmoid";
-constexpr char kSelu[] = "Selu";
-constexpr char kSoftsign[] = "Softsign";
+void export_selu(NodeExport& node) { node.emit("Selu", {node.input(0)}); }
 
 /// ONNX's name and its attribute, of which ours has the value.
 template <const char* kName, const char* kOurs>
@@ -107,11 +98,7 @@ constexpr char kLogSoftmax[] = "LogSoftmax";
 }  // namespace
 
 OnnxExporterList activation_exporters() {
-  return {{"relu", export_plain<kRelu>},
-          {"tanh", export_plain<kTanh>},
-          {"sigmoid", export_plain<kSigmoid>},
-          {"selu", export_plain<kSelu>},
-          {"softsign", export_plain<kSoftsign>},
+  return {{"selu", export_selu},
           {"leaky_relu", export_with_alpha<kLeakyRelu, kSlope>},
           {"elu", export_with_alpha<kElu, kAlpha>},
           {"celu", export_with_alpha<kCelu, kAlpha>},

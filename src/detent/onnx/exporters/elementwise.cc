@@ -3,30 +3,21 @@
 #include "detent/core/error.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/quantizer_export.h"
+#include "detent/onnx/same_operators.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
 
-/// Our name and ONNX's, of operators that take the same inputs and no attributes.
-constexpr std::pair<std::string_view, const char*> kSame[] = {
-    {"sub", "Sub"},           {"mul", "Mul"},         {"div", "Div"},         {"pow", "Pow"},
-    {"eq", "Equal"},          {"lt", "Less"},         {"le", "LessOrEqual"},  {"gt", "Greater"},
-    {"ge", "GreaterOrEqual"}, {"minimum", "Min"},     {"maximum", "Max"},     {"logical_and", "And"},
-    {"logical_or", "Or"},     {"logical_xor", "Xor"}, {"logical_not", "Not"}, {"isnan", "IsNaN"},
-    {"prelu", "PRelu"},       {"abs", "Abs"},         {"neg", "Neg"},         {"sign", "Sign"},
-    {"exp", "Exp"},           {"log", "Log"},         {"sqrt", "Sqrt"},       {"reciprocal", "Reciprocal"},
-    {"floor", "Floor"},       {"ceil", "Ceil"},       {"round", "Round"},     {"erf", "Erf"},
-    {"sin", "Sin"},           {"cos", "Cos"},         {"tan", "Tan"},         {"asin", "Asin"},
-    {"acos", "Acos"},         {"atan", "Atan"},       {"sinh", "Sinh"},       {"cosh", "Cosh"},
-    {"asinh", "Asinh"},       {"acosh", "Acosh"},     {"atanh", "Atanh"},     {"identity", "Identity"},
-    {"dropout", "Identity"},
-};
-
+template <const auto& kTable>
 void export_same(NodeExport& node) {
-  const auto* found = std::ranges::find(kSame, std::string_view(node.node().op),
-                                        &std::pair<std::string_view, const char*>::first);
-  node.emit(found->second, node.inputs());
+  const auto* found = std::ranges::find(kTable, std::string_view(node.node().op), &SameOperator::op);
+  node.emit(found->onnx, node.inputs());
+}
+
+template <const auto& kTable>
+void add_same(OnnxExporterList& list) {
+  for (const SameOperator& same : kTable) list.emplace_back(same.op, export_same<kTable>);
 }
 
 /// ONNX Runtime fuses Add between quantized values into QLinearAdd, which multiplies codes by ratios of
@@ -83,7 +74,9 @@ OnnxExporterList elementwise_exporters() {
   OnnxExporterList list = {{"add", export_add},      {"remainder", export_remainder}, {"fmod", export_fmod},
                            {"isinf", export_is_inf}, {"clamp", export_clamp},         {"cast", export_cast},
                            {"where", export_where}};
-  for (const auto& [name, op] : kSame) list.emplace_back(name, export_same);
+  add_same<kSameFunctions>(list);
+  add_same<kSamePairs>(list);
+  add_same<kSameWhenWritten>(list);
   return list;
 }
 
