@@ -264,12 +264,21 @@ TEST(LanguageModels, DecodeInOtherFormatsWhatTheyComputeAtOnce) {
        {"activations = \"fp8_e4m3fn\"\n", "weights = \"int4_g8\"\nactivations = \"fp8_e4m3fn\"\n",
         "weights = \"nvfp4\"\nactivations = \"int8\"\n", "activations = \"int12\"\n",
         "weights = \"fp8_e4m3fn\"\nactivations = \"fp16\"\n",
+        "weights = \"mx_e4m3\"\nactivations = \"int8\"\n",
+        "activations = \"fp8_e4m3fn\"\naccumulator = \"fp16\"\n",
         R"(activations = "int8"
 keep_float = ["layers_0_attention_scores", "layers_1_attention_sums"]
 )"}) {
     SCOPED_TRACE(options);
     expect_decoded(quantized_network(options));
   }
+}
+
+TEST(LanguageModels, PackWeightsWithoutCodesOfLayersThatTakeCodes) {
+  const Decoder of_codes(quantized_network("weights = \"mx_e4m3\"\nactivations = \"int8\"\n"));
+  const Decoder of_values(quantized_network("weights = \"mx_e4m3\"\nactivations = \"fp16\"\n"));
+  EXPECT_GT(of_codes.weight_bytes(), 0);
+  EXPECT_EQ(of_codes.weight_bytes(), of_values.weight_bytes());
 }
 
 TEST(LanguageModels, DecodeWithACacheInFewBitsBesideIntegers) {

@@ -63,18 +63,31 @@ struct Codes {
     return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(narrow, from)));
   }
 };
+/// Eight inputs of an output in a word.
 struct Nibbles {
-  static constexpr int64_t kInputs = 2;
+  static constexpr int64_t kInputs = 8;
   static constexpr bool kHasScales = true;
   static constexpr bool kHasMinimums = false;
-  static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k / 2 * p.width; }
-  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t input) {
-    const hn::Rebind<int8_t, Singles> narrow;
-    const hn::RebindToSigned<Singles> words;
-    const auto bytes = hn::PromoteTo(words, hn::LoadU(narrow, from));
-    const auto code = input == 0 ? hn::ShiftRight<28>(hn::ShiftLeft<28>(bytes)) : hn::ShiftRight<4>(bytes);
-    return hn::ConvertTo(d, code);
+  static const int32_t* At(const PanelSums& p, int64_t k) {
+    return reinterpret_cast<const int32_t*>(p.codes) + k / kInputs * p.width;
   }
+  static HWY_INLINE Vector Load(Singles d, const int32_t* from, int64_t input) {
+    const hn::RebindToSigned<Singles> words;
+    const auto word = hn::LoadU(words, from);
+    const auto bit = static_cast<int>(4 * input);
+#if HWY_TARGET <= HWY_AVX3
+    alignas(64) static constexpr float kValues[] = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    return ValueOf(hn::Load(d, kValues), hn::ShiftRightSame(word, bit));
+#else
+    return hn::ConvertTo(d, hn::ShiftRight<28>(hn::ShiftLeftSame(word, 28 - bit)));
+#endif
+  }
+#if HWY_TARGET <= HWY_AVX3
+  /// By the lowest four bits of an index, which the instruction takes alone.
+  static HWY_INLINE Vector ValueOf(Vector table, hn::VFromD<hn::RebindToSigned<Singles>> index) {
+    return Vector{_mm512_permutexvar_ps(index.raw, table.raw)};
+  }
+#endif
 };
 
 // Codes with minimums; those of four bits have no sign.
@@ -84,11 +97,15 @@ struct HighCodes : Codes {
 };
 struct HighNibbles : Nibbles {
   static constexpr bool kHasMinimums = true;
-  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t input) {
-    const hn::Rebind<uint8_t, Singles> narrow;
+  static HWY_INLINE Vector Load(Singles d, const int32_t* from, int64_t input) {
     const hn::RebindToSigned<Singles> words;
-    const auto bytes = hn::PromoteTo(words, hn::LoadU(narrow, reinterpret_cast<const uint8_t*>(from)));
-    return hn::ConvertTo(d, input == 0 ? hn::And(bytes, hn::Set(words, 15)) : hn::ShiftRight<4>(bytes));
+    const auto shifted = hn::ShiftRightSame(hn::LoadU(words, from), static_cast<int>(4 * input));
+#if HWY_TARGET <= HWY_AVX3
+    alignas(64) static constexpr float kValues[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return ValueOf(hn::Load(d, kValues), shifted);
+#else
+    return hn::ConvertTo(d, hn::And(shifted, hn::Set(words, 15)));
+#endif
   }
 };
 
@@ -99,6 +116,16 @@ HWY_INLINE Vector Scaled(const PanelSums& p, int64_t place, Vector code) {
   const Vector product = hn::Mul(code, hn::LoadU(d, p.scales + place));
   if constexpr (Weights::kHasMinimums) return hn::Add(product, hn::LoadU(d, p.minimums + place));
   return product;
+}
+
+/// Brings the weights nearer that come `kAhead` bytes later: processors look ahead within a page only, so
+/// that reads of few bytes for each product wait for memory at the end of each.
+HWY_INLINE void FetchAhead(const void* from, int64_t bytes) {
+  constexpr uintptr_t kAhead = 4096;
+  constexpr int64_t kLine = 64;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(from) + kAhead;
+  for (int64_t i = 0; i < bytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(first + static_cast<uintptr_t>(i)), 0, 3);
 }
 
 template <class Weights, int64_t Rows, int64_t Vectors>
@@ -113,8 +140,17 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
     const int64_t place = begin / p.group * p.width + column;
     const auto* weights = Weights::At(p, begin) + column;
     const int64_t end = std::min(p.depth, begin + p.group);
+    if constexpr (Weights::kHasScales) {
+      if (column == 0) FetchAhead(p.scales + place, p.width * int64_t{sizeof(float)});
+      if (column == 0 && Weights::kHasMinimums)
+        FetchAhead(p.minimums + place, p.width * int64_t{sizeof(float)});
+    }
     for (int64_t k = begin; k < end; k += Weights::kInputs, weights += p.width) {
+      if (column == 0) FetchAhead(weights, p.width * int64_t{sizeof(*weights)});
+      const int64_t inputs_here = Weights::kInputs == 1 ? 1 : std::min(Weights::kInputs, end - k);
+#pragma GCC unroll 8
       for (int64_t i = 0; i < Weights::kInputs; ++i) {
+        if (i == inputs_here) break;
         Vector scaled[static_cast<size_t>(Vectors)];
         if constexpr (Weights::kHasScales) {
           for (int64_t v = 0; v < Vectors; ++v)
@@ -226,10 +262,19 @@ constexpr int64_t kBlock = kSumLanes;
 /// to twelve, or all there are.
 constexpr int64_t kPanel = 8 * kBlock;
 constexpr int64_t kLeastOfLast = 5 * kBlock;
+constexpr int64_t kWordBytes = 4;
+/// Codes of four bits in a word.
+constexpr int64_t kNibbles = 8;
 /// Rows that a thread computes by a panel at once.
 constexpr int64_t kRows = 64;
 /// Products that are worth a thread.
 constexpr int64_t kSplit = int64_t{1} << 21;
+
+/// Bytes of the weights of an output.
+int64_t bytes_of_output(int64_t depth, DType dtype, bool are_nibbles) {
+  if (are_nibbles) return (depth + kNibbles - 1) / kNibbles * kWordBytes;
+  return depth * static_cast<int64_t>(dtype_size(dtype));
+}
 
 /// The integer that gives the weight, or one near it where none does. With a scale of 0 all do, but for the
 /// sign of the zero.
@@ -303,17 +348,24 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
   if (!found) return false;
   const int8_t* const codes = found->codes.values<int8_t>().data();
   group_ = scales.group;
-  are_nibbles_ = found->fit_nibbles && depth_ % 2 == 0 && group_ % 2 == 0;
-  weights_ = Tensor(DType::kInt8, {stride_ * depth_ / (are_nibbles_ ? 2 : 1)});
-  int8_t* to = weights_.values<int8_t>().data();
+  are_nibbles_ = found->fit_nibbles && (group_ % kNibbles == 0 || group_ >= depth_);
+  weights_ = Tensor(DType::kInt8, {stride_ * bytes_of_output(depth_, DType::kInt8, are_nibbles_)});
   for (int64_t panel = 0; panel < panels(); ++panel) {
     const int64_t first = panel * kPanel;
     const int64_t width = panel_width(panel);
     const int64_t count = std::min(width, outputs - first);
     const auto code = [&](int64_t i, int64_t k) { return codes[(first + i) * depth_ + k]; };
-    for (int64_t k = 0; k < depth_; k += are_nibbles_ ? 2 : 1, to += width) {
+    int8_t* const to =
+        weights_.values<int8_t>().data() + first * bytes_of_output(depth_, DType::kInt8, are_nibbles_);
+    for (int64_t k = 0; k < depth_; ++k) {
       for (int64_t i = 0; i < count; ++i) {
-        to[i] = are_nibbles_ ? static_cast<int8_t>((code(i, k) & 15) | code(i, k + 1) * 16) : code(i, k);
+        if (!are_nibbles_) {
+          to[k * width + i] = code(i, k);
+          continue;
+        }
+        const int64_t word = k / kNibbles * width + i;
+        int8_t& pair = to[word * kWordBytes + k % kNibbles / 2];
+        pair = static_cast<int8_t>(pair | (k % 2 == 0 ? code(i, k) & 15 : code(i, k) * 16));
       }
     }
   }
@@ -367,9 +419,8 @@ int64_t PackedLinear::panels() const { return std::max<int64_t>(0, stride_ - kLe
 
 void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const {
   const int64_t first = panel * kPanel;
-  const std::byte* const weights = weights_.bytes().data() + static_cast<size_t>(first * depth_) *
-                                                                 dtype_size(weights_.dtype()) /
-                                                                 (are_nibbles_ ? 2 : 1);
+  const std::byte* const weights =
+      weights_.bytes().data() + first * bytes_of_output(depth_, weights_.dtype(), are_nibbles_);
   PanelSums sums{.inputs = inputs,
                  .weights = nullptr,
                  .bias = bias_.values<float>().data() + first,

@@ -55,7 +55,7 @@ class PackedLinear {
   Tensor scales_;   // of codes: panels of outputs, of each [in / group_, outputs]
   Tensor minimums_ = Tensor(DType::kFloat32, {0});  // likewise; empty where there are none
   int64_t group_ = 0;
-  bool are_nibbles_ = false;  // two inputs share a byte
+  bool are_nibbles_ = false;  // eight inputs share a word
   Tensor bias_;               // -0 where there is none: that changes no sum
 };
 
@@ -71,7 +71,7 @@ struct PanelSums {
   int64_t stride;                    // between rows of results
   const uint16_t* halves = nullptr;  // the upper halves of weights whose lower halves are 0
   /// Weights are codes times scales [depth / group, width], of inputs that follow each other. Of four bits,
-  /// those of input 2 i and 2 i + 1 share a byte, the first in its low bits.
+  /// eight inputs share a word [(depth + 7) / 8, width], the first in its low bits; groups begin with one.
   const int8_t* codes = nullptr;
   const float* scales = nullptr;
   const float* minimums = nullptr;  // as scales; null where none are added

@@ -96,13 +96,14 @@ std::pair<Tensor, WeightScales> scaled_codes(int64_t out, int64_t depth, int64_t
 
 TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
   for (const auto& [depth, group, most] : std::vector<std::tuple<int64_t, int64_t, int>>{
-           {66, 66, 127}, {96, 32, 127}, {70, 32, 7}, {64, 64, 7}, {67, 67, 7}, {45, 9, 100}}) {
+           {66, 66, 127}, {96, 32, 127}, {70, 32, 7}, {64, 64, 7}, {67, 67, 7}, {45, 9, 100}, {48, 12, 7}}) {
     for (const int64_t out : {1, 49, 150, 208}) {
       const auto [weight, scales] = scaled_codes(out, depth, group, most);
       const PackedLinear packed(weight, std::nullopt, scales);
-      const int64_t bits = most < 8 && depth % 2 == 0 ? 4 : 8;
+      const bool are_nibbles = most < 8 && (group % 8 == 0 || group == depth);
+      const int64_t bytes = are_nibbles ? (depth + 7) / 8 * 4 : depth;
       const int64_t groups = (depth + group - 1) / group;
-      EXPECT_EQ(packed.byte_size(), packed.stride() * (bits * depth / 8 + 4 * groups + 4));
+      EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes + 4 * groups + 4));
       for (const int64_t rows : {1, 2, 3, 8, 15, 16, 75}) {
         const Tensor inputs = random_tensor({rows, depth});
         const Tensor expected = linear_sums(inputs, weight, std::nullopt);

@@ -10,6 +10,7 @@
 #include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/language/cache_format.h"
@@ -27,14 +28,12 @@ using Flows = std::vector<Flow>;  // of each sequence
 /// Where a value is kept while the steps run.
 constexpr size_t kNowhere = SIZE_MAX;
 
-/// A layer of rows that computes in float32 on float32.
+/// A layer of rows that computes in float32, on values or on those of codes.
 bool is_plain_linear(const ReferenceStep& step) {
-  const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
   const auto* sum = trait<WeightedSum>(*step.node);
   return sum != nullptr && sum->spatial_dims == 0 && !sum->transposed && !step.form &&
          step.rounds == nullptr && step.engine == NodeEngine::kFloat &&
-         step.node->find_parameter("weight") != nullptr && std::ranges::none_of(step.inputs, is_set) &&
-         std::ranges::none_of(step.outputs, is_set);
+         step.node->find_parameter("weight") != nullptr && !accumulator_of(*step.node);
 }
 
 /// In float32 on float32, or on codes.
@@ -145,10 +144,13 @@ Flows parted_rows(const Tensor& rows, int64_t outputs, const Flows& inputs) {
 /// The layer on all sequences at once: its weights are read once.
 Flows linear_results(const DecoderStep& step, const Flows& inputs) {
   const PackedLinear& linear = *step.layer.linear;
-  const Tensor joined = joined_rows(inputs);
+  const Tensor joined = as_values({joined_rows(inputs), inputs.front().type});
   Tensor sums(DType::kFloat32, {joined.dim(0), linear.stride()});
   linear.sums(joined.values<float>().data(), joined.dim(0), sums.values<float>().data());
-  return parted_rows(sums, step.outputs_of_linear, inputs);
+  Flows results = parted_rows(sums, step.outputs_of_linear, inputs);
+  const std::optional<CodeType>& type = step.reference->outputs.front();
+  for (Flow& result : results) result = converted(*step.reference->node, std::move(result), type);
+  return results;
 }
 
 Flows code_results(const DecoderStep& step, const Flows& inputs) {

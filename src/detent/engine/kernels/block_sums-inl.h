@@ -80,6 +80,14 @@ HWY_INLINE void AddBlockVector(Ops::V table, const Ops::V (&packed)[size_t{kAcro
   for (int w = 0; w < kWindows; ++w) inputs[w] += kSteps * kStepBytes;
 }
 
+/// Brings the scales nearer that lie so many lanes after these.
+HWY_INLINE void FetchScales(const BlockSums& s, int64_t at, int64_t ahead) {
+  const void* const next = s.exponents != nullptr ? static_cast<const void*>(s.exponents + at + ahead)
+                           : s.scales != nullptr  ? static_cast<const void*>(s.scales + at + ahead)
+                                                  : s.whole_scales + at + ahead;
+  __builtin_prefetch(next, 0, 2);
+}
+
 template <int kGroups, int kWindows, BlockCodes kCodes, bool kWide>
 void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
   constexpr int kOfGroup = static_cast<int>(kVectors);
@@ -91,6 +99,8 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
   const int64_t group_bytes = blocks * s.steps / kSteps * kBlockBytes;
   const uint8_t* weights = s.weights + group * group_bytes;
   int64_t lane = group * blocks * kBlockOutputs;  // of the block's scales
+  // The first windows bring the groups nearer that come after these.
+  const int64_t groups_ahead = window == 0 ? kGroups : 0;
   Blocks::F sums[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 16
   for (int w = 0; w < kWindows; ++w) {
@@ -121,13 +131,17 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
       for (int64_t step = 0; step < s.steps; step += kSteps, weights += kBlockBytes) {
         Ops::V packed[size_t{kAcross}];
 #pragma GCC unroll 16
-        for (int v = 0; v < kAcross; ++v)
-          packed[v] = Ops::LoadBytes(weights + v / kOfGroup * group_bytes + v % kOfGroup * Ops::kBytes);
+        for (int v = 0; v < kAcross; ++v) {
+          const uint8_t* const from = weights + v / kOfGroup * group_bytes + v % kOfGroup * Ops::kBytes;
+          packed[v] = Ops::LoadBytes(from);
+          if (v % kOfGroup == 0) __builtin_prefetch(from + groups_ahead * group_bytes, 0, 2);
+        }
         AddBlockVector<kWindows, kAcross, kCodes, kWide>(table, packed, inputs, low, high);
       }
 #pragma GCC unroll 16
       for (int v = 0; v < kAcross; ++v) {
         const int64_t at = lane + v / kOfGroup * blocks * kBlockOutputs + v % kOfGroup * Ops::kLanes;
+        if (v % kOfGroup == 0) FetchScales(s, at, groups_ahead * blocks * kBlockOutputs);
         const Blocks::F scale = s.exponents != nullptr ? Blocks::Powers(s.exponents + at)
                                 : s.scales != nullptr  ? Blocks::Halves(s.scales + at)
                                                        : Blocks::Whole(s.whole_scales + at);
