@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "detent/files/array_files.h"
+#include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/files/temporary_file_test.h"
@@ -139,6 +140,29 @@ TEST_P(OnnxRuntimeCodes, AreThose) {
     const auto most = static_cast<size_t>(expected.numel() / 100);
     EXPECT_LE(different_codes(expected, on_codes, scale), most) << name << " of operators on codes";
   }
+}
+
+/// Products of rows with a bias, and softmaxes.
+TEST_F(OnnxRuntime, CodesOfAnAttentionAreThose) {
+  constexpr int64_t kTokens = 48;
+  constexpr int64_t kWidth = 64;
+  GraphBuilder b("attention");
+  NodeInput x = b.input("x", {kTokens, kWidth});
+  for (const std::string layer : {"first", "second"}) {
+    const auto linear = [&](const char* name) { return b.linear(layer + name, x, kWidth, kWidth); };
+    const NodeInput keys = b.call("transpose", {linear("_key")}, {{"dim0", 1}, {"dim1", 2}});
+    const NodeInput scores = b.call("matmul", {linear("_query"), keys});
+    const NodeInput shares = b.call("softmax", {scores}, {{"dim", -1}});
+    x = b.linear(layer + "_out", b.call("matmul", {shares, linear("_value")}), kWidth, kWidth);
+  }
+  PassBench bench(b.finish(x));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nreport = false\n");
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(3, 3 + kSamples);
+  const std::string last = last_of_codes(bench.graph);
+  const Graph codes = with_output(bench.graph, last);
+  const float scale = result_types(bench.graph).at(last).scale;
+  for (const OnnxStyle style : {OnnxStyle::kQdq, OnnxStyle::kQOperator})
+    EXPECT_EQ(different_codes(result(codes, input), run(codes, {.style = style}, input, true), scale), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -45,7 +45,7 @@ class Error(Exception):
     ) -> None:
         import re  # what fails may take its time; `import detent` may not
 
-        message = _in_python_words(message)
+        message = in_python_words(message)
         super().__init__(message)
         for name, given in (("file", file), ("node", node), ("key", key), ("got", got), ("allowed", allowed)):
             found = None if given is not None else _said(re, name, message)
@@ -58,12 +58,54 @@ def _said(re: Any, name: str, message: str) -> str | None:
     return str(found.group(1)) if found else None
 
 
-def _in_python_words(message: str) -> str:
-    """Options of the command are keyword parameters here: --weight-group-size is weight_group_size=."""
+# Options of the command are keyword parameters here: `detent quantize --keep-float X` is `net.quantize(keep_float='X')`.
+_PHRASES = (
+    (r"`detent export MODEL FIXED\.onnx --shape \S+ writes a model that has it", "detent.load(..., shapes=) fixes it"),
+    (r"with --overwrite", "with overwrite=True"),
+    (r"--labels FILE", "pairs of inputs and labels"),
+    (r"with --classes FILE", "with the argument classes"),
+    (r"^detent (quantize|search|compare): ", r"\1: "),
+)
+_NAME = r"--([a-z][a-z-]*[a-z])"
+_CALL = r"`detent (quantize|search|compare|test)((?: --[a-z][a-z-]*(?: (?!--)[^\s`]+)?)+)`"
+# In a sentence values are "none", quoted, or have a digit, a capital or a comma within; what else follows is a word.
+_VALUE = r"(none\b|'[^']*'|(?=[^\s;:()`]*(?:[\dA-Z]|,\S))[^\s;:()`]*[^\s,;:()`])"
+
+
+def _keyword(match: Any) -> str:
+    name, value = match.group(1).replace("-", "_"), match.group(2)
+    if not value:
+        return str(name)
+    is_python = value[0] == "'" or value.replace(".", "", 1).isdigit()
+    return f"{name}={value if is_python else repr(value)}"
+
+
+def _call(match: Any) -> str:
     import re
 
-    return re.sub(
-        r"(?<![\w-])--([a-z][a-z-]*[a-z])( (?=none\b|\S+,))?",
-        lambda m: m.group(1).replace("-", "_") + ("=" if m.group(2) else ""),
-        message,
-    )
+    options = re.finditer(_NAME + r"(?: ((?!--)\S+))?", match.group(2))
+    given = [_keyword(option) if option.group(2) else f"{_keyword(option)}=True" for option in options]
+    return f"`net.{match.group(1)}({', '.join(given)})`"
+
+
+def advice_in_python(text: str) -> str:
+    """Lines of options, each with a colon behind, as keywords."""
+    import re
+
+    def keywords(match: Any) -> str:
+        options = re.finditer(_NAME + r" ('[^']*'|(?:(?!: )\S)+)", match.group(2))
+        return f"{match.group(1)}{', '.join(map(_keyword, options))}: "
+
+    return re.sub(r"(?m)^(\s+)(--.*?): ", keywords, text)
+
+
+def in_python_words(message: str) -> str:
+    """A message of the libraries, which name options as the command has them."""
+    import re
+
+    if "--" not in message and not message.startswith("detent "):
+        return message
+    for pattern, words in _PHRASES:
+        message = re.sub(pattern, words, message)
+    message = re.sub(_CALL, _call, message)
+    return str(re.sub(rf"(?<![\w-]){_NAME}(?: {_VALUE})?", _keyword, message))

@@ -6,6 +6,7 @@ import os
 
 from detent import _detent
 from detent._options import (
+    check_integer,
     check_loading,
     described_compare,
     described_quantize,
@@ -56,6 +57,9 @@ class Session:
     __slots__ = ("_session",)
 
     def __init__(self, net: Network, *, threads: int | None = None) -> None:
+        _expect_network(net)
+        if threads is not None:
+            check_integer("threads", threads)
         if threads is not None and not 1 <= threads <= _MOST_THREADS:
             raise ValueError(f"threads: got {threads}, expected 1 to {_MOST_THREADS}")
         self._session = _detent.GraphSession(net._graph, threads or _MOST_THREADS)
@@ -193,10 +197,11 @@ class Network:
         report: Path | None = None,
         overwrite: bool = False,
     ) -> QuantizeResult:
+        from detent._errors import advice_in_python
         from detent._results import Accuracy, QuantizeResult, Sizes
         from detent._samples import collect
 
-        check_loading(batch_size, num_workers)
+        check_loading(batch_size, num_workers, seed)
         options = {
             "weights": weights,
             "activations": activations,
@@ -213,14 +218,14 @@ class Network:
             "scale_form": scale_form,
             "num_samples": num_samples,
             "first_last_layers": first_last_layers,
-            "keep_float": names_of(keep_float),
+            "keep_float": names_of("keep_float", keep_float),
             "requantization": requantization,
             "accumulator": accumulator,
         }
         wish = {
             "options": given_options(options),
-            "prepare": names_of(prepare),
-            "improve": names_of(improve),
+            "prepare": names_of("prepare", prepare),
+            "improve": names_of("improve", improve),
             "output": None,
             "cache_format": "" if cache_format is None else str(cache_format),
         }
@@ -238,6 +243,7 @@ class Network:
             ("sizes_after", Sizes),
         ):
             found[name] = None if found[name] is None else kind(**found[name])
+        found["advice"] = advice_in_python(found.get("advice", ""))
         return QuantizeResult(network=network, **found)
 
     def test(self, samples: SampleSource, *, batch_size: int = 128, num_workers: int = 0) -> Accuracy:
@@ -345,7 +351,7 @@ class Network:
         from detent._samples import collect
         from detent._search import search_result
 
-        check_loading(batch_size, num_workers)
+        check_loading(batch_size, num_workers, seed)
         options = {
             "max_drop": max_drop,
             "min_sqnr": min_sqnr,
@@ -428,7 +434,7 @@ class Network:
         from detent._compare import comparison_result
         from detent._samples import collect
 
-        check_loading(batch_size, num_workers)
+        check_loading(batch_size, num_workers, seed)
         own = {"formats": formats, "methods": methods, "prepare": prepare, "time": time, "eval_samples": eval_samples}
         shared = {
             "activations": activations,
@@ -443,7 +449,7 @@ class Network:
             "scale_form": scale_form,
             "num_samples": num_samples,
             "first_last_layers": first_last_layers,
-            "keep_float": names_of(keep_float),
+            "keep_float": names_of("keep_float", keep_float),
             "requantization": requantization,
             "accumulator": accumulator,
         }
@@ -719,6 +725,8 @@ class Network:
         """
         if style is None:
             style = "qdq" if self.is_quantized else "float"
+        if opset is not None:
+            check_integer("opset", opset)
         self._graph.export(os.fspath(path), style, opset, unsigned_weights, overwrite)
 
     @property
@@ -769,15 +777,26 @@ def load(
     >>> net = detent.load("model.onnx")
     >>> net = detent.load("resnet20.th", model="resnet20")
     """
+    if shapes is not None and not hasattr(shapes, "items"):
+        raise TypeError(f"shapes: got {type(shapes).__name__}, expected a dict of shapes by input")
+    if classes is not None:
+        check_integer("classes", classes)
     fixed = {name: list(shape) for name, shape in (shapes or {}).items()}
-    return Network(_detent.load(os.fsdecode(path), fixed, model or "", classes))
+    return Network(_detent.load(os.fsdecode(path), fixed, model or "", classes, ""))
+
+
+def _expect_network(net: Any) -> None:
+    if not isinstance(net, Network):
+        raise TypeError(f"net: got {type(net).__name__}, expected a Network")
 
 
 def quantize(net: Network, calibration: SampleSource, **options: Any) -> QuantizeResult:
+    _expect_network(net)
     return net.quantize(calibration, **options)
 
 
 def compare(net: Network, calibration: SampleSource, **options: Any) -> ComparisonResult:
+    _expect_network(net)
     return net.compare(calibration, **options)
 
 
@@ -787,6 +806,7 @@ quantize.__doc__ = f"`net.quantize(calibration, ...)`.\n\n{Network.quantize.__do
 
 def set_num_threads(count: int) -> None:
     """How many threads all work of the process uses, of which no more are made than there are processors."""
+    check_integer("count", count)
     _detent.set_num_threads(count)
 
 

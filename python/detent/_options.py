@@ -28,8 +28,10 @@ def given_options(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def names_of(given: Sequence[str] | str | None) -> list[str] | None:
+def names_of(option: str, given: Sequence[str] | str | None) -> list[str] | None:
     """Names as a list: a text has them with commas between, as on the command line, where "none" has none."""
+    if given is not None and not hasattr(given, "__iter__"):
+        raise TypeError(f"{option}: got {type(given).__name__}, expected names")
     if isinstance(given, str):
         if given == "none":
             return []
@@ -37,9 +39,16 @@ def names_of(given: Sequence[str] | str | None) -> list[str] | None:
     return None if given is None else list(given)
 
 
-def check_loading(batch_size: int, num_workers: int) -> None:
-    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0)):
-        if given < least:
+def check_integer(name: str, given: Any) -> None:
+    """numpy's integers are integers, truth values are none."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise TypeError(f"{name}: got {type(given).__name__}, expected an integer")
+
+
+def check_loading(batch_size: int, num_workers: int, seed: int = 0) -> None:
+    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0), ("seed", seed, None)):
+        check_integer(name, given)
+        if least is not None and given < least:
             raise ValueError(f"{name}: got {given}, expected at least {least}")
 
 

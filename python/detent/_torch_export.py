@@ -6,28 +6,62 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detent import _detent
 from detent._errors import Error
-from detent._networks import Network, load
+from detent._networks import Network
 
 
-def _output_names(results: Any) -> list[str]:
-    """Names of the tensors that a module returned, in the exporter's order: the keys of a dict, else output, output_1, ..."""
+def _named_tensors(results: Any) -> list[tuple[str, Any]]:
+    """The tensors that a module returned, in the exporter's order, by name: the keys of dicts, the fields of dataclasses,
+    else output, output_1, ... Other things are left out.
+    """
+    import dataclasses
+
     import torch
 
-    found: list[str | None] = []
+    found: list[tuple[str | None, Any]] = []
 
     def visit(value: Any, key: str | None) -> None:
         if isinstance(value, torch.Tensor):
-            found.append(key)
+            found.append((key, value))
         elif isinstance(value, Mapping):
             for inner, part in value.items():
                 visit(part, str(inner))
         elif isinstance(value, (tuple, list)):
             for i, part in enumerate(value):
                 visit(part, key if key is None or i == 0 else f"{key}_{i}")
+        elif dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                visit(getattr(value, field.name), field.name)
 
     visit(results, None)
-    return [key or (f"output_{i}" if i else "output") for i, key in enumerate(found)]
+    return [(key or (f"output_{i}" if i else "output"), tensor) for i, (key, tensor) in enumerate(found)]
+
+
+def _returns_tensors(results: Any) -> bool:
+    """Whether it is what the exporter takes as it is."""
+    import torch
+
+    if isinstance(results, (tuple, list)):
+        return all(_returns_tensors(part) for part in results)
+    if type(results) is dict:
+        return all(_returns_tensors(part) for part in results.values())
+    return results is None or isinstance(results, torch.Tensor)
+
+
+def _with_tensors_alone(called: Any) -> Any:
+    """The module with its tensors as results, and nothing else."""
+    import torch
+
+    class Tensors(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = called
+
+        def forward(self, *values: Any) -> Any:
+            return tuple(tensor for _, tensor in _named_tensors(self.module(*values)))
+
+    return Tensors()
 
 
 def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]]:
@@ -42,7 +76,8 @@ def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]
         parameters = {}
     kinds = inspect.Parameter
     by_place = [name for name, p in parameters.items() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    keywords = any(p.kind == kinds.KEYWORD_ONLY for p in parameters.values())  # which the exporter gives by place
+    # The exporter gives these by place, and where there are **others, None for all that is not given.
+    keywords = any(p.kind in (kinds.KEYWORD_ONLY, kinds.VAR_KEYWORD) for p in parameters.values())
 
     class ByName(torch.nn.Module):
         """Parameters that are not given keep their defaults."""
@@ -72,22 +107,32 @@ def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]
     return by_name(names), names, tuple(example[name] for name in names)
 
 
-def _refuse_rounded_activations(called: Any, arguments: tuple[Any, ...]) -> None:
-    """The exporter would keep those of the example as constants."""
-    import sys
+def _check_example(module: Any, arguments: tuple[Any, ...]) -> None:
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module: got {type(module).__name__}, expected a torch.nn.Module")
+    for argument in arguments:
+        if not isinstance(argument, torch.Tensor):
+            raise TypeError(
+                f"example: got {type(argument).__name__}, expected tensors, or a dict of those parameters that are tensors"
+            )
+
+
+def _write(called: Any, arguments: tuple[Any, ...], path: str, **options: Any) -> None:
+    import inspect
 
     import torch
 
-    rounding = sys.modules.get("detent.torch")
-    if rounding is None:
-        return
-    others = tuple(torch.zeros_like(x) if x.any() else torch.ones_like(x) for x in arguments)
-    sums = rounding._sums_rounded(lambda: called(*arguments))
-    if sums and sums != rounding._sums_rounded(lambda: called(*others)):
+    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+        options["dynamo"] = False
+    try:
+        torch.onnx.export(called, arguments, path, **options)
+    except Exception as error:
+        reason = str(error).split("[Caused by")[0].strip()
         raise Error(
-            "module: detent.torch rounds activations in it, which the exporter cannot say: export it without, and give"
-            " net.quantize the format (activations=); rounded weights may stay"
-        )
+            f"module: torch.onnx.export cannot write it: {reason}: torch.onnx.export(..., dynamo=True) may, for detent.load"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -116,58 +161,59 @@ def from_torch(
     output_names: Sequence[str] | None = None,
     dynamic_batch: bool = True,
     opset: int = 17,
+    keep_formats: bool = True,
 ) -> Network:
     """The network of a torch.nn.Module, through `torch.onnx.export`.
 
     example: inputs as `module` takes them, batch first: a tensor, a tuple of them, or a dict by parameter name.
     input_names, output_names: what they are called; usual are the names of the parameters of `forward`, and the keys of
     the dict that it returns, or output, output_1, ... dynamic_batch: batches of any size; else that of the example. opset:
-    of the model in between. The module is exported in evaluation mode; each part is left in the mode it was in. Needs the
-    packages torch and onnx. What this exporter refuses, `torch.onnx.export(..., dynamo=True)` may write for `detent.load`.
+    of the model in between. keep_formats: what `detent.torch` rounds is quantized in the network, with the scales that were
+    learned; False: weights are float32 numbers, rounded, for `Network.quantize` to quantize all anew.
+
+    The module is exported in evaluation mode; each part is left in the mode it was in. Needs the packages torch and onnx.
+    Raises Error where this exporter refuses a module: `torch.onnx.export(..., dynamo=True)` may write it for `detent.load`.
 
     >>> net = detent.from_torch(torchvision.models.resnet18(), torch.zeros(1, 3, 224, 224))
     """
-    import inspect
     import os
+    import sys
     import tempfile
 
     import torch
 
     module = getattr(module, "_orig_mod", module)  # of torch.compile
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"module: got {type(module).__name__}, expected a torch.nn.Module")
+    if isinstance(module, torch.nn.DataParallel):
+        module = module.module
+    _check_example(module, ())
     called, usual_names, arguments = _call_of(module, example)
-    for argument in arguments:
-        if not isinstance(argument, torch.Tensor):
-            raise TypeError(
-                f"example: got {type(argument).__name__}, expected tensors, or a dict of those parameters that are tensors"
-            )
+    _check_example(module, arguments)
     names = list(input_names) if input_names is not None else usual_names
     if len(names) != len(arguments):
         raise TypeError(f"input_names: got {len(names)}, expected {len(arguments)}")
-    with _evaluated(module, called), tempfile.TemporaryDirectory(prefix="detent-") as folder:
-        usual = _output_names(called(*arguments))
-        outputs = list(output_names or usual)
-        if len(outputs) != len(usual):
-            raise TypeError(f"output_names: got {len(outputs)}, expected {len(usual)}")
-        _refuse_rounded_activations(called, arguments)
+    rounding = sys.modules.get("detent.torch")
+    formats = contextlib.nullcontext() if rounding is None or keep_formats else rounding._values_alone()
+    with _evaluated(module, called), formats, tempfile.TemporaryDirectory(prefix="detent-") as folder:
+        results = called(*arguments)
+        tensors = _named_tensors(results)
+        outputs = list(output_names or [name for name, _ in tensors])
+        if len(outputs) != len(tensors):
+            raise TypeError(f"output_names: got {len(outputs)}, expected {len(tensors)}")
+        shaped = [*zip(names, arguments), *zip(outputs, [tensor for _, tensor in tensors])]
         path = os.path.join(folder, f"{type(module).__name__}.onnx")
-        options: dict[str, Any] = {}
-        if "dynamo" in inspect.signature(torch.onnx.export).parameters:
-            options["dynamo"] = False
-        torch.onnx.export(
-            called,
+        _write(
+            called if _returns_tensors(results) else _with_tensors_alone(called),
             arguments,
             path,
             input_names=names,
             output_names=outputs,
-            dynamic_axes={name: {0: "N"} for name in [*names, *outputs]} if dynamic_batch else None,
+            dynamic_axes={name: {0: "N"} for name, tensor in shaped if tensor.dim()} if dynamic_batch else None,
             opset_version=opset,
-            **options,
         )
         try:
-            return load(path)
+            return Network(_detent.load(path, {}, "", None, type(module).__name__))
         except Error as error:
-            if not dynamic_batch or len({tuple(x.shape[:1]) for x in arguments}) == 1:
-                raise
-            raise Error(f"{error}: inputs that do not all begin with the batch need dynamic_batch=False") from None
+            text = str(error).replace(path, f"module {type(module).__name__}")
+            if dynamic_batch and len({tuple(x.shape[:1]) for x in arguments}) > 1:
+                text += ": inputs that do not all begin with the batch need dynamic_batch=False"
+            raise Error(text, node=error.node, key=error.key, got=error.got, allowed=error.allowed) from None

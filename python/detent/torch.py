@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Union
 
 import torch
@@ -23,18 +24,35 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_rounded: list[float] | None = None  # sums of what is rounded, where somebody asks
+_keeps_formats = True  # in exported models; else weights are numbers alone
 
 
-def _sums_rounded(run: Callable[[], Any]) -> list[float]:
-    """A number for each tensor that is rounded while it runs, which changes with the tensor."""
-    global _rounded
-    _rounded = []
+@contextlib.contextmanager
+def _values_alone() -> Iterator[None]:
+    """Exports weights that are rounded as numbers."""
+    global _keeps_formats
+    _keeps_formats = False
     try:
-        run()
-        return _rounded
+        yield
     finally:
-        _rounded = None
+        _keeps_formats = True
+
+
+class _Unsaved:
+    """Of a function that is no operator of its own, where nothing is trained."""
+
+    def save_for_backward(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+
+def _applied(function: Any, x: torch.Tensor, *arguments: Any) -> Any:
+    is_number = not _keeps_formats and isinstance(x, torch.nn.Parameter)
+    return function.forward(_Unsaved(), x, *arguments) if is_number else function.apply(x, *arguments)
+
+
+def _operator(g: Any, x: Any, number_format: Format, *scale: Any) -> Any:
+    """What an exported model has instead, for `detent.from_torch`."""
+    return g.op("detent::FakeQuantize", x, *scale, format_s=str(number_format)).setType(x.type())
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -47,6 +65,10 @@ class _StraightThrough(torch.autograd.Function):
         if ctx.clips:
             ctx.save_for_backward(torch.from_numpy(number_format.saturates(array)))
         return torch.from_numpy(number_format.fake_quantize(array, seed=seed)).to(x.dtype)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, number_format: Format, seed: int) -> Any:
+        return _operator(g, x, number_format)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -68,6 +90,10 @@ class _LearnedScale(torch.autograd.Function):
         ctx.factor, ctx.made, ctx.scale_shape = factor, made, scale.shape
         ctx.save_for_backward(held, codes if about["slope_is_code"] else codes - scaled * held)
         return codes * spread
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, scale: Any, made: Format, factor: float, seed: int) -> Any:
+        return _operator(g, x, made, scale)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -99,7 +125,7 @@ def _with_learned_scale(x: torch.Tensor, made: Format, scale: torch.Tensor, samp
         raise ValueError("scale: got one that is not above 0: try a smaller learning rate of scales")
     elements = x.numel() / (samples * scale.numel())
     factor = (elements * about["largest_code"]) ** -0.5
-    result: torch.Tensor = _LearnedScale.apply(x, scale, made, factor, seed)
+    result: torch.Tensor = _applied(_LearnedScale, x, scale, made, factor, seed)
     return result
 
 
@@ -121,12 +147,12 @@ def fake_quantize(
     """
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"x: got {type(x).__name__}, expected a tensor")
-    if _rounded is not None:
-        _rounded.append(x.detach().abs().double().sum().item())
     made = number_format if isinstance(number_format, Format) else Format(number_format)
+    if scale is not None and not isinstance(scale, torch.Tensor):
+        raise TypeError(f"scale: got {type(scale).__name__}, expected a tensor")
     if scale is not None:
         return _with_learned_scale(x, made, scale, samples, seed)
-    result: torch.Tensor = _StraightThrough.apply(x, made, seed)
+    result: torch.Tensor = _applied(_StraightThrough, x, made, seed)
     return result
 
 
@@ -142,6 +168,8 @@ class LearnedFakeQuantize(torch.nn.Module):
     def __init__(self, number_format: FormatLike, example: torch.Tensor, *, is_batch: bool = False) -> None:
         super().__init__()
         self.format = number_format if isinstance(number_format, Format) else Format(number_format)
+        if not isinstance(example, torch.Tensor):
+            raise TypeError(f"example: got {type(example).__name__}, expected a tensor")
         self.format._spec.learned_scale(list(example.shape))
         begin = self.format._spec.initial_scale(example.detach())
         self.scale = torch.nn.Parameter(torch.from_numpy(begin.copy()))
@@ -191,6 +219,10 @@ def quantize_(
     """
     from torch.nn.utils import parametrize
 
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module: got {type(module).__name__}, expected a torch.nn.Module")
+    if filter is not None and not callable(filter):
+        raise TypeError(f"filter: got {type(filter).__name__}, expected a function of a module and its name")
     chosen = [part for name, part in module.named_modules() if (filter or _has_weights)(part, name)]
     if not chosen:
         raise ValueError("no module to quantize: expected Linear, Conv1d, Conv2d or Conv3d, or those of filter")

@@ -130,13 +130,98 @@ def test_states_that_do_not_begin_with_the_batch():
     )
 
 
-def test_rounded_weights_are_exported_and_rounded_activations_refused():
+def rounded_module(learned):
     import detent.torch
 
-    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
-    detent.torch.quantize_(module, "int4:granularity=channel", learned_scales=True)
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    detent.torch.quantize_(module, "int4:granularity=channel", learned_scales=learned)
+    if learned:
+        with torch.no_grad():
+            module[0].parametrizations.weight[0].scale.mul_(0.7)
+    return module
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_rounded_weights_keep_their_format(learned, tmp_path):
+    module, x = rounded_module(learned), torch.randn(5, 4)
+    net = detent.from_torch(module, x[:1])
+    same(net, module, {"input": x})
+    layers = [node for node in net.nodes if "weight" in node.formats]
+    assert len(layers) == 2 and all("width=4" in node.formats["weight"] for node in layers)
+    if learned:
+        scale = module[0].parametrizations.weight[0].scale
+        found = detent.Format(layers[0].formats["weight"]).keys["scale"]
+        np.testing.assert_array_equal(np.float32(found), scale.detach().numpy())
+    for path in ("net.onnx", "net.mz"):
+        (net.export if path.endswith("onnx") else net.save)(tmp_path / path)
+        np.testing.assert_array_equal(detent.load(tmp_path / path).run(x)["output"], net.run(x)["output"])
+    numbers = detent.from_torch(module, x[:1], keep_formats=False)
+    same(numbers, module, {"input": x})
+    assert not numbers.is_quantized
+    assert numbers.quantize(torch.randn(32, 4), analyze=False).network.is_quantized
+
+
+def test_rounded_activations_are_quantized():
+    import detent.torch
+
     x = torch.randn(5, 4)
-    same(detent.from_torch(module, x[:1]), module, {"input": x})
-    module.insert(1, detent.torch.FakeQuantize("fp8_e4m3fn"))
-    with pytest.raises(detent.Error, match="rounds activations"):
-        detent.from_torch(module, x[:1])
+    for keeps in (True, False):
+        module = rounded_module(True)
+        module.insert(1, detent.torch.FakeQuantize("fixed:width=6,frac_width=3"))
+        module.insert(0, detent.torch.LearnedFakeQuantize("int4", x, is_batch=True))
+        net = detent.from_torch(module, x[:1], keep_formats=keeps)
+        same(net, module, {"input": x})
+        assert any("scale=" in text for node in net.nodes for text in node.formats.values())
+
+
+def test_results_of_all_kinds():
+    import dataclasses
+
+    @dataclasses.dataclass
+    class Found:
+        scores: torch.Tensor
+        boxes: torch.Tensor
+
+    class Many(Optional):
+        def forward(self, x):
+            x = self.layer(x)
+            return Found(x, x + 1), None, 3, {"last": x - 1}
+
+    module, x = Many(), torch.randn(3, 4)
+    net = detent.from_torch(module, x[:1])
+    assert net.outputs == ["scores", "boxes", "last"]
+    np.testing.assert_allclose(net.run(x)["boxes"], module(x)[0].boxes.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_calls_of_all_kinds():
+    class Others(Optional):
+        def forward(self, x, scale=None, use_cache=None, **others):
+            assert use_cache is None and not others
+            return super().forward(x, scale)
+
+    x, scale = torch.randn(3, 4), torch.randn(3, 1)
+    for example in ((x[:1], scale[:1]), {"x": x[:1], "scale": scale[:1]}):
+        module = Others()
+        same(detent.from_torch(module, example), module, {"x": x, "scale": scale})
+    number = torch.tensor(2.0)
+    same(detent.from_torch(module, (x[:1], number)), module, {"x": x, "scale": number})
+    same(detent.from_torch(torch.nn.DataParallel(module), x[:1]), module, {"x": x})
+
+
+def test_what_cannot_be_exported_says_so():
+    class Svd(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.svd(x)[1]
+
+    with pytest.raises(detent.Error, match=r"module: torch.onnx.export cannot write it: .*svd.*dynamo=True"):
+        detent.from_torch(Svd(), torch.randn(4, 4))
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise KeyError("from the module")
+
+    with pytest.raises(KeyError, match="from the module"):
+        detent.from_torch(Fails(), torch.randn(4, 4))
+    with pytest.raises(detent.Error, match="^Linear: "):
+        detent.from_torch(torch.nn.Linear(4, 4), torch.randn(1, 4)).generate("text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import logging
 import os
 import pathlib
 import re
@@ -168,6 +169,71 @@ def test_errors_have_fields(net, images, fault, fields):
             fault(net, images)
     for name, value in fields.items():
         assert getattr(caught.value, name) == value
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("--improve none: biases stay", "improve='none': biases stay"),
+        ("give --min-sqnr 25, --max-bytes 300k or --strategy", "give min_sqnr=25, max_bytes='300k' or strategy"),
+        ("(`detent quantize --keep-float 'fc'` leaves it)", "(`net.quantize(keep_float='fc')` leaves it)"),
+        ("`detent quantize --weights int4 --improve gptq`", "`net.quantize(weights='int4', improve='gptq')`"),
+        ("detent quantize: key \"bits\"", "quantize: key \"bits\""),
+        ("give --labels FILE, or", "give pairs of inputs and labels, or"),
+        ("replace it with --overwrite", "replace it with overwrite=True"),
+        ("a -- b, x--y", "a -- b, x--y"),
+    ],
+)
+def test_errors_speak_python(said, expected):
+    assert str(detent.Error(said)) == expected
+
+
+def test_nothing_speaks_of_the_command_line(net, images, caplog):
+    """Errors, what the logger gets, and advice."""
+    import numpy as np
+
+    faults = [
+        lambda: net.quantize(images, keep_float=[".*"]),
+        lambda: net.quantize(images, keep_float=["nothing"]),
+        lambda: net.quantize(images, bits={"nothing": 4}),
+        lambda: net.quantize(images, improve=["gptq", "adaround"]),
+        lambda: net.quantize(images, improve=["bias_correction", "gptq"]),
+        lambda: net.quantize(images, improve=["axe"]),
+        lambda: net.quantize(images, accumulator="int99"),
+        lambda: net.search(images),
+        lambda: net.search(images, max_drop=1),
+        lambda: net.quantize(images, analyze=False).network.quantize(images),
+    ]
+    texts = []
+    with caplog.at_level(logging.INFO, "detent"):
+        for fault in faults:
+            with pytest.raises(detent.Error) as caught:
+                fault()
+            texts.append(str(caught.value))
+        advice = net.quantize(np.tile(images, (2, 1, 1, 1)), weights="int2", activations="uint2").advice
+    assert "improve=" in advice
+    for text in [*texts, *(record.message for record in caplog.records), advice]:
+        assert not re.search(r"command line|(?<![\w-])--[a-z]|\[passes|training set|`detent |\bFILE\b", text), text
+
+
+def test_arguments_of_another_type_are_named(net, images, tmp_path):
+    for name, fault in {
+        "seed": lambda: net.quantize(images, seed="a"),
+        "batch_size": lambda: net.quantize(images, batch_size="a"),
+        "num_workers": lambda: net.test([(images, [0] * 96)], num_workers=1.5),
+        "prepare": lambda: net.quantize(images, prepare=3),
+        "keep_float": lambda: net.compare(images, keep_float=3),
+        "opset": lambda: net.export(tmp_path / "a.onnx", opset="17"),
+        "threads": lambda: detent.Session(net, threads="all"),
+        "count": lambda: detent.set_num_threads("all"),
+        "shapes": lambda: detent.load("a.onnx", shapes=[1, 3]),
+        "classes": lambda: detent.load("a.onnx", classes="10"),
+        "net": lambda: detent.Session(None),
+    }.items():
+        with pytest.raises(TypeError, match=f"^{name}: got "):
+            fault()
+    with pytest.raises(TypeError, match="^net: got NoneType"):
+        detent.quantize(None, images)
 
 
 def test_errors_are_pickled_and_made():

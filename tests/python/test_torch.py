@@ -72,6 +72,14 @@ def test_what_cannot_be_raises(x):
 
     with pytest.raises(detent.Error):
         detent.torch.fake_quantize(x, "int99")
+    for name, fault in {
+        "module": lambda: detent.torch.quantize_(None, "int4"),
+        "filter": lambda: detent.torch.quantize_(torch.nn.Linear(2, 2), "int4", filter=3),
+        "example": lambda: detent.torch.LearnedFakeQuantize("int4", None),
+        "scale": lambda: detent.torch.fake_quantize(x, "int4", scale=1.0),
+    }.items():
+        with pytest.raises(TypeError, match=f"^{name}: got "):
+            fault()
     with pytest.raises(ValueError, match="no module"):
         detent.torch.quantize_(torch.nn.ReLU(), "int4")
     with pytest.raises(TypeError, match="meta"):

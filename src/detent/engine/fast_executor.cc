@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
+#include "detent/engine/machine_limits.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
 #include "detent/float32/float_nodes.h"
@@ -188,6 +189,7 @@ using Clock = std::chrono::steady_clock;
 std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& output,
                              std::span<const Tensor> inputs, std::span<double> seconds,
                              const Observation& observation = {}) {
+  const KeptTileShapes kept;
   const ProgramPlan& plan = shaped.plan;
   Tensor arena = shaped.take_arena();
   RunState state{.places = plan.places,

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/machine_limits.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
@@ -432,6 +435,26 @@ RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworks, ()) {
 RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworksOfVolumes, ()) {
   expect_agreement(random_network_of_volumes());
 }
+
+#if defined(__x86_64__)
+/// ONNX Runtime sets its shapes once a thread.
+TEST(IntegerExecution, LeavesTileRegistersAsOthersHaveThem) {
+  if (engine_targets().front() != "AMX") GTEST_SKIP() << "the processor has no AMX";
+  GraphBuilder builder("g");
+  PassBench bench(builder.finish(builder.linear("fc", builder.input("x", {100, 96}), 96, 40)));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 4\nreport = false\n");
+  alignas(64) std::array<uint8_t, 64> others = {1};  // the palette
+  others[16] = 64;                                   // bytes a row of register 0
+  others[48] = 7;                                    // its rows
+  const auto program = FastExecutor().compile(bench.graph);
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 1);
+  avx512_vnni::load_tile_shapes(others.data());
+  static_cast<void>(program->run(std::span(&input, 1)));
+  alignas(64) std::array<uint8_t, 64> found = {};
+  avx512_vnni::store_tile_shapes(found.data());
+  EXPECT_EQ(found, others);
+}
+#endif
 
 // ---- What is refused.
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "detent/core/error.h"
+#include "detent/engine/machine_limits.h"
 #include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"
@@ -483,6 +484,7 @@ std::vector<Flows> Decoder::Compiled::results(const DecoderStep& step, std::span
 }
 
 std::vector<Tensor> Decoder::Compiled::run(std::span<const Sequence> sequences, WantedLogits wanted) const {
+  const KeptTileShapes kept;
   std::vector<Flows> values(places);
   for (size_t i = 0; i < steps.size(); ++i) {
     const DecoderStep& step = steps[i];

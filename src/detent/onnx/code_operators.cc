@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,12 +24,6 @@ struct Codes {
   std::string zero_point;
   int32_t type = 0;         // onnx::TensorProto
   bool by_channel = false;  // a scale for each position of a dimension
-};
-
-/// A layer that may become an operator on codes when its result is quantized.
-struct OpenNode {
-  onnx::NodeProto node;
-  std::optional<onnx::NodeProto> addition = std::nullopt;  // of a bias, after a product of matrices
 };
 
 bool is_op(const onnx::NodeProto& node, std::string_view op) {
@@ -72,9 +65,8 @@ class CodeRewriter {
       return open_dequantized(node);
     if (is_op(node, "QuantizeLinear")) return quantize(node);
     if (moves(node)) return move(node);
-    if (becomes_bias(node)) return;
     if (may_take_codes(node)) {
-      open_[node.output(0)] = {node};
+      open_[node.output(0)] = node;
       return;
     }
     write(node);
@@ -91,17 +83,16 @@ class CodeRewriter {
                               .zero_point = has_zero_point ? node.input(2) : "",
                               .type = writer_.element_type(has_zero_point ? node.input(2) : node.input(0)),
                               .by_channel = writer_.initializer_bytes(node.input(1)).size() > sizeof(float)};
-    open_[node.output(0)] = {std::move(pending)};
+    open_[node.output(0)] = std::move(pending);
   }
 
   /// Writes the node that computes a value, where it is open.
   void provide(const std::string& value) {
     const auto found = open_.find(value);
     if (found == open_.end()) return;
-    const OpenNode open = std::move(found->second);
+    const onnx::NodeProto open = std::move(found->second);
     open_.erase(found);
-    write(open.node);
-    if (open.addition) write(*open.addition);
+    write(open);
   }
 
   void write(onnx::NodeProto node) {
@@ -203,7 +194,7 @@ class CodeRewriter {
     for (const std::string& input : {codes.codes, codes.scale, codes.zero_point}) dequantize.add_input(input);
     dequantize.add_output(value);
     codes_[value] = codes;
-    open_[value] = {std::move(dequantize)};
+    open_[value] = std::move(dequantize);
   }
 
   // Operators on codes.
@@ -228,11 +219,7 @@ class CodeRewriter {
 
   bool has_integer_bias(const onnx::NodeProto& node) const {
     if (node.input_size() < 3 || node.input(2).empty()) return true;
-    return is_integer_bias(node.input(2));
-  }
-
-  bool is_integer_bias(const std::string& value) const {
-    const Codes* const codes = codes_of(value);
+    const Codes* const codes = codes_of(node.input(2));
     return codes != nullptr && codes->type == onnx::TensorProto::INT32;
   }
 
@@ -241,19 +228,6 @@ class CodeRewriter {
       if (!node.input(i).empty() && writer_.initializer_bytes(node.input(i)).size() != sizeof(float))
         return false;
     }
-    return true;
-  }
-
-  /// Whether the node adds a bias to an open product of matrices, and becomes part of it.
-  bool becomes_bias(const onnx::NodeProto& node) {
-    if (!is_op(node, "Add") || !is_integer_bias(node.input(1)) || reader_count(node.output(0)) != 1)
-      return false;
-    const auto found = open_.find(node.input(0));
-    if (found == open_.end() || !is_op(found->second.node, "MatMul")) return false;
-    OpenNode open = std::move(found->second);
-    open_.erase(found);
-    open.addition = node;
-    open_[node.output(0)] = std::move(open);
     return true;
   }
 
@@ -279,18 +253,18 @@ class CodeRewriter {
   }
 
   /// False where no operator computes the open node on codes of these types.
-  bool write_on_codes(const OpenNode& open, const Codes& result) {
-    const std::string& op = open.node.op_type();
+  bool write_on_codes(const onnx::NodeProto& open, const Codes& result) {
+    const std::string& op = open.op_type();
     if (is_one_of(op, {"Conv", "Gemm", "MatMul"})) return write_layer(open, result);
-    if (op == "Clip") return write_clamp(open.node, result);
-    for (const std::string& input : open.node.input()) {
+    if (op == "Clip") return write_clamp(open, result);
+    for (const std::string& input : open.input()) {
       const Codes* const codes = codes_of(input);
       if (codes != nullptr && codes->type != result.type) return false;
     }
-    onnx::NodeProto node = operator_of(open.node, "QLinear" + (op == "Sum" ? "Add" : op), result);
+    onnx::NodeProto node = operator_of(open, "QLinear" + (op == "Sum" ? "Add" : op), result);
     node.set_domain(kMicrosoft);
     if (op == "Concat") add_type(result, node);
-    for (const std::string& input : open.node.input()) add_operand(input, node);
+    for (const std::string& input : open.input()) add_operand(input, node);
     if (op != "Concat") add_type(result, node);
     writer_.add_node(std::move(node));
     return true;
@@ -324,71 +298,24 @@ class CodeRewriter {
   }
 
   /// Kernels take weights of either sign beside codes without one, and else equal types.
-  bool write_layer(const OpenNode& open, const Codes& result) {
-    const Codes& x = codes_.at(open.node.input(0));
-    const Codes& weight = codes_.at(open.node.input(1));
+  bool write_layer(const onnx::NodeProto& open, const Codes& result) {
+    const Codes& x = codes_.at(open.input(0));
+    const Codes& weight = codes_.at(open.input(1));
     const bool has_kernel = x.type == result.type &&
                             (x.type == onnx::TensorProto::UINT8 || weight.type == onnx::TensorProto::INT8);
     if (!has_kernel) return false;
-    if (is_op(open.node, "MatMul") && open.addition) return write_rows(open, result);
-    const bool is_gemm = is_op(open.node, "Gemm");
-    onnx::NodeProto node =
-        operator_of(open.node, is_gemm ? "QGemm" : "QLinear" + open.node.op_type(), result);
+    const bool is_gemm = is_op(open, "Gemm");
+    onnx::NodeProto node = operator_of(open, is_gemm ? "QGemm" : "QLinear" + open.op_type(), result);
     if (is_gemm) node.set_domain(kMicrosoft);
-    add_operand(open.node.input(0), node);
-    add_operand(open.node.input(1), node);
-    const bool has_bias = open.node.input_size() > 2 && !open.node.input(2).empty();
-    const std::string bias = has_bias ? codes_.at(open.node.input(2)).codes : "";
+    add_operand(open.input(0), node);
+    add_operand(open.input(1), node);
+    const bool has_bias = open.input_size() > 2 && !open.input(2).empty();
+    const std::string bias = has_bias ? codes_.at(open.input(2)).codes : "";
     if (is_gemm) node.add_input(bias);
     add_type(result, node);
     if (!is_gemm && has_bias) node.add_input(bias);
     writer_.add_node(std::move(node));
     return true;
-  }
-
-  /// A product of rows with a bias: QGemm takes matrices only, and QLinearMatMul no bias.
-  bool write_rows(const OpenNode& open, const Codes& result) {
-    const Codes& x = codes_.at(open.node.input(0));
-    const Codes& weight = codes_.at(open.node.input(1));
-    const std::string rows = add_step("Flatten", {x.codes}, result.codes, -1);
-    onnx::NodeProto product;
-    product.set_op_type("QGemm");
-    product.set_domain(kMicrosoft);
-    product.set_name(open.node.name());
-    add_operand(open.node.input(0), product);
-    product.set_input(0, rows);
-    add_operand(open.node.input(1), product);
-    product.add_input(codes_.at(open.addition->input(1)).codes);
-    add_type(result, product);
-    const std::string matrix = writer_.new_value(result.codes + "_rows");
-    product.add_output(matrix);
-    writer_.add_node(std::move(product));
-    const auto list = [&](int64_t number) {
-      return writer_.add_initializer(result.codes + "_list", Tensor::from({1}, std::vector{number}));
-    };
-    const std::string shape = add_step("Shape", {x.codes}, result.codes);
-    const std::string leading = add_step("Slice", {shape, list(0), list(-1)}, result.codes);
-    const int64_t columns = writer_.initializer_shape(weight.codes).back();
-    const std::string whole = add_step("Concat", {leading, list(columns)}, result.codes, 0);
-    onnx::NodeProto reshape;
-    reshape.set_op_type("Reshape");
-    reshape.set_name(writer_.new_node_name(open.addition->name()));
-    reshape.add_input(matrix);
-    reshape.add_input(whole);
-    reshape.add_output(result.codes);
-    writer_.add_node(std::move(reshape));
-    return true;
-  }
-
-  std::string add_step(const std::string& op, const OnnxValues& inputs, const std::string& near,
-                       std::optional<int64_t> axis = std::nullopt) {
-    const std::string value = writer_.new_value(near + "_" + op);
-    writer_.add_node(OnnxNode{.op = op,
-                              .inputs = inputs,
-                              .outputs = {value},
-                              .attributes = axis ? Table{{"axis", *axis}} : Table{},
-                              .name = writer_.new_node_name(value)});
-    return value;
   }
 
   /// Between equal types a function that clamps does so to codes.
@@ -431,10 +358,10 @@ class CodeRewriter {
   }
 
   OnnxModelWriter& writer_;
-  std::unordered_map<std::string, size_t> readers_;    // how often a value is read
-  std::unordered_map<std::string, Codes> codes_;       // of values
-  std::unordered_map<std::string, OpenNode> open_;     // by the value that it gives
-  std::unordered_map<std::string, std::string> same_;  // codes that are others
+  std::unordered_map<std::string, size_t> readers_;        // how often a value is read
+  std::unordered_map<std::string, Codes> codes_;           // of values
+  std::unordered_map<std::string, onnx::NodeProto> open_;  // by the value that it gives
+  std::unordered_map<std::string, std::string> same_;      // codes that are others
 };
 
 }  // namespace

@@ -227,6 +227,29 @@ TEST(OnnxExport, AdditionsOfQuantizedValuesAreSums) {
   EXPECT_EQ(count_nodes(file.get(), "Add"), kResidualAdditions);
 }
 
+/// ONNX Runtime computes a bias after a product of rows, and a Softmax between quantizers, with other
+/// integers (tests/onnx_runtime_test.cc).
+TEST(OnnxExport, RowsWithABiasAreAMatrixAndSoftmaxStandsAlone) {
+  GraphBuilder b("attention");
+  const NodeInput x = b.input("x", {5, 8});
+  const NodeInput keys = b.call("transpose", {b.linear("key", x, 8, 8)}, {{"dim0", 1}, {"dim1", 2}});
+  const NodeInput scores = b.call("matmul", {b.linear("query", x, 8, 8), keys});
+  const NodeInput shares = b.call("softmax", {scores}, {{"dim", -1}});
+  const NodeInput mixed = b.call("matmul", {shares, b.linear("value", x, 8, 8)});
+  PassBench bench(b.finish(b.linear("out", mixed, 8, 3)));  // the last layer gives floats
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nreport = false\n");
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+  for (const auto& [style, op] :
+       {std::pair(OnnxStyle::kQdq, "Gemm"), std::pair(OnnxStyle::kQOperator, "QGemm")}) {
+    const TemporaryPath file("model.onnx");
+    export_onnx(bench.graph, file.get(), {.style = style});
+    EXPECT_EQ(count_nodes(file.get(), op), 3);
+    EXPECT_EQ(count_nodes(file.get(), "Sum"), 1) << op << ": of one value, before the softmax";
+    if (style == OnnxStyle::kQdq)
+      expect_equal(results(bench.graph, input), results(import_onnx(file.get()), input), op);
+  }
+}
+
 /// ONNX Runtime has no Where of them.
 TEST(OnnxExport, ChoicesOfTruthValuesAreLogic) {
   GraphBuilder builder("choice");

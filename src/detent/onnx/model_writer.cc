@@ -194,11 +194,6 @@ int32_t OnnxModelWriter::element_type(const std::string& initializer) const {
   return found == nullptr ? 0 : found->proto->data_type();
 }
 
-Shape OnnxModelWriter::initializer_shape(const std::string& initializer) const {
-  const Initializer* const found = find_initializer(initializer);
-  return found == nullptr ? Shape() : Shape(found->proto->dims().begin(), found->proto->dims().end());
-}
-
 std::span<const std::byte> OnnxModelWriter::initializer_bytes(const std::string& initializer) const {
   const Initializer* const found = find_initializer(initializer);
   return found == nullptr ? std::span<const std::byte>() : found->data();

@@ -69,9 +69,8 @@ class OnnxModelWriter {
   void add_node(onnx::NodeProto node);
   void drop_unread_initializers();
   std::vector<std::string> output_names() const;
-  // An initializer's element type as ONNX counts them, its shape and its elements; nothing of another value.
+  // An initializer's element type as ONNX counts them, and its elements; nothing of another value.
   int32_t element_type(const std::string& initializer) const;
-  Shape initializer_shape(const std::string& initializer) const;
   std::span<const std::byte> initializer_bytes(const std::string& initializer) const;
 
   /// Initializers lie in a file beside the model where they have more than `most_bytes_within` bytes.

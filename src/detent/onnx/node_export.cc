@@ -153,6 +153,14 @@ std::string NodeExport::parameter_or(const char* name, float value, const Shape&
   return constant(tensor, name);
 }
 
+bool NodeExport::is_rounded(const std::string& value) const {
+  return exporter_.quantizers_.is_rounded(value);
+}
+
+std::string NodeExport::rounded(const std::string& matrix, const QuantSpec& spec) {
+  return exporter_.quantizers_.rounded(matrix, spec, 2);
+}
+
 std::string NodeExport::list_of(const std::vector<int64_t>& values) {
   return constant(Tensor::from({std::ssize(values)}, values), "list");
 }

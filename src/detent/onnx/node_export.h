@@ -70,6 +70,10 @@ class NodeExport {
   /// A normalization's weight or bias; where there is none, `value` in each element of `shape`.
   std::string parameter_or(const char* name, float value, const Shape& shape);
 
+  /// Whether a value has been rounded.
+  bool is_rounded(const std::string& value) const;
+  /// A matrix rounded.
+  std::string rounded(const std::string& matrix, const QuantSpec& spec);
   std::string list_of(const std::vector<int64_t>& values);
   std::string number_of(const Value& value, DType dtype = DType::kFloat32);
   std::string constant(const Tensor& tensor, const std::string& hint);

@@ -174,5 +174,31 @@ TEST_F(Qonnx, XnorPopcountCountsEqualBits) {
   EXPECT_THAT(run({1, 0, 1, 0, 1, 1}), testing::ElementsAre(3, 2, 1, 2));
 }
 
+/// As detent.torch writes it: weights, with learned scales and without, and activations.
+TEST_F(Qonnx, FakeQuantizeOfDetentBecomesQuantizers) {
+  auto& import = *model.proto.add_opset_import();
+  import.set_domain("detent");
+  import.set_version(1);
+  model.constant<float>("w", {3, 2}, {0.3F, -0.9F, 1.4F, 0.1F, -5, 0.6F});
+  model.constant<float>("s", {}, {0.5F});
+  const auto round = [&](const std::vector<std::string>& inputs, const std::string& to, const char* format) {
+    model.node("FakeQuantize", inputs, {to}, {{"format", format}}).set_domain("detent");
+  };
+  round({"x"}, "rounded_x", "fixed:width=8,frac_width=1");
+  round({"w", "s"}, "rounded_w", "int4");
+  model.node("MatMul", {"rounded_x", "rounded_w"}, {"h"});
+  model.constant<float>("v", {2, 1}, {0.75F, 7});
+  round({"v"}, "rounded_v", "int4");
+  model.node("MatMul", {"h", "rounded_v"}, {"y"});
+  const Graph read = graph();
+  std::vector<std::string> weights;
+  for (const Node& node : read.nodes())
+    if (const QuantSpec* spec = node.find_quantization("weight")) weights.push_back(quant_spec_text(*spec));
+  EXPECT_THAT(weights, testing::ElementsAre("affine:width=4,symmetric=true,scale=0.5x",
+                                            "affine:width=4,symmetric=true,scale=1.0x"));
+  // x rounds to 1, 0, 2; w to 0.5, -1, 1.5, 0, -4, 0.5; v to 1, 7.
+  EXPECT_THAT(run({1.1F, 0.2F, 2, 0, 0, 0}), testing::ElementsAre(-7.5F, 0));
+}
+
 }  // namespace
 }  // namespace detent

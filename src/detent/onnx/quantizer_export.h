@@ -43,6 +43,7 @@ class QuantizerExport {
   std::string rounded(const std::string& name, const Tensor& tensor, const QuantSpec& spec, bool transposed);
   /// The value has the values of this spec already.
   void note_rounded(const std::string& value, const QuantSpec& spec) { rounded_[value] = spec; }
+  bool is_rounded(const std::string& value) const { return rounded_.contains(value); }
   /// A matrix as integers without zero point, a scale a row; nothing where the style or the spec has others.
   std::optional<IntegerRows> integer_rows(const std::string& name, const Tensor& matrix,
                                           const QuantSpec& spec);

@@ -151,7 +151,7 @@ TEST_F(PassTest, RegistryIsSortedAndDocumented) {
 
 TEST_F(PassTest, UnknownNamesFailBeforeAnythingRuns) {
   EXPECT_THAT(error_of("[passes.save_mase_graph]\n[passes.quantise]\n"),
-              HasSubstr("t.toml: [passes.quantise]: unknown pass \"quantise\": did you mean \"quantize\"?"));
+              HasSubstr("t.toml, [passes.quantise]: unknown pass \"quantise\": did you mean \"quantize\"?"));
   EXPECT_FALSE(fs::exists(directory_));
   EXPECT_THAT(error_of("passes.quantize = 3"),
               HasSubstr("passes.quantize is 3 (an integer), expected a table"));
@@ -586,7 +586,7 @@ TEST_F(PassTest, ProfileSaysWhatIsWrong) {
       "[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\nnum_samples = "
       "1000\n"
       "[passes.profile_statistics.activation_statistics.range_min_max]\n");
-  EXPECT_THAT(warned_, HasSubstr("the training set has only 300 samples"));
+  EXPECT_THAT(warned_, HasSubstr("there are only 300 samples"));
 }
 
 TEST_F(PassTest, AverageBitsCountWhatIsStored) {

@@ -16,12 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Passes of options rather than of a file are known by their names.
+std::string place_of(const std::string& file, const std::string& pass) {
+  return file.empty() ? pass : fmt::format("{}, [passes.{}]", file, pass);
+}
+
 const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
   const auto& [name, options] = entry;
   try {
     find_pass(name);
   } catch (const Error& error) {
-    throw with_fields(error, fmt::format("{}: [passes.{}]: {}", file, name, error.what()), {.key = name});
+    throw with_fields(error, fmt::format("{}: {}", place_of(file, name), error.what()), {.key = name});
   }
   if (!options.is<Table>()) {
     fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
@@ -55,7 +60,7 @@ bool overlap(const fs::path& a, const fs::path& b) {
 Pipeline::Pipeline(const Table& passes, std::string file) : file_(std::move(file)) {
   for (const TableEntry& entry : passes) {
     const PassInfo& pass = pass_of(file_, entry);
-    std::string where = fmt::format("{}, [passes.{}]", file_, pass.name);
+    std::string where = place_of(file_, pass.name);
     ParsedPass parsed = pass.parse(*entry.value.get_if<Table>(), where);
     steps_.push_back({&pass, std::move(parsed), std::move(where)});
   }
@@ -64,6 +69,7 @@ Pipeline::Pipeline(const Table& passes, std::string file) : file_(std::move(file
 }
 
 void Pipeline::check_order() const {
+  const std::string begin = file_.empty() ? "" : file_ + ": ";
   std::vector<const PassInfo*> staged;  // of the graph that is there
   for (size_t i = 0; i < steps_.size(); ++i) {
     const PassInfo& pass = *steps_[i].pass;
@@ -76,14 +82,14 @@ void Pipeline::check_order() const {
       for (size_t later = i + 1; later < steps_.size() && !steps_[later].pass->replaces_graph; ++later) {
         if (steps_[later].pass->stage != PassStage::kAny) staged.push_back(steps_[later].pass);
       }
-      fail("{}: the pass \"{}\" ({}) stands after \"{}\" ({}); the right order is {}", file_, pass.name,
+      fail("{}the pass \"{}\" ({}) stands after \"{}\" ({}); the right order is {}", begin, pass.name,
            stage_name(pass), previous->name, stage_name(*previous), right_order(staged));
     }
     if (pass.stage == PassStage::kRoundingWeights) {
       fail(
-          "{}: the passes \"{}\" and \"{}\" both choose the weights of every quantized layer: expected one "
+          "{}the passes \"{}\" and \"{}\" both choose the weights of every quantized layer: expected one "
           "of them",
-          file_, previous->name, pass.name);
+          begin, previous->name, pass.name);
     }
   }
 }
@@ -128,7 +134,7 @@ void Pipeline::claim_files(const fs::path& results, bool overwrite) const {
 void PassContext::warn_of_few_samples(int64_t samples, int64_t wanted) const {
   if (samples >= wanted || *few_samples == samples) return;
   *few_samples = samples;
-  warn(fmt::format("{}: the training set has only {} samples, expected {}", where, samples, wanted));
+  warn(fmt::format("{}: there are only {} samples, num_samples expects {}", where, samples, wanted));
 }
 
 PassContext PassContext::quiet() const {

@@ -14,9 +14,10 @@ namespace detent {
 /// can be known: by the constructor without a graph, by `check` before anything runs.
 class Pipeline {
  public:
-  /// Throws Error, beginning with `file` (the configuration's name), on unknown passes and options, on values
-  /// that are wrong by themselves, on an order in which a pass would undo or miss what another does, on files
-  /// to read that neither exist nor are written by an earlier pass, and on files that cannot be written.
+  /// Throws Error, beginning with `file` (the configuration's name; "": options name the passes), on unknown
+  /// passes and options, on values that are wrong by themselves, on an order in which a pass would undo or
+  /// miss what another does, on files to read that neither exist nor are written by an earlier pass, and on
+  /// files that cannot be written.
   Pipeline(const Table& passes, std::string file);
 
   /// Claims the files that options name outside of `results`, the folder that is replaced as a whole, as

@@ -162,13 +162,17 @@ Graph read_any(const std::string& path, const ParametersOf& network) {
   return read_network(path, network.shapes);
 }
 
+/// `source`: what messages call the network, where that is not its file.
 std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& shapes,
-                                      const std::string& model, std::optional<int64_t> classes) {
+                                      const std::string& model, std::optional<int64_t> classes,
+                                      const std::string& source) {
   ParametersOf network{.model = model, .class_count = classes};
   for (const auto& [name, shape] : shapes)
     network.shapes[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(shape);
   return without_lock([&] {
-    return about_file(path, [&] { return std::make_shared<const Network>(read_any(path, network), path); });
+    return about_file(path, [&] {
+      return std::make_shared<const Network>(read_any(path, network), source.empty() ? path : source);
+    });
   });
 }
 
@@ -222,8 +226,9 @@ void bind_networks(nb::module_& module) {
       .def(
           "sizes", [](const Network& self) { return sizes_dict(storage_bits(self.graph())); },
           nb::sig("def sizes(self) -> dict[str, typing.Any]"));
-  module.def("load", loaded, "path"_a, "shapes"_a, "model"_a, "classes"_a.none(),
-             nb::sig("def load(path: str, shapes: dict[str, list[int]], model: str, classes: int | None) -> "
+  module.def("load", loaded, "path"_a, "shapes"_a, "model"_a, "classes"_a.none(), "source"_a,
+             nb::sig("def load(path: str, shapes: dict[str, list[int]], model: str, classes: int | None, "
+                     "source: str) -> "
                      "NetworkGraph"));
   module.def(
       "quantize_options", [] { return descriptions(quantize_options()); },

@@ -55,7 +55,7 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
   if (is_trained) passes = finishing_passes(passes);
   const auto cache_format = cache_format_of(request.cache_format, "cache_format");
   if (cache_format) leave_cache_to_float(passes, graph, "cache_format");
-  Pipeline(passes, "the command line").check(graph);
+  Pipeline(passes, "").check(graph);
 
   QuantizeOutcome outcome;
   outcome.bits_before = storage_bits(graph);

@@ -91,9 +91,10 @@ void deliver_messages() {
   if (messages.empty()) return;
   try {
     const nb::object logger = nb::module_::import_("logging").attr("getLogger")("detent");
+    const nb::object in_python_words = nb::module_::import_("detent._errors").attr("in_python_words");
     for (const Message& message : messages)
       logger.attr("log")(python_level(message.level), nb::str("%s"),
-                         nb::str(message.text.c_str(), message.text.size()));
+                         in_python_words(nb::str(message.text.c_str(), message.text.size())));
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("a handler of the logger \"detent\"");
   }

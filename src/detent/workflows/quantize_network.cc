@@ -77,9 +77,9 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   graphs.quantized = graph;
   find_pass("init_metadata").run(graphs.quantized, {}, context);
   auto [prepare, quantize] = split_passes(passes);
-  run_pipeline(graphs.quantized, prepare, "the command line", context);
+  run_pipeline(graphs.quantized, prepare, "", context);
   graphs.reference = graphs.quantized;
-  run_pipeline(graphs.quantized, quantize, "the command line", context);
+  run_pipeline(graphs.quantized, quantize, "", context);
   if (cache_format) quantize_cache(graphs.quantized, *cache_format);
   for (const auto& [name, options] : prepare)
     if (is_asked_for_before(name)) graphs.passes[name] = options;

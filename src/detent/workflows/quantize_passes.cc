@@ -133,7 +133,7 @@ Table quantize_passes(const QuantizeWish& wish) {
   if (!wish.improve) append_usual_improvement(given, passes);
   fit_rotated_blocks(passes, given);
   share_samples(passes);
-  const Pipeline checked(passes, "the command line");  // refuses before anything is loaded
+  const Pipeline checked(passes, "");  // refuses before anything is loaded
   return passes;
 }
 

@@ -163,7 +163,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   if (is_trained) command.passes = finishing_passes(command.passes);
   const auto cache_format = cache_format_of(command.options.cache_format.value_or(""), "--cache-format");
   if (cache_format) leave_cache_to_float(command.passes, network, "--cache-format");
-  const Pipeline pipeline(command.passes, "the command line");
+  const Pipeline pipeline(command.passes, "");
   pipeline.check(network);
   const fs::path output_dir = command.software_dir / "quantize";
   ResultFolder result(command, {.results = output_dir, .network = output_dir}, network, pipeline,

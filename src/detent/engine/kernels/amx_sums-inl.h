@@ -37,6 +37,9 @@ void ShapeTiles(int64_t windows, int64_t last_steps) {
   if (std::memcmp(&found, &wanted, sizeof(wanted)) != 0) _tile_loadconfig(&wanted);
 }
 
+void LoadTileShapes(const uint8_t* shapes) { _tile_loadconfig(shapes); }
+void StoreTileShapes(uint8_t* shapes) { _tile_storeconfig(shapes); }
+
 /// Windows `first` to `first + count`. A tile that has more rows computes windows of the next one too.
 struct TileWindows {
   int64_t first, count;

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "detent/core/error.h"
+#include "detent/engine/machine_limits.h"
 
 #if HWY_ARCH_X86
 #include <cpuid.h>
@@ -107,6 +108,19 @@ const KernelSet& kernel_set() {
   const KernelSet* set = chosen;
   if (set != nullptr) return *set;
   return *sets(hwy::SupportedTargets()).front();
+}
+
+KeptTileShapes::KeptTileShapes() {
+#if HWY_ARCH_X86
+  has_tiles_ = has_tiles();
+  if (has_tiles_) avx512_vnni::store_tile_shapes(shapes_.data());
+#endif
+}
+
+KeptTileShapes::~KeptTileShapes() {
+#if HWY_ARCH_X86
+  if (has_tiles_) avx512_vnni::load_tile_shapes(shapes_.data());
+#endif
 }
 
 }  // namespace detent

@@ -1,5 +1,6 @@
 #include "detent/engine/kernels/includes-inl.h"
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/machine_limits.h"
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
@@ -114,6 +115,9 @@ const KernelSet& kernels_of_sapphire_rapids() {
   }();
   return kSet;
 }
+
+void load_tile_shapes(const uint8_t* shapes) { LoadTileShapes(shapes); }
+void store_tile_shapes(uint8_t* shapes) { StoreTileShapes(shapes); }
 
 }  // namespace detent::avx512_vnni
 HWY_POP_ATTRIBUTES

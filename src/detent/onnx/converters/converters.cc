@@ -44,6 +44,7 @@ const Converters& converters_of(std::string_view domain) {
                channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters(),
                quantized_recurrent_converters(), chosen(gather_converters(), {"GatherND", "Trilu"})})},
       {"ai.onnx.ml", joined({feature_converters()})},
+      {"detent", joined({format_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};
   static const Converters none;
   const auto found = domains.find(domain == "ai.onnx" ? "" : is_qonnx(domain) ? "qonnx" : domain);

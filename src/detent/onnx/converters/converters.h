@@ -38,6 +38,7 @@ OnnxConverterList recurrent_converters();
 OnnxConverterList quantized_recurrent_converters();  // of com.microsoft
 OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
+OnnxConverterList format_converters();  // of detent.torch
 OnnxConverterList spectrum_converters();
 OnnxConverterList sampling_converters();
 OnnxConverterList region_converters();

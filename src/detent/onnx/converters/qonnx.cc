@@ -5,6 +5,9 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/elements/minifloat.h"
+#include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/verbs.h"
+#include "detent/graph/quantizer.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/rounding.h"
 
@@ -217,7 +220,33 @@ void convert_quantized_average(NodeImport& node) {
 
 void convert_debug_marker(NodeImport& node) { node.pass_on(0); }
 
+// Operators of the domain "detent", which detent.torch writes.
+
+/// With scales that are learned, as input 1 gives them.
+QuantSpec with_scale_input(const NodeImport& node, QuantSpec spec) {
+  spec.scale_rule = ScaleRule::kLearned;
+  Quantizer quantizer(std::move(spec));
+  quantizer.parameters.emplace_back(
+      "scale", ParameterRef(Parameter{to_float32(node.expect_constant(1, "the scale")), false}));
+  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  if (!rounding) node.refuse("no format rounds as the learned scale says");
+  return *rounding;
+}
+
+/// Rounds to the format that the attribute names. A constant keeps the scales that it was rounded with.
+void convert_fake_quantize(NodeImport& node) {
+  QuantSpec spec = parse_quant_spec_text(node.text("format", ""));
+  if (node.has_input(1)) spec = with_scale_input(node, std::move(spec));
+  const Tensor* const constant = node.constant(0);
+  if (constant == nullptr) return node.set_output(0, node.add_rounding(node.input(0), spec));
+  const Tensor values = to_float32(*constant);
+  const QuantSpec given = with_given_parameters(spec, values);
+  node.set_output(0, fake_quantize(given, values), given);
+}
+
 }  // namespace
+
+OnnxConverterList format_converters() { return {{"FakeQuantize", convert_fake_quantize}}; }
 
 OnnxConverterList qonnx_converters() {
   return {{"FloatQuant", convert_float_quant},

@@ -87,13 +87,17 @@ void export_gelu(NodeExport& node) {
   node.emit("Mul", {node.add("Mul", {input, node.number_of(0.5)}), gate});
 }
 
-template <const char* kName>
+/// ONNX Runtime fuses Softmax between quantized values into QLinearSoftmax, whose exponentials come from a
+/// table. After a Sum of one value it leaves it as it is written.
 void export_softmax(NodeExport& node) {
-  node.emit(kName, {node.input(0)}, {{"axis", node.integer("dim")}});
+  std::string input = node.input(0);
+  if (has_integers(node.style()) && node.is_rounded(input)) input = node.add("Sum", {input});
+  node.emit("Softmax", {input}, {{"axis", node.integer("dim")}});
 }
 
-constexpr char kSoftmax[] = "Softmax";
-constexpr char kLogSoftmax[] = "LogSoftmax";
+void export_log_softmax(NodeExport& node) {
+  node.emit("LogSoftmax", {node.input(0)}, {{"axis", node.integer("dim")}});
+}
 
 }  // namespace
 
@@ -110,8 +114,8 @@ OnnxExporterList activation_exporters() {
           {"softplus", export_softplus},
           {"mish", export_mish},
           {"gelu", export_gelu},
-          {"softmax", export_softmax<kSoftmax>},
-          {"log_softmax", export_softmax<kLogSoftmax>}};
+          {"softmax", export_softmax},
+          {"log_softmax", export_log_softmax}};
 }
 
 }  // namespace detent

@@ -1,8 +1,45 @@
+#include <algorithm>
+
 #include "detent/core/error.h"
 #include "detent/onnx/exporters/exporters.h"
+#include "detent/onnx/quantizer_export.h"
 
 namespace detent {
 namespace {
+
+constexpr int64_t kRest = -1;  // of a Reshape: what the other sizes leave
+
+/// The shape of input 0 but for its last size, which is `columns`.
+std::string shape_of_rows(NodeExport& node, const std::string& value, int64_t columns) {
+  std::vector<int64_t> sizes;
+  for (size_t d = 0; d + 1 < node.rank(0); ++d) sizes.push_back(node.size(0, d).value_or(kRest));
+  sizes.push_back(columns);
+  if (std::ranges::count(sizes, kRest) <= 1) return node.list_of(sizes);
+  const std::string leading =
+      node.add("Slice", {node.add("Shape", {value}), node.list_of({0}), node.list_of({-1})});
+  return node.add("Concat", {leading, node.list_of({columns})}, {{"axis", 0}});
+}
+
+/// ONNX Runtime multiplies codes with a bias in integers where they are matrices (QGemm); the bias of a
+/// MatMul it adds in float, and so rounds some sums next to the middle of two codes the other way.
+bool wrote_matrix_of_rows(NodeExport& node) {
+  const auto given = rounding_of(node.node(), "data_in_0");
+  const auto result = rounding_of(node.node(), "data_out_0");
+  const auto has_one_scale = [](const std::optional<QuantSpec>& spec) {
+    return spec && spec->granularity == Granularity::kTensor;
+  };
+  const bool is_on_codes = has_integers(node.style()) && has_one_scale(given) && has_one_scale(result) &&
+                           rounding_of(node.node(), "weight");
+  if (!is_on_codes || node.find_parameter("bias") == nullptr) return false;
+  const Shape& weight = node.find_parameter("weight")->shape();
+  const std::string value = node.input(0);
+  const std::string rows = node.add("Reshape", {value, node.list_of({kRest, weight[1]})});
+  const std::string product =
+      node.add("Gemm", {node.rounded(rows, *given), node.parameter("weight"), node.parameter("bias")},
+               {{"transB", 1}});
+  node.emit("Reshape", {node.rounded(product, *result), shape_of_rows(node, value, weight[0])});
+  return true;
+}
 
 /// A matrix times a matrix is Gemm, which takes the weight as it is.
 void export_linear(NodeExport& node) {
@@ -11,6 +48,7 @@ void export_linear(NodeExport& node) {
     return node.emit("Gemm", {node.input(0), node.parameter("weight"), node.parameter("bias")},
                      {{"transB", 1}});
   }
+  if (wrote_matrix_of_rows(node)) return;
   const OnnxValues factors = {node.input(0), node.transposed_parameter("weight")};
   if (node.find_parameter("bias") == nullptr) return node.emit("MatMul", factors);
   const std::string product = node.add("MatMul", factors);

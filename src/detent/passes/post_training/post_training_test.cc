@@ -388,7 +388,7 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
   use(small_residual_network());
   run_passes(kQuantize);
   samples_ = Tensor(DType::kFloat32, {0, 3, 8, 8});
-  EXPECT_THAT(error_of("[passes.gptq]"), HasSubstr("the training set is empty"));
+  EXPECT_THAT(error_of("[passes.gptq]"), HasSubstr("no samples to calibrate with"));
   samples_ = random_samples({4, 3, 8, 8}, 1);
   for (float& value : samples_.values<float>()) value = std::nanf("");
   EXPECT_THAT(error_of("[passes.gptq]"), HasSubstr("node \"conv1\": the Gram matrix of the inputs"));
@@ -430,7 +430,7 @@ TEST_F(PostTraining, BiasCorrectionWorkedExample) {
       "weight_width = 3\nweight_narrow_range = true\nweight_symmetric = true\n[passes.bias_correction]\n");
   EXPECT_THAT(elements_of(parameter("fc", "bias")),
               Pointwise(FloatNear(1e-6F), std::vector<float>{-0.2083333F, -0.1083333F}));
-  const std::string warning = "the training set has only 3 samples, expected ";
+  const std::string warning = "there are only 3 samples, num_samples expects ";
   EXPECT_THAT(warned_, HasSubstr(warning));
   EXPECT_EQ(warned_.find(warning), warned_.rfind(warning)) << warned_;
 }

@@ -19,7 +19,7 @@ CalibrationBatches::CalibrationBatches(const Graph& graph, const CalibrationInpu
                                        const PassContext& context)
     : data_(context.open_calibration()) {
   const int64_t samples = std::min(options.num_samples, data_->size());
-  if (samples == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
+  if (samples == 0) fail("{}: there are no samples to calibrate with", context.where);
   context.warn_of_few_samples(samples, options.num_samples);
   batches_ = calibration_batches(*data_, graph, samples, kMicroBatch);
 }
