@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -101,6 +101,32 @@ std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const C
     }
     if (group.reads.empty() && holds_infinities(measured.node(group.root), "data_out_0"))
       names.insert(group.root);
+  }
+  return names;
+}
+
+/// Whether the samples keep values away from 0, and codes of so many bits do not: their step is at least
+/// most / (2^bits - 1), and up to a half of it rounds to 0.
+bool vanish(const Interval& values, int bits) {
+  const double least = values.low > 0 ? values.low : -values.high;
+  const double most = std::max(std::fabs(values.low), std::fabs(values.high));
+  return least > 0 && 2 * least * (std::exp2(bits) - 1) <= most;
+}
+
+/// What would divide by codes of 0 where the network has no zeros, as attention by sums of features.
+std::set<std::string, std::less<>> unbounded_quotients(const Graph& measured, const CodePlan& plan,
+                                                       const StaticQuantizeOptions& options,
+                                                       const std::string& where) {
+  std::set<std::string, std::less<>> names;
+  const int bits = std::max(options.elementwise.width, options.activations.integer.width);
+  for (const CodeGroup& group : plan.groups) {
+    for (const CodeRead& read : group.reads) {
+      const Node& reader = measured.nodes()[read.node];
+      const auto* operation = trait<PairOperation>(reader);
+      if (operation == nullptr || *operation != PairOperation::kDiv || read.input != 1) continue;
+      const std::optional<Interval> range = measured_distribution(measured, group, where).range;
+      if (range && vanish(*range, bits)) names.insert(reader.name);
+    }
   }
   return names;
 }
@@ -402,10 +428,15 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   IntegerNetwork quantized = quantized_for_integers(graph, measured, options, context);
   graph = std::move(quantized.graph);
   std::vector<std::string> masks;
-  std::ranges::set_difference(measured.masked.in_float, measured.infinite, std::back_inserter(masks));
+  for (const std::string& name : measured.masked.in_float)
+    if (!measured.infinite.contains(name) && !measured.unbounded.contains(name)) masks.push_back(name);
   if (!measured.infinite.empty()) {
     context.report(fmt::format("static_quantize: in float, as they read or give infinities: {}\n",
                                fmt::join(measured.infinite, ", ")));
+  }
+  if (!measured.unbounded.empty()) {
+    context.report(fmt::format("static_quantize: in float, as they would divide by codes of 0: {}\n",
+                               fmt::join(measured.unbounded, ", ")));
   }
   if (!masks.empty()) {
     context.report(
@@ -442,12 +473,17 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
   constexpr int kMostRounds = 4;
   for (int round = 0; round < kMostRounds; ++round) {
     measured.graph = measured_activations(network, plan, calibrators, first.num_samples, context);
-    const auto found = infinite_nodes(measured.graph, plan);
-    const size_t before = measured.infinite.size();
-    for (const std::string& name : found)
-      if (bits.find(name) == nullptr) measured.infinite.insert(name);
-    if (measured.infinite.size() == before) break;
-    measured.masked.in_float.insert(measured.infinite.begin(), measured.infinite.end());
+    const size_t before = measured.masked.in_float.size();
+    const auto keep = [&](const std::set<std::string, std::less<>>& found,
+                          std::set<std::string, std::less<>>& kept) {
+      for (const std::string& name : found)
+        if (bits.find(name) == nullptr) kept.insert(name);
+      measured.masked.in_float.insert(kept.begin(), kept.end());
+    };
+    keep(infinite_nodes(measured.graph, plan), measured.infinite);
+    if (measured.masked.in_float.size() == before)
+      keep(unbounded_quotients(measured.graph, plan, first, context.where), measured.unbounded);
+    if (measured.masked.in_float.size() == before) break;
     plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
   }
   return measured;

@@ -29,8 +29,11 @@ MaskedScores masked_scores(const Graph& graph, const PassContext& context);
 struct MeasuredNetwork {
   Graph graph;
   MaskedScores masked;
-  /// Nodes, all in masked.in_float too, whose operands the samples show to hold infinities.
+  // All in masked.in_float too.
+  /// Nodes whose operands the samples show to hold infinities.
   std::set<std::string, std::less<>> infinite = {};
+  /// Quotients by values away from 0, some of which a code rounds to 0.
+  std::set<std::string, std::less<>> unbounded = {};
 };
 
 /// Runs the float network over calibration samples.
