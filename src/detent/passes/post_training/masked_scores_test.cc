@@ -143,20 +143,21 @@ TEST(MaskedScores, InfinitiesOfTheNetworkStayInFloat) {
 }
 
 /// As linear attention divides by sums of features: the least of them round to codes of 0.
-TEST(MaskedScores, QuotientsByWhatRoundsToZeroStayInFloat) {
+TEST(MaskedScores, DivisorsThatRoundToZeroStayInFloat) {
   const auto number = [](double value) { return NodeInput::of_constant(Value(value)); };
   GraphBuilder b("shares");
   const NodeInput x = b.input("x", {kTokens, kWidth});
   const NodeInput values = b.linear("v", x, kWidth, kWidth, false);
-  const NodeInput features = b.call("exp", {b.call("mul", {values, number(16)})});
-  const NodeInput shares = b.call("div", {values, features});
-  const NodeInput narrow = b.call("add", {b.call("sigmoid", {values}), number(1)});
-  const NodeInput others = b.call("div", {shares, narrow});
+  const NodeInput features = b.linear("f", b.call("relu", {values}), kWidth, kWidth, false);
+  const NodeInput sums = b.call("add", {b.call("relu", {features}), number(1e-12)});
+  const NodeInput shares = b.call("div", {b.call("relu", {features}), sums});
+  const NodeInput others = b.call("div", {shares, b.call("add", {b.call("sigmoid", {values}), number(1)})});
   PassBench bench(b.finish(b.linear("o", others, kWidth, kWidth, false)));
   bench.run_passes("[passes.static_quantize]\nreport = false\n");
-  EXPECT_THAT(bench.reported, HasSubstr("in float, as they would divide by codes of 0: div\n"));
-  EXPECT_TRUE(bench.graph.node("div").quantization.empty());
-  EXPECT_FALSE(bench.graph.node("div_1").quantization.empty());
+  EXPECT_THAT(bench.reported,
+              HasSubstr("in float, as they compute divisors, which codes would round to 0: add\n"));
+  EXPECT_TRUE(bench.graph.node("add").quantization.empty());
+  EXPECT_FALSE(bench.graph.node("add_1").quantization.empty()) << "1 and more";
 }
 
 /// Whether the samples mask anything or not. Where they do not, what is summed of the values saturates, as

@@ -105,27 +105,60 @@ std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const C
   return names;
 }
 
-/// Whether the samples keep values away from 0, and codes of so many bits do not: their step is at least
-/// most / (2^bits - 1), and up to a half of it rounds to 0.
-bool vanish(const Interval& values, int bits) {
-  const double least = values.low > 0 ? values.low : -values.high;
+/// Largest value that codes of so many bits round to 0: a half of their step, which is most / (2^bits - 1) or
+/// more.
+double rounded_to_zero(const Interval& values, int bits) {
   const double most = std::max(std::fabs(values.low), std::fabs(values.high));
-  return least > 0 && 2 * least * (std::exp2(bits) - 1) <= most;
+  return most / (2 * (std::exp2(bits) - 1));
 }
 
-/// What would divide by codes of 0 where the network has no zeros, as attention by sums of features.
-std::set<std::string, std::less<>> unbounded_quotients(const Graph& measured, const CodePlan& plan,
-                                                       const StaticQuantizeOptions& options,
-                                                       const std::string& where) {
+/// Whether the node, which computes element by element, gives 0 from a code of 0 of these values.
+bool may_give_zero(const Node& node, const Interval& values, int bits) {
+  const double zero = rounded_to_zero(values, bits);
+  if (double{values.low} > zero || double{values.high} < -zero) return false;
+  if (const auto* unary = trait<Unary>(node)) return unary->function(node)(0) == 0;
+  const bool adds = *trait<PairOperation>(node) == PairOperation::kAdd;
+  const auto is_far = [&](const NodeInput& input) {
+    const double* const number = input.constant.get_if<double>();
+    return number != nullptr && std::fabs(*number) > zero;
+  };
+  return !adds || std::ranges::none_of(node.inputs, is_far);
+}
+
+/// Nodes that compute divisors element by element, from what moves or computes them so.
+std::set<std::string, std::less<>> divisors(const Graph& graph) {
   std::set<std::string, std::less<>> names;
+  const auto of_elements = [](const Node& node) {
+    return is_view(node) || trait<Movement>(node) != nullptr || trait<Unary>(node) != nullptr ||
+           trait<PairOperation>(node) != nullptr;
+  };
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    const bool divides =
+        trait<PairOperation>(node) != nullptr && *trait<PairOperation>(node) == PairOperation::kDiv;
+    if (divides && !node.inputs[1].is_constant()) names.insert(node.inputs[1].node);
+    if (!names.contains(node.name) || !of_elements(node)) continue;
+    for (const NodeInput& input : node.inputs)
+      if (!input.is_constant()) names.insert(input.node);
+  }
+  return names;
+}
+
+/// What computes divisors from codes that may be 0 where the network has none, as attention that divides by
+/// sums of features: quotients would be infinite.
+std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan,
+                                                      const StaticQuantizeOptions& options,
+                                                      const std::string& where) {
+  std::set<std::string, std::less<>> names;
+  const std::set<std::string, std::less<>> divide = divisors(measured);
   const int bits = std::max(options.elementwise.width, options.activations.integer.width);
   for (const CodeGroup& group : plan.groups) {
     for (const CodeRead& read : group.reads) {
       const Node& reader = measured.nodes()[read.node];
-      const auto* operation = trait<PairOperation>(reader);
-      if (operation == nullptr || *operation != PairOperation::kDiv || read.input != 1) continue;
+      const bool of_elements = trait<Unary>(reader) != nullptr || trait<PairOperation>(reader) != nullptr;
+      if (!of_elements || !divide.contains(reader.name)) continue;
       const std::optional<Interval> range = measured_distribution(measured, group, where).range;
-      if (range && vanish(*range, bits)) names.insert(reader.name);
+      if (range && may_give_zero(reader, *range, bits)) names.insert(reader.name);
     }
   }
   return names;
@@ -429,14 +462,15 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   graph = std::move(quantized.graph);
   std::vector<std::string> masks;
   for (const std::string& name : measured.masked.in_float)
-    if (!measured.infinite.contains(name) && !measured.unbounded.contains(name)) masks.push_back(name);
+    if (!measured.infinite.contains(name) && !measured.vanishing.contains(name)) masks.push_back(name);
   if (!measured.infinite.empty()) {
     context.report(fmt::format("static_quantize: in float, as they read or give infinities: {}\n",
                                fmt::join(measured.infinite, ", ")));
   }
-  if (!measured.unbounded.empty()) {
-    context.report(fmt::format("static_quantize: in float, as they would divide by codes of 0: {}\n",
-                               fmt::join(measured.unbounded, ", ")));
+  if (!measured.vanishing.empty()) {
+    context.report(
+        fmt::format("static_quantize: in float, as they compute divisors, which codes would round to 0: {}\n",
+                    fmt::join(measured.vanishing, ", ")));
   }
   if (!masks.empty()) {
     context.report(
@@ -482,7 +516,7 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
     };
     keep(infinite_nodes(measured.graph, plan), measured.infinite);
     if (measured.masked.in_float.size() == before)
-      keep(unbounded_quotients(measured.graph, plan, first, context.where), measured.unbounded);
+      keep(vanishing_divisors(measured.graph, plan, first, context.where), measured.vanishing);
     if (measured.masked.in_float.size() == before) break;
     plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
   }

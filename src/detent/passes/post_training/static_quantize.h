@@ -32,8 +32,8 @@ struct MeasuredNetwork {
   // All in masked.in_float too.
   /// Nodes whose operands the samples show to hold infinities.
   std::set<std::string, std::less<>> infinite = {};
-  /// Quotients by values away from 0, some of which a code rounds to 0.
-  std::set<std::string, std::less<>> unbounded = {};
+  /// Nodes that compute divisors from values of which codes would round some to 0.
+  std::set<std::string, std::less<>> vanishing = {};
 };
 
 /// Runs the float network over calibration samples.
