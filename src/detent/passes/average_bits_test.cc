@@ -7,8 +7,8 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kImage = 3 * 4 * 4;
-constexpr int64_t kHidden = 6 * 4 * 4;
+constexpr int64_t kImage = int64_t{3} * 4 * 4;
+constexpr int64_t kHidden = int64_t{6} * 4 * 4;
 
 QuantSpec bits(int width) { return parse_quant_spec_text(fmt::format("fixed:width={},frac_width=2", width)); }
 
