@@ -17,6 +17,40 @@ void BitPlanes(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t ch
   }
 }
 
+/// Adds p - 2 d of the words counted so far, and counts anew.
+template <bool kHasZeros, int kWindows, int kAcross>
+HWY_INLINE void TakeCounts(Bits::B (&differing)[size_t{kWindows}][size_t{kAcross}],
+                           [[maybe_unused]] Bits::B (&both)[size_t{kWindows}][size_t{kAcross}],
+                           Bits::B (&sums)[size_t{kWindows}][size_t{kAcross}]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kAcross; ++v) {
+      const Bits::B d = Bits::Whole(differing[i][v]);
+      differing[i][v] = Bits::Same(0);
+      sums[i][v] = Bits::Less(sums[i][v], Bits::More(d, d));
+      if constexpr (kHasZeros) {
+        sums[i][v] = Bits::More(sums[i][v], Bits::Whole(both[i][v]));
+        both[i][v] = Bits::Same(0);
+      }
+    }
+  }
+}
+
+template <int kWindows, int kAcross>
+HWY_INLINE void LeaveBitTile(const WindowSums& w, const Bits::B (&sums)[size_t{kWindows}][size_t{kAcross}],
+                             int64_t first) {
+  Ops::V results[size_t{kWindows}][size_t{kVectors}];
+#pragma GCC unroll 8
+  for (int i = 0; i < kWindows; ++i) {
+    Bits::Narrow(sums[i], results[i]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      results[i][v] = Ops::Sum(results[i][v], Ops::LoadSums(w.start + v * Ops::kLanes));
+  }
+  LeaveTile<kWindows, kVectors>(w, results, first);
+}
+
 /// With x and w of -1, 0 and 1: both are other than 0 in p places, in d of which their signs differ; the sum
 /// of their products is p - 2 d. Where no weight is 0, p is the window's alone.
 template <bool kHasZeros, int kWindows>
@@ -25,7 +59,7 @@ void AddBitTile(const WindowSums& w, int64_t first) {
   constexpr int64_t kPlane = kBlockOutputs * 8;
   using B = Bits::B;
   B sums[size_t{kWindows}][size_t{kAcross}];
-  B both[size_t{kHasZeros ? kWindows : 1}][size_t{kAcross}];
+  [[maybe_unused]] B both[size_t{kWindows}][size_t{kAcross}];
   B differing[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 8
   for (int i = 0; i < kWindows; ++i) {
@@ -36,21 +70,6 @@ void AddBitTile(const WindowSums& w, int64_t first) {
       if constexpr (kHasZeros) both[i][v] = Bits::Same(0);
     }
   }
-  const auto take_counts = [&] {
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindows; ++i) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kAcross; ++v) {
-        const B d = Bits::Whole(differing[i][v]);
-        differing[i][v] = Bits::Same(0);
-        sums[i][v] = Bits::Less(sums[i][v], Bits::More(d, d));
-        if constexpr (kHasZeros) {
-          sums[i][v] = Bits::More(sums[i][v], Bits::Whole(both[i][v]));
-          both[i][v] = Bits::Same(0);
-        }
-      }
-    }
-  };
   const int8_t* weights = w.weights;
   int64_t left = Bits::kMostWords;
   for (int64_t run = 0; run < w.run_count; ++run) {
@@ -66,7 +85,7 @@ void AddBitTile(const WindowSums& w, int64_t first) {
       }
 #pragma GCC unroll 16
       for (int v = 0; v < kAcross; ++v) {
-        const int8_t* plane = weights + v * Bits::kWords * 8;
+        const int8_t* plane = weights + int64_t{v} * Bits::kWords * 8;
         const B below = Bits::Load(plane + (kHasZeros ? kPlane : 0));
 #pragma GCC unroll 8
         for (int i = 0; i < kWindows; ++i) {
@@ -81,22 +100,14 @@ void AddBitTile(const WindowSums& w, int64_t first) {
       weights += (kHasZeros ? 2 : 1) * kPlane;
       if constexpr (Bits::kMostWords > 0) {
         if (--left == 0) {
-          take_counts();
+          TakeCounts<kHasZeros, kWindows, kAcross>(differing, both, sums);
           left = Bits::kMostWords;
         }
       }
     }
   }
-  take_counts();
-  Ops::V results[size_t{kWindows}][size_t{kVectors}];
-#pragma GCC unroll 8
-  for (int i = 0; i < kWindows; ++i) {
-    Bits::Narrow(sums[i], results[i]);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      results[i][v] = Ops::Sum(results[i][v], Ops::LoadSums(w.start + v * Ops::kLanes));
-  }
-  LeaveTile<kWindows, kVectors>(w, results, first);
+  TakeCounts<kHasZeros, kWindows, kAcross>(differing, both, sums);
+  LeaveBitTile<kWindows, kAcross>(w, sums, first);
 }
 
 template <bool kHasZeros>

@@ -88,6 +88,39 @@ HWY_INLINE void FetchScales(const BlockSums& s, int64_t at, int64_t ahead) {
   __builtin_prefetch(next, 0, 2);
 }
 
+/// The sums of a tile, in steps of the result.
+template <int kGroups, int kWindows>
+HWY_INLINE void LeaveBlockTile(const BlockSums& s,
+                               const Blocks::F (&sums)[size_t{kWindows}][size_t{kGroups} * kVectors],
+                               int64_t window, int64_t group) {
+  constexpr int kAcross = kGroups * static_cast<int>(kVectors);
+#pragma GCC unroll 16
+  for (int w = 0; w < kWindows; ++w) {
+    alignas(64) float steps[size_t{kAcross} * Ops::kLanes];
+#pragma GCC unroll 16
+    for (int v = 0; v < kAcross; ++v)
+      Blocks::StoreSteps(sums[w][v], s.multiplier, s.start + group * kBlockOutputs + v * Ops::kLanes,
+                         steps + v * Ops::kLanes);
+    for (int64_t g = 0; g < kGroups; ++g) LeaveSteps(s, steps + g * kBlockOutputs, window + w, group + g);
+  }
+}
+
+/// Where sums of a block begin: at what its inputs add to all.
+template <int kWindows, int kAcross, bool kWide>
+HWY_INLINE void StartBlock(const int32_t* (&input_sums)[size_t{kWindows}],
+                           Ops::V (&low)[size_t{kWindows}][size_t{kAcross}],
+                           Ops::V (&high)[size_t{kWindows}][size_t{kAcross}]) {
+#pragma GCC unroll 16
+  for (int w = 0; w < kWindows; ++w) {
+    const Ops::V start = Ops::Same(*input_sums[w]++);
+#pragma GCC unroll 16
+    for (int v = 0; v < kAcross; ++v) {
+      low[w][v] = start;
+      if constexpr (kWide) high[w][v] = Ops::Zero();
+    }
+  }
+}
+
 template <int kGroups, int kWindows, BlockCodes kCodes, bool kWide>
 void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
   constexpr int kOfGroup = static_cast<int>(kVectors);
@@ -119,15 +152,7 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
     for (int64_t b = 0; b < s.tap_blocks; ++b, lane += kBlockOutputs) {
       Ops::V low[size_t{kWindows}][size_t{kAcross}];
       Ops::V high[size_t{kWindows}][size_t{kAcross}];
-#pragma GCC unroll 16
-      for (int w = 0; w < kWindows; ++w) {
-        const Ops::V start = Ops::Same(*input_sums[w]++);
-#pragma GCC unroll 16
-        for (int v = 0; v < kAcross; ++v) {
-          low[w][v] = start;
-          if constexpr (kWide) high[w][v] = Ops::Zero();
-        }
-      }
+      StartBlock<kWindows, kAcross, kWide>(input_sums, low, high);
       for (int64_t step = 0; step < s.steps; step += kSteps, weights += kBlockBytes) {
         Ops::V packed[size_t{kAcross}];
 #pragma GCC unroll 16
@@ -155,15 +180,7 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
       }
     }
   }
-#pragma GCC unroll 16
-  for (int w = 0; w < kWindows; ++w) {
-    alignas(64) float steps[size_t{kAcross} * Ops::kLanes];
-#pragma GCC unroll 16
-    for (int v = 0; v < kAcross; ++v)
-      Blocks::StoreSteps(sums[w][v], s.multiplier, s.start + group * kBlockOutputs + v * Ops::kLanes,
-                         steps + v * Ops::kLanes);
-    for (int64_t g = 0; g < kGroups; ++g) LeaveSteps(s, steps + g * kBlockOutputs, window + w, group + g);
-  }
+  LeaveBlockTile<kGroups, kWindows>(s, sums, window, group);
 }
 
 template <int kGroups, int kWindows, BlockCodes kCodes, bool kWide>

@@ -84,7 +84,7 @@ HWY_INLINE void ForEachPacked(const WindowSums& w, const Add& add) {
         for (int p = 0; p < kShape.vectors; ++p)
           packed[v][p] = Ops::LoadBytes(weights + (p * kAcross + v) * Ops::kBytes);
       }
-      weights += int64_t{kShape.vectors * kAcross * Ops::kBytes};
+      weights += int64_t{kShape.vectors} * kAcross * Ops::kBytes;
       add(w.runs[run] + step * kStepInputs, packed);
     }
   }

@@ -62,7 +62,7 @@ struct Blocks : CommonBlocks {
 /// 128 entries an instruction, the upper half for bytes whose highest bit is set.
 void LookUp(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t count) {
   __m512i parts[4];
-  for (int p = 0; p < 4; ++p) parts[p] = _mm512_loadu_si512(table + 64 * p);
+  for (int p = 0; p < 4; ++p) parts[p] = _mm512_loadu_si512(table + int64_t{64} * p);
   for (int64_t i = 0; i < count; i += 64) {
     const __mmask64 taken = count - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (count - i)) - 1;
     const __m512i x = _mm512_maskz_loadu_epi8(taken, bytes + i);

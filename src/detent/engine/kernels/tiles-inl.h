@@ -125,7 +125,7 @@ HWY_INLINE void LeaveTile(const WindowSums& w, const Ops::V (&sums)[size_t{kWind
     if (w.finish.cuts_bytes && w.sums_after == nullptr)
       return FinishTile<kWindows, kAcross, Ops>(w, sums, first);
   }
-  alignas(64) int32_t stored[size_t{kWindows * kAcross * Ops::kLanes}];
+  alignas(64) int32_t stored[size_t{kWindows} * size_t{kAcross} * Ops::kLanes];
   int32_t* to = w.sums_after == nullptr ? stored : w.sums_after + first * int64_t{kAcross * Ops::kLanes};
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {

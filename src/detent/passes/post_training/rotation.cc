@@ -180,7 +180,8 @@ class RotatedGraph {
   }
 
   /// x in the shape [..., blocks, block], or [..., features].
-  NodeInput reshaped(const std::string& name, const NodeInput& x, size_t kept, std::vector<int64_t> sizes) {
+  NodeInput reshaped(const std::string& name, const NodeInput& x, size_t kept,
+                     const std::vector<int64_t>& sizes) {
     List shape(kept, Value(0));
     for (const int64_t size : sizes) shape.emplace_back(size);
     return call(name, "dynamic_reshape", {x, NodeInput::of_constant(Value(std::move(shape)))});
