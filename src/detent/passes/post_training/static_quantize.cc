@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -125,21 +126,22 @@ bool may_give_zero(const Node& node, const Interval& values, int bits) {
   return !adds || std::ranges::none_of(node.inputs, is_far);
 }
 
+bool computes_by_element(const Node& node) {
+  return trait<Unary>(node) != nullptr || trait<PairOperation>(node) != nullptr;
+}
+
 /// Nodes that compute divisors element by element, from what moves or computes them so.
 std::set<std::string, std::less<>> divisors(const Graph& graph) {
   std::set<std::string, std::less<>> names;
-  const auto of_elements = [](const Node& node) {
-    return is_view(node) || trait<Movement>(node) != nullptr || trait<Unary>(node) != nullptr ||
-           trait<PairOperation>(node) != nullptr;
+  const auto add = [&](const NodeInput& input) {
+    if (!input.is_constant()) names.insert(input.node);
   };
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    const bool divides =
-        trait<PairOperation>(node) != nullptr && *trait<PairOperation>(node) == PairOperation::kDiv;
-    if (divides && !node.inputs[1].is_constant()) names.insert(node.inputs[1].node);
-    if (!names.contains(node.name) || !of_elements(node)) continue;
-    for (const NodeInput& input : node.inputs)
-      if (!input.is_constant()) names.insert(input.node);
+    const auto* operation = trait<PairOperation>(node);
+    if (operation != nullptr && *operation == PairOperation::kDiv) add(node.inputs[1]);
+    const bool passes_on = is_view(node) || trait<Movement>(node) != nullptr || computes_by_element(node);
+    if (passes_on && names.contains(node.name)) std::ranges::for_each(node.inputs, add);
   }
   return names;
 }
@@ -153,13 +155,15 @@ std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, con
   const std::set<std::string, std::less<>> divide = divisors(measured);
   const int bits = std::max(options.elementwise.width, options.activations.integer.width);
   for (const CodeGroup& group : plan.groups) {
+    std::vector<const Node*> readers;
     for (const CodeRead& read : group.reads) {
       const Node& reader = measured.nodes()[read.node];
-      const bool of_elements = trait<Unary>(reader) != nullptr || trait<PairOperation>(reader) != nullptr;
-      if (!of_elements || !divide.contains(reader.name)) continue;
-      const std::optional<Interval> range = measured_distribution(measured, group, where).range;
-      if (range && may_give_zero(reader, *range, bits)) names.insert(reader.name);
+      if (computes_by_element(reader) && divide.contains(reader.name)) readers.push_back(&reader);
     }
+    if (readers.empty()) continue;
+    const std::optional<Interval> range = measured_distribution(measured, group, where).range;
+    for (const Node* reader : readers)
+      if (range && may_give_zero(*reader, *range, bits)) names.insert(reader->name);
   }
   return names;
 }
