@@ -14,7 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
-#include "detent/engine/machine_limits.h"
+#include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
 #include "detent/float32/float_nodes.h"

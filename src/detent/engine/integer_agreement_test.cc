@@ -8,7 +8,6 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/kernels/kernel_set.h"
-#include "detent/engine/machine_limits.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"

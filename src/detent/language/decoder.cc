@@ -7,7 +7,7 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/engine/machine_limits.h"
+#include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/row_layer.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/float32/packed_linear.h"

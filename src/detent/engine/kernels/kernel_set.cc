@@ -7,7 +7,6 @@
 #include <atomic>
 
 #include "detent/core/error.h"
-#include "detent/engine/machine_limits.h"
 
 #if HWY_ARCH_X86
 #include <cpuid.h>

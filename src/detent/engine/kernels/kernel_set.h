@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -298,6 +299,23 @@ const KernelSet& kernels();
 const KernelSet& kernels_of_ice_lake();
 /// With tiles of bytes (AMX) too; the kernel must have given the process its registers.
 const KernelSet& kernels_of_sapphire_rapids();
+// Shapes of the tile registers, 64 bytes as LDTILECFG takes them.
+void load_tile_shapes(const uint8_t* shapes);
+void store_tile_shapes(uint8_t* shapes);
 }  // namespace avx512_vnni
+
+/// In the end the tile registers of the thread have the shapes that they had: others in the process, such as
+/// ONNX Runtime, set theirs once a thread, and multiplying tiles of other shapes is an illegal instruction.
+class KeptTileShapes {
+ public:
+  KeptTileShapes();
+  ~KeptTileShapes();
+  KeptTileShapes(const KeptTileShapes&) = delete;
+  KeptTileShapes& operator=(const KeptTileShapes&) = delete;
+
+ private:
+  bool has_tiles_ = false;
+  std::array<uint8_t, 64> shapes_ = {};
+};
 
 }  // namespace detent

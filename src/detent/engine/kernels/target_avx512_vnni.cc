@@ -1,6 +1,5 @@
 #include "detent/engine/kernels/includes-inl.h"
 #include "detent/engine/kernels/kernel_set.h"
-#include "detent/engine/machine_limits.h"
 
 #if HWY_ARCH_X86
 #include <immintrin.h>
