@@ -13,7 +13,8 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-/// Behind the largest score of a row, less counts for nothing: exp(-20) is 2e-9, a step of uint8 is 1 / 255.
+/// A score so far below the largest of its row counts for nothing: exp(-20) is 2e-9, a step of uint8 is 1 /
+/// 255.
 constexpr double kVanishes = 20;
 /// exp(-104) is 0 in float32.
 constexpr double kIsZero = 104;

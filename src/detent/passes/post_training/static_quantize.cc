@@ -83,89 +83,9 @@ std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan,
                      listed_names(others));
 }
 
-bool holds_infinities(const Node& node, const std::string& operand) {
-  const Table* const results = node.statistics.find(operand);
-  if (results == nullptr) return false;
-  const Table& range = *results->find("range_min_max")->get_if<Table>();
-  return range.contains("infinity_count") && !range.contains("nan_count");
-}
-
-/// What reads, or gives to none that is quantized, infinities that the network itself makes: a mask of -inf
-/// is 0 after an exponential, and no scale holds it. In samples they are a mistake.
-std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const CodePlan& plan) {
-  std::set<std::string, std::less<>> names;
-  for (const CodeGroup& group : plan.groups) {
-    if (role_of(measured.node(group.root)) == OperatorRole::kInput) continue;
-    for (const CodeRead& read : group.reads) {
-      const Node& reader = measured.nodes()[read.node];
-      if (holds_infinities(reader, fmt::format("data_in_{}", read.input))) names.insert(reader.name);
-    }
-    if (group.reads.empty() && holds_infinities(measured.node(group.root), "data_out_0"))
-      names.insert(group.root);
-  }
-  return names;
-}
-
-/// Largest value that codes of so many bits round to 0: a half of their step, which is most / (2^bits - 1) or
-/// more.
-double rounded_to_zero(const Interval& values, int bits) {
-  const double most = std::max(std::fabs(values.low), std::fabs(values.high));
-  return most / (2 * (std::exp2(bits) - 1));
-}
-
-/// Whether the node, which computes element by element, gives 0 from a code of 0 of these values.
-bool may_give_zero(const Node& node, const Interval& values, int bits) {
-  const double zero = rounded_to_zero(values, bits);
-  if (double{values.low} > zero || double{values.high} < -zero) return false;
-  if (const auto* unary = trait<Unary>(node)) return unary->function(node)(0) == 0;
-  const bool adds = *trait<PairOperation>(node) == PairOperation::kAdd;
-  const auto is_far = [&](const NodeInput& input) {
-    const double* const number = input.constant.get_if<double>();
-    return number != nullptr && std::fabs(*number) > zero;
-  };
-  return !adds || std::ranges::none_of(node.inputs, is_far);
-}
-
-bool computes_by_element(const Node& node) {
-  return trait<Unary>(node) != nullptr || trait<PairOperation>(node) != nullptr;
-}
-
-/// Nodes that compute divisors element by element, from what moves or computes them so.
-std::set<std::string, std::less<>> divisors(const Graph& graph) {
-  std::set<std::string, std::less<>> names;
-  const auto add = [&](const NodeInput& input) {
-    if (!input.is_constant()) names.insert(input.node);
-  };
-  for (size_t i = graph.nodes().size(); i-- > 0;) {
-    const Node& node = graph.nodes()[i];
-    const auto* operation = trait<PairOperation>(node);
-    if (operation != nullptr && *operation == PairOperation::kDiv) add(node.inputs[1]);
-    const bool passes_on = is_view(node) || trait<Movement>(node) != nullptr || computes_by_element(node);
-    if (passes_on && names.contains(node.name)) std::ranges::for_each(node.inputs, add);
-  }
-  return names;
-}
-
-/// What computes divisors from codes that may be 0 where the network has none, as attention that divides by
-/// sums of features: quotients would be infinite.
-std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan,
-                                                      const StaticQuantizeOptions& options,
-                                                      const std::string& where) {
-  std::set<std::string, std::less<>> names;
-  const std::set<std::string, std::less<>> divide = divisors(measured);
-  const int bits = std::max(options.elementwise.width, options.activations.integer.width);
-  for (const CodeGroup& group : plan.groups) {
-    std::vector<const Node*> readers;
-    for (const CodeRead& read : group.reads) {
-      const Node& reader = measured.nodes()[read.node];
-      if (computes_by_element(reader) && divide.contains(reader.name)) readers.push_back(&reader);
-    }
-    if (readers.empty()) continue;
-    const std::optional<Interval> range = measured_distribution(measured, group, where).range;
-    for (const Node* reader : readers)
-      if (range && may_give_zero(*reader, *range, bits)) names.insert(reader->name);
-  }
-  return names;
+/// Bits that elementwise nodes take at most, where nothing names them.
+int widest_activations(const StaticQuantizeOptions& options) {
+  return std::max(options.elementwise.width, options.activations.integer.width);
 }
 
 /// `masked`: what is to stay in float, unless `bits` names it.
@@ -520,7 +440,8 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
     };
     keep(infinite_nodes(measured.graph, plan), measured.infinite);
     if (measured.masked.in_float.size() == before)
-      keep(vanishing_divisors(measured.graph, plan, first, context.where), measured.vanishing);
+      keep(vanishing_divisors(measured.graph, plan, widest_activations(first), context.where),
+           measured.vanishing);
     if (measured.masked.in_float.size() == before) break;
     plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
   }

@@ -7,6 +7,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/post_training/code_groups.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
@@ -23,6 +24,16 @@ struct MaskedScores {
 /// A mask that an input gives is one whatever the samples show, others are where their range, over a few
 /// calibration samples, is wide. Runs these where there is a softmax after elementwise nodes.
 MaskedScores masked_scores(const Graph& graph, const PassContext& context);
+
+/// Nodes that read infinities which the network itself makes, or give them to none that is quantized: a mask
+/// of -inf is 0 after an exponential, and no scale holds it. Infinities of samples are a mistake, and are
+/// left to measured_distribution. `measured` has the statistics of measured_activations.
+std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const CodePlan& plan);
+
+/// Nodes that compute divisors from values of which codes of so many bits may round some to 0 though none is,
+/// as attention that divides by sums of features does: quotients would be infinite.
+std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan, int bits,
+                                                      const std::string& where);
 
 /// What ranges are chosen from stands in the statistics of `graph`; `masked` is not to be quantized
 /// as the samples show it.
