@@ -18,8 +18,12 @@ if(TARGET ONNX::onnx_proto)
 endif()
 # No processor sold since 2010 has SSSE3 and not SSE4; its kernels were a fifth of all. One that has runs the portable ones.
 set(disabled HWY_SSSE3)
-if(DETENT_SANITIZE)  # the kernels of AVX2 and AVX-512 are the same source, and half of such a build
+if(DETENT_SANITIZE)  # The same source for every instruction set, and half of such a build: portable, and the machine's own.
+  file(STRINGS /proc/cpuinfo has_avx512 REGEX "^flags.* avx512vnni" LIMIT_COUNT 1)
   set(disabled "(HWY_SSSE3|HWY_SSE4)")
+  if(has_avx512)
+    set(disabled "(HWY_SSSE3|HWY_SSE4|HWY_AVX2)")
+  endif()
 endif()
 set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=${disabled}")
 find_package(CLI11 REQUIRED)

@@ -1,6 +1,8 @@
 #include "detent/formats/blocks/block_kernels.h"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/formats/blocks/block_decoding.cc"
@@ -209,14 +211,21 @@ class PackedSource {
 };
 #endif
 
-/// One tensor's work. `kStream` is how values are written, `Elements` what codes stand for.
-template <bool kStream, class Elements, class Source>
+/// One tensor's work; `Elements` are what codes stand for.
+template <class Elements, class Source>
 class BlockDecoder {
   static constexpr ElementTag d{};
 
  public:
-  BlockDecoder(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values)
-      : layout_(layout), input_(input), elements_(input.layout), source_(source), values_(values) {}
+  /// With `stream`, stores bypass the caches.
+  BlockDecoder(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values,
+               bool stream)
+      : layout_(layout),
+        input_(input),
+        elements_(input.layout),
+        source_(source),
+        values_(values),
+        stream_(stream) {}
 
   void DecodeUnits(int64_t begin, int64_t end) const {
     BlockLayout::Unit unit;
@@ -290,6 +299,7 @@ class BlockDecoder {
   template <size_t kVectors>
   HWY_INLINE void DecodeBlocksOf(const float* factors, int64_t blocks, int64_t at) const {
     const Elements elements = elements_;  // in registers
+    const bool stream = stream_;
     const size_t width =
         kVectors > 0 ? kVectors * hn::Lanes(d) : static_cast<size_t>(layout_.block_columns());
     auto codes = source_.At(at);
@@ -297,7 +307,7 @@ class BlockDecoder {
     for (int64_t block = 0; block < blocks; ++block, to += width) {
       const ElementVec factor = hn::Set(d, factors[block]);
       for (size_t i = 0; i < width; i += hn::Lanes(d))
-        Write(hn::Mul(elements.Of(codes.Next()), factor), to + i);
+        Write(hn::Mul(elements.Of(codes.Next()), factor), to + i, stream);
     }
   }
 
@@ -318,8 +328,8 @@ class BlockDecoder {
     }
   }
 
-  static HWY_INLINE void Write(ElementVec value, float* to) {
-    if constexpr (kStream) {
+  static HWY_INLINE void Write(ElementVec value, float* to, bool stream) {
+    if (stream) {
       hn::Stream(value, d, to);
     } else {
       hn::StoreU(value, d, to);
@@ -330,11 +340,13 @@ class BlockDecoder {
   template <class FactorAt>
   HWY_INLINE void DecodePlain(const FactorAt& factor_at, int64_t at, int64_t count) const {
     const Elements elements = elements_;  // in registers
+    const bool stream = stream_;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     auto codes = source_.At(at);
     float* to = values_ + at;
     int64_t i = 0;
-    for (; i + lanes <= count; i += lanes) Write(hn::Mul(elements.Of(codes.Next()), factor_at(i)), to + i);
+    for (; i + lanes <= count; i += lanes)
+      Write(hn::Mul(elements.Of(codes.Next()), factor_at(i)), to + i, stream);
     if (i == count) return;
     HWY_ALIGN float last[hn::MaxLanes(d)];
     hn::Store(hn::Mul(elements.Of(codes.Last(count - i)), factor_at(i)), d, last);
@@ -358,32 +370,27 @@ class BlockDecoder {
   Elements elements_;
   const Source& source_;
   float* values_;
+  bool stream_;
 };
-
-template <bool kStream, class Source>
-void DecodeUnits(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values,
-                 int64_t begin, int64_t end) {
-  const ElementLayout& elements = input.layout;
-  if (elements.twos_complement) {
-    BlockDecoder<kStream, Integers, Source>(layout, input, source, values).DecodeUnits(begin, end);
-  } else if (FewMinifloats::Hold(elements)) {
-    BlockDecoder<kStream, FewMinifloats, Source>(layout, input, source, values).DecodeUnits(begin, end);
-  } else if (elements.largest < std::numeric_limits<int32_t>::max()) {
-    BlockDecoder<kStream, Minifloats<true>, Source>(layout, input, source, values).DecodeUnits(begin, end);
-  } else {
-    BlockDecoder<kStream, Minifloats<false>, Source>(layout, input, source, values).DecodeUnits(begin, end);
-  }
-}
 
 template <class Source>
 void DecodeFrom(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values,
                 int64_t begin, int64_t end, bool stream) {
-  if (stream && layout.in_whole_vectors(values, HWY_MAX_BYTES)) {
-    DecodeUnits<true>(layout, input, source, values, begin, end);
-    hwy::FlushStream();
+  const ElementLayout& elements = input.layout;
+  const bool streams = stream && layout.in_whole_vectors(values, HWY_MAX_BYTES);
+  const auto decode = [&]<class Elements>(std::type_identity<Elements> /*of*/) {
+    BlockDecoder<Elements, Source>(layout, input, source, values, streams).DecodeUnits(begin, end);
+  };
+  if (elements.twos_complement) {
+    decode(std::type_identity<Integers>());
+  } else if (FewMinifloats::Hold(elements)) {
+    decode(std::type_identity<FewMinifloats>());
+  } else if (elements.largest < std::numeric_limits<int32_t>::max()) {
+    decode(std::type_identity<Minifloats<true>>());
   } else {
-    DecodeUnits<false>(layout, input, source, values, begin, end);
+    decode(std::type_identity<Minifloats<false>>());
   }
+  if (streams) hwy::FlushStream();
 }
 
 bool TakesPackedCodes([[maybe_unused]] const BlockLayout& layout, [[maybe_unused]] int width,

@@ -24,14 +24,9 @@ void RoundUnits(const Rounder& rounder, const BlockLayout& layout, int64_t begin
 template <class P>
 void RoundValues(const P& of_tensor, const BlockLayout& layout, const float* input, float* output,
                  int64_t begin, int64_t end, bool stream) {
-  if (stream && layout.in_whole_vectors(output, HWY_MAX_BYTES)) {
-    const BlockRounder<P, Written::kValue, true> rounder(of_tensor, layout, input, output);
-    RoundUnits(rounder, layout, begin, end);
-    hwy::FlushStream();
-  } else {
-    const BlockRounder<P, Written::kValue, false> rounder(of_tensor, layout, input, output);
-    RoundUnits(rounder, layout, begin, end);
-  }
+  const bool streams = stream && layout.in_whole_vectors(output, HWY_MAX_BYTES);
+  RoundUnits(BlockRounder<P, Written::kValue>(of_tensor, layout, input, output, streams), layout, begin, end);
+  if (streams) hwy::FlushStream();
 }
 
 void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
@@ -41,7 +36,7 @@ void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, B
         if constexpr (BlockScaleRule<P>) {
           const P& of_tensor = groups[0];
           if (kind == BlockOutput::kUnsaturated) {
-            const BlockRounder<P, Written::kUnsaturated, false> rounder(of_tensor, layout, input, output);
+            const BlockRounder<P, Written::kUnsaturated> rounder(of_tensor, layout, input, output, false);
             return RoundUnits(rounder, layout, begin, end);
           }
           if constexpr (std::is_same_v<P, BlockGridParameters>) {
@@ -59,8 +54,7 @@ void CodeBlocks(const GroupParameters& parameters, const BlockLayout& layout, co
   std::visit(
       [&]<class P>(const std::vector<P>& groups) {
         if constexpr (BlockScaleRule<P>) {
-          const BlockRounder<P, Written::kCode, false> rounder(groups[0], layout, input, codes, first,
-                                                               &output);
+          const BlockRounder<P, Written::kCode> rounder(groups[0], layout, input, codes, first, output);
           RoundUnits(rounder, layout, begin, end);
         }
       },

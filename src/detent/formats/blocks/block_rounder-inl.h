@@ -30,8 +30,8 @@ enum class Written { kValue, kUnsaturated, kCode };
 
 /// One tensor's work, by a block kernel.
 ///
-/// `kKind` is what is written, `kStream` how. `output` points to where element `first` belongs.
-template <class Parameters, Written kKind, bool kStream>
+/// `output` points to where element `first` belongs.
+template <class Parameters, Written kKind>
 class BlockRounder {
   static constexpr BlockTag d{};
   using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
@@ -43,18 +43,26 @@ class BlockRounder {
   using Out = std::conditional_t<kCodes, uint32_t, float>;
 
  public:
-  /// `codes` is for kCode alone.
+  /// With `stream`, for values alone, stores bypass the caches.
   BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, Out* output,
-               int64_t first = 0, const BlockCodeOutput* codes = nullptr)
+               bool stream)
+      : parameters_(parameters),
+        kernel_(MakeBlockKernel(d, parameters)),
+        layout_(layout),
+        input_(input),
+        output_(output),
+        stream_(stream) {}
+  /// For kCode.
+  BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, Out* output,
+               int64_t first, const BlockCodeOutput& codes)
       : parameters_(parameters),
         kernel_(MakeBlockKernel(d, parameters)),
         layout_(layout),
         input_(input),
         output_(output),
         first_(first),
-        codes_(codes) {
-    if (codes != nullptr) sign_ = ElementSign(*codes);
-  }
+        codes_(&codes),
+        sign_(codes) {}
 
   void RoundUnit(const BlockLayout::Unit& unit) const {
     const int64_t width = layout_.block_columns();
@@ -134,8 +142,8 @@ class BlockRounder {
     }
   }
 
-  static HWY_INLINE void Write(BlockVec v, float* to) {
-    if constexpr (kStream) {
+  static HWY_INLINE void Write(BlockVec v, float* to, bool stream) {
+    if (stream) {
       hn::Stream(v, d, to);
     } else {
       hn::StoreU(v, d, to);
@@ -144,12 +152,12 @@ class BlockRounder {
 
   /// Writes a plain block of finite elements.
   static HWY_INLINE void WriteFinite(const Kernel& kernel, const ElementSign& sign, BlockVec x,
-                                     const Shared& shared, Out* to) {
+                                     const Shared& shared, Out* to, [[maybe_unused]] bool stream) {
     if constexpr (kCodes) {
       const hn::RebindToUnsigned<BlockTag> du;
       hn::StoreU(hn::BitCast(du, kernel.Code(d, x, shared, sign)), du, to);
     } else {
-      Write(kernel.RoundFinite(d, x, shared), to);
+      Write(kernel.RoundFinite(d, x, shared), to, stream);
     }
   }
 
@@ -193,6 +201,7 @@ class BlockRounder {
     for (int64_t i = 0; i < batch; i += 4) FindLargest(input + i * step, width, of_batch + i);
     const Kernel kernel = kernel_;  // in registers, as what is written cannot change it
     const ElementSign sign = sign_;
+    const bool stream = stream_;
     while (batch > 0) {
       blocks -= batch;
       const int64_t next = std::min(most, blocks);
@@ -210,7 +219,7 @@ class BlockRounder {
           }
           const Shared shared = scales.at(d, static_cast<size_t>(k));
           for (size_t at = 0; at < width; at += hn::Lanes(d))
-            WriteFinite(kernel, sign, hn::LoadU(d, from + at), shared, to + at);
+            WriteFinite(kernel, sign, hn::LoadU(d, from + at), shared, to + at, stream);
         }
       }
       input += batch * step;
@@ -310,9 +319,10 @@ class BlockRounder {
   HWY_INLINE void RoundRunAs(const SharedAt& shared_at, const float* input, float* output,
                              size_t count) const {
     const size_t lanes = hn::Lanes(d);
+    const bool stream = stream_;
     size_t i = 0;
     for (; i + lanes <= count; i += lanes)
-      Write(Result<kPlain>(hn::LoadU(d, input + i), shared_at(i)), output + i);
+      Write(Result<kPlain>(hn::LoadU(d, input + i), shared_at(i)), output + i, stream);
     if (i == count) return;
     const BlockVec x = LoadPartial(d, input + i, count - i);
     StorePartial(d, Result<kPlain>(x, shared_at(i)), output + i, count - i);
@@ -432,7 +442,7 @@ class BlockRounder {
       Out* to = Output(rows[r] + column);
       for (size_t v = 0; v < kStripVectors; ++v) {
         const BlockVec x = hn::Load(d, strip[r] + v * hn::Lanes(d));
-        WriteFinite(kernel_, sign_, x, shared[v], to + v * hn::Lanes(d));
+        WriteFinite(kernel_, sign_, x, shared[v], to + v * hn::Lanes(d), stream_);
       }
     }
     return true;
@@ -550,7 +560,7 @@ class BlockRounder {
         const auto parts = PlainShared(plain, held);
         const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
         if constexpr (kCodes) WriteScaleCodes(PlainCodes(plain, held), BlockAt(unit, at), width);
-        WriteFinite(kernel_, sign_, x, shared, Output(unit.offset + at));
+        WriteFinite(kernel_, sign_, x, shared, Output(unit.offset + at), stream_);
       }
     }
     const int64_t tile = layout_.tile_columns();
@@ -606,8 +616,9 @@ class BlockRounder {
   const BlockLayout& layout_;
   const float* input_;
   Out* output_;
-  int64_t first_;
-  const BlockCodeOutput* codes_;
+  int64_t first_ = 0;
+  bool stream_ = false;
+  const BlockCodeOutput* codes_ = nullptr;
   ElementSign sign_;
 };
 
