@@ -1,4 +1,4 @@
-// What collecting statistics costs beside the network itself: profile_statistics against the forward passes
+// Cost of collecting statistics beside the network itself: profile_statistics against the forward passes
 // alone, in processes of their own that take turns. Prints the ratio of the CPU times for 1,000 images of
 // MNIST's shape through mnist_cnn and 640 of CIFAR's shape through resnet20, every input profiled, and the
 // peak memory of 10,000 images through resnet20; with the argument `times` or `memory` only the one or the

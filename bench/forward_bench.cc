@@ -67,7 +67,7 @@ Graph squeezenet() {
   return builder.finish(builder.call("flatten", {x}));
 }
 
-/// What one reads in Python for each operator: {0}, {1} are the inputs, others attributes and parameters.
+/// Python call of each operator: {0}, {1} are the inputs, others attributes and parameters.
 std::string python_call(const Node& node) {
   const auto ints = [&](const char* name) {
     return fmt::format("({})", fmt::join(integers_attribute(node, name, 2), ", "));

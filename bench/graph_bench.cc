@@ -1,4 +1,4 @@
-// What graphs of many layers cost: each step on 1,000 and on 10,000 layers, and the ratio of the times, which
+// Cost of graphs of many layers: each step on 1,000 and on 10,000 layers, and the ratio of the times, which
 // is 10 where a step is linear.
 
 #include <chrono>

@@ -1,6 +1,5 @@
-// What the import of large models costs: time for 10,000 to 1,000,000 nodes, 10 times as much where it is
-// linear, and the memory that 2 GB of weights in a file beside the model take beyond the mapping of that
-// file.
+// Cost of importing large models: time for 10,000 to 1,000,000 nodes, 10 times as much where it is linear,
+// and the memory that 2 GB of weights in a file beside the model take beyond the mapping of that file.
 
 #include <fmt/core.h>
 #include <onnx/onnx_pb.h>

@@ -1,4 +1,4 @@
-// What cutting a loop into ranges costs: the sum of floats by grain size and number of threads.
+// Cost of cutting a loop into ranges: the sum of floats by grain size and number of threads.
 #include <atomic>
 #include <cstdint>
 #include <numeric>

@@ -1,5 +1,5 @@
-// What quantization-aware training costs: an epoch of mnist_cnn and of resnet20 with learned 8-bit weights
-// and activations against the same epoch in float, in time and in peak memory, on random images. The two take
+// Cost of quantization-aware training: an epoch of mnist_cnn and of resnet20 with learned 8-bit weights and
+// activations against the same epoch in float, in time and in peak memory, on random images. The two take
 // turns, each in a process of its own, so that neither finds the other's memory; prints the medians of the
 // ratios.
 //   qat_bench [ROUNDS]

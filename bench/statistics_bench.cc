@@ -60,7 +60,7 @@ uint64_t read_all(const Tensor& values) {
   return sum;
 }
 
-/// What a calibration needs: extremes, sums, sums of squares, counts by key.
+/// Statistics of a calibration: extremes, sums, sums of squares, counts by key.
 Table sweep_statistics(const Value& dims) {
   return {{"range_min_max", Table{{"dims", dims}}},
           {"variance_online", Table{{"dims", dims}}},

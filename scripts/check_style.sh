@@ -63,7 +63,10 @@ awk -v format_names="$format_names" -v format_types="$format_types" -v operator_
   FNR == 801 { report("more than 800 lines") }
 
   # A fragment that only its declaration completes.
-  /^[ \t]*\/\/\/? Of [a-z]/ { report("begin the comment with what is described, not with \"Of\"") }
+  /^[ \t]*\/\/\/? Of [a-z]/ || (/^[ \t]*\/\/\/? (What|Those) / && !in_comment) {
+    report("begin the comment with the thing that it describes, as \"Scale of\", not with \"What\", \"Those\" or \"Of\"")
+  }
+  { in_comment = /^[ \t]*\/\// }
 
   # Vector code and libtorch stay behind the headers: they cost every includer seconds and a dependency.
   in_detent && is_header && /^[ \t]*#[ \t]*include[ \t]*[<"]hwy\// { report("no Highway in a header other than -inl.h") }

@@ -86,7 +86,7 @@ TEST(AnyFormat, BesideIntegers) {
   }
 }
 
-/// What is lost of a network's outputs, in dB.
+/// SQNR of a network's outputs, in dB.
 double sqnr(const std::string& weights, const std::string& activations, const std::string& more = "") {
   PassBench bench(network_of_products());
   const std::vector<float> before = bench.outputs(bench.graph);

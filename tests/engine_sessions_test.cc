@@ -10,7 +10,7 @@
 #include "detent/graph/builder.h"
 #include "detent/graph_files/graph_file.h"
 
-// What sessions of the C interface take.
+// Memory of sessions of the C interface.
 
 namespace detent {
 namespace {

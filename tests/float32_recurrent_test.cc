@@ -47,7 +47,7 @@ struct Layer {
   std::vector<FloatFlow> flows;  // the same
 };
 
-/// What decides the shapes of a layer's inputs.
+/// Sizes that decide the shapes of a layer's inputs.
 struct Sizes {
   int64_t gates;
   int64_t directions;

@@ -31,7 +31,7 @@ struct GoldenCase {
   }
 };
 
-/// Of `name`.json, whose tensors are in `name`.safetensors.
+/// Cases of `name`.json, whose tensors are in `name`.safetensors.
 std::vector<GoldenCase> golden_cases(const std::string& name) {
   const Value file = read_json(kFolder / (name + ".json"));
   std::vector<GoldenCase> cases;
@@ -88,7 +88,7 @@ TEST(GoldenFormats, EveryCase) {
   EXPECT_EQ(compare_all("formats"), expected);  // 446 in all
 }
 
-// What data/golden/more_formats.py computes.
+// Computed by data/golden/more_formats.py.
 TEST(GoldenFormats, EveryCaseOfOtherFormats) {
   const Counts expected = {{"bf16", 2},  {"binary_residual", 5}, {"codebook", 5},
                            {"fp16", 2},  {"fp8_e5m2", 2},        {"fp8_e5m2fnuz", 1},

@@ -1,5 +1,5 @@
-// What a graph can hold beyond one float32 result a node: several results, outputs and inputs, element types,
-// named dimensions, absent operands, tied weights; in execution, in files and under passes.
+// Graphs beyond one float32 result a node: several results, outputs and inputs, element types, named
+// dimensions, absent operands, tied weights; in execution, in files and under passes.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randn.h>

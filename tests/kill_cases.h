@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// What a process does: the program with arguments, or, where there is one, a function of this program.
+/// Work of a process: the program with arguments, or, where there is one, a function of this program.
 struct Command {
   std::vector<std::string> arguments = {};
   std::vector<std::string> environment = {};  // "NAME=value"
@@ -26,7 +26,7 @@ inline int64_t run_to_end(const Command& command, const std::filesystem::path& f
   return run_until_call(command, folder, -1);
 }
 
-/// What a command that is killed leaves of a result.
+/// State of a result after a command was killed.
 enum class Contract {
   kOneOrTheOther,  // the files of one of two commands, in turn
   kNeverBoth,      // some files of the first or of the second of two commands, not of both

@@ -60,8 +60,8 @@ std::string without_latencies(std::string text) {
   return text;
 }
 
-/// What must be equal where a result is: of logs and comparisons, which hold times, and of the state of a
-/// training, which holds their sizes, only a part.
+/// Contents that must be equal where a result is: of logs and comparisons, which hold times, and of the state
+/// of a training, which holds their sizes, only a part.
 std::string content_of(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::string bytes = read_file(path);

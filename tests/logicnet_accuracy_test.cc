@@ -1,4 +1,4 @@
-// What networks of truth tables classify, by the commands that docs/lut_networks.md gives.
+// Accuracy of networks of truth tables, by the commands of docs/lut_networks.md.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace detent {
 namespace {
 
-/// What a script of bench/ prints.
+/// Output of a script of bench/.
 std::string output_of(const std::string& script) {
   const auto log = std::filesystem::temp_directory_path() / fmt::format("detent_lut_accuracy_{}", getpid());
   const int status = std::system(

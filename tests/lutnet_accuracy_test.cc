@@ -1,5 +1,5 @@
-// What LUTNet leaves of a network of signs on the built-in digits, by one command: at most a point, with half
-// of the XNORs left out; and that all that runs the truth tables gives the same.
+// LUTNet of a network of signs on the built-in digits, by one command: at most a point, with half of the
+// XNORs left out; and that all that runs the truth tables gives the same.
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// What observers see of a quantized operand: for every operator the value before it is rounded to its format,
-// or the value that the format leaves.
+// Values of a quantized operand that observers see: for every operator the value before it is rounded to its
+// format, or the value that the format leaves.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

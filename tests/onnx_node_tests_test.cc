@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those that do not pass, and why.
+/// Cases that do not pass, and why.
 const std::map<std::string, std::string>& known_failures() {
   static const std::string strings = "strings are no tensors here";
   static const std::string random = "draws at random as NumPy does";

@@ -35,7 +35,7 @@ const std::set<std::string>& operators_in_steps() {
   return names;
 }
 
-/// What some attributes ask for and ONNX has not, by operator.
+/// Attributes' requests that ONNX lacks, by operator.
 const std::map<std::string, std::string>& refused_cases() {
   static const std::map<std::string, std::string> reasons = {{"adaptive_avg_pool1d", "are not equal ones"},
                                                              {"adaptive_avg_pool2d", "are not equal ones"},

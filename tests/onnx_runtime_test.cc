@@ -13,9 +13,8 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass_bench_for_test.h"
 
-// What other programs make of the models that are written: ONNX Runtime, where node and the package
-// onnxruntime-node are at hand, in the folder that the environment's ORT_DIR names
-// (scripts/compare_with_onnxruntime.sh).
+// Models that are written, in other programs: ONNX Runtime, where node and the package onnxruntime-node are
+// at hand, in the folder that the environment's ORT_DIR names (scripts/compare_with_onnxruntime.sh).
 
 namespace detent {
 namespace {

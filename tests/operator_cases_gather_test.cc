@@ -26,7 +26,7 @@
 
 #include "operator_cases_test.h"
 
-// What reduces dimensions, and what takes elements by their indices.
+// Reductions of dimensions, and elements taken by their indices.
 
 namespace detent {
 namespace {

@@ -32,8 +32,8 @@ using Lookup = OperatorCase::Lookup;
 NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
 NodeInput whole(int64_t value) { return NodeInput::of_constant(Value(value)); }
 
-/// Of 2 x 3 windows of 6 x 7 positions, dilated by 2 x 1, in steps of 2, between a row of zeros above and two
-/// columns of them after that.
+/// Takes 2 x 3 windows of 6 x 7 positions, dilated by 2 x 1, in steps of 2, between a row of zeros above and
+/// two columns of them after that.
 at::Tensor sums_of_windows(const at::Tensor& x) {
   const at::Tensor padded = at::constant_pad_nd(x, {0, 2, 1, 0});
   const at::Tensor planes = padded.reshape({-1, 1, 7, 9});

@@ -34,7 +34,7 @@ struct CaseInput {
   bool has_batch = true;
 };
 
-/// What its gradient is: that of finite differences, 0 in steps that those cross, or there is none.
+/// Kind of gradient: that of finite differences, 0 in steps that those cross, or none.
 enum class CaseGradient { kSmooth, kSteps, kNone };
 
 /// A node of one operator with attributes that differ from their defaults, and the same in direct calls.

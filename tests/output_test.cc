@@ -1,4 +1,4 @@
-// What the program prints, as its users see it: through a pipe and on a terminal.
+// Output of the program, as its users see it: through a pipe and on a terminal.
 
 #include <array>
 #include <chrono>

@@ -1,5 +1,4 @@
-// What quantization-aware training leaves of digits_cnn on the built-in digits, by one command each, with
-// fixed seeds.
+// Quantization-aware training of digits_cnn on the built-in digits, by one command each, with fixed seeds.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,7 +64,7 @@ class QatAccuracy : public testing::Test {
   static double points_lost(const std::string& name, const std::string& options = "--max-epochs 12") {
     return 100.0 * (of_float() - quantized(name, options)) / kImages;
   }
-  /// What few bits take.
+  /// Networks of few bits take longer.
   static constexpr const char* kLonger =
       "--max-epochs 24 --batch-size 64 --learning-rate 2e-3 --scale-learning-rate 1e-3 "
       "--learning-rate-schedule cosine_steps";

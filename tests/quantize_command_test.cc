@@ -272,7 +272,7 @@ TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
   EXPECT_THAT(log(), HasSubstr("settings.toml does not say what it is"));
 }
 
-/// What has no codes in integer execution is measured as it is executed.
+/// Formats without codes in integer execution are measured as they are executed.
 TEST_F(QuantizeCommand, BenchTakesFormatsWithoutCodes) {
   ASSERT_EQ(quantize("--num-samples 20 --weights fp8_e4m3fn --activations mx_e4m3"), 0) << log();
   const std::string graph = (graph_folder() / "graph_module.mz").string();

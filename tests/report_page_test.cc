@@ -66,7 +66,7 @@ constexpr const char* kVisit = R"(<script>
 
 class ReportPage : public TrainedDigits {
  protected:
-  /// What `kVisit` saw of the page.
+  /// Results of `kVisit` for the page.
   static Table visited(const std::string& page) {
     std::string html = read_file(folder() / page);
     html.replace(html.find("</head>"), 7, kWatch);

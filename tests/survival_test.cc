@@ -356,7 +356,7 @@ TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
                  "as it was begun (--resume)");
   expect_refused("--max-epochs 4", "holds this training, saved after epoch 3, step 12: resume it (--resume)");
   expect_refused("--max-epochs 2", "saved after epoch 3, step 12, and max_epochs is 2 now");
-  // What gives the same again is repeated, as the commands of a tutorial are.
+  // A command that gives the same again is repeated, as those of a tutorial are.
   EXPECT_EQ(run(command + "--max-epochs 3 --num-workers 2"), 0) << output();
   EXPECT_THAT(output(), HasSubstr("holds this training, completed after epoch 3, step 12: it is repeated"));
   EXPECT_EQ(file("kept", "best.ckpt"), network);

@@ -50,7 +50,7 @@ save_path = "statistics.toml"
 
 constexpr int kMostSeconds = 240;  // for a command; the test has 600
 
-/// What the epochs and the test of a training print.
+/// Lines of the epochs and the test of a training.
 std::string results(const std::string& log) {
   std::string lines;
   for (size_t at = log.find("epoch 1/"); at < log.size();) {

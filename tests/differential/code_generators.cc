@@ -26,7 +26,7 @@ GeneratedValue zero_points(GraphWriter& writer, DType dtype, const Shape& shape)
   return random.chance(0.1) ? writer.input_of(tensor, {255, 1}) : writer.constant(tensor, {255, 1});
 }
 
-/// What is rounded to codes: float16 too from opset 19 on.
+/// Dtype that is rounded to codes: float16 too from opset 19 on.
 DType rounded_dtype(const GraphWriter& writer) {
   constexpr int64_t kHalfSince = 19;
   return writer.real == DType::kFloat16 && writer.is_at_least(kHalfSince) ? writer.real : DType::kFloat32;

@@ -54,7 +54,7 @@ struct Convention {
   const char* reason;
 };
 
-/// Those of what is NaN or infinite.
+/// Conventions of NaN and infinities.
 const std::vector<Convention>& conventions_of_numbers() {
   static const std::vector<Convention> all = {
       {{"MaxPool", "GlobalMaxPool"},

@@ -123,7 +123,7 @@ class Differential {
     if (!refusal.empty()) onnx_runtime_refused_.add(reason_of(refusal), index);
     for (const StepResult& problem : verdict.problems) {
       const std::string reason = fmt::format("{}: {}", problem.step, reason_of(problem.message));
-      // What ONNX Runtime refuses too need not be a valid model.
+      // A model that ONNX Runtime refuses too need not be valid.
       if (problem.ending == Ending::kRefused && refusal.empty()) refused_.add(reason, index);
       if (problem.ending != Ending::kRefused) failed_.add(reason, index);
     }

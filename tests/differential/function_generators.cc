@@ -108,7 +108,7 @@ void write_question(GraphWriter& writer, const std::string& op) {
 void write_with_numbers(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const bool jumps = op == "ThresholdedRelu" || op == "Shrink";
-  // What jumps makes numbers of NaN: that of a maximum, which ONNX Runtime may drop, could not be told apart.
+  // Steps make numbers of NaN: that of a maximum, which ONNX Runtime may drop, could not be told apart.
   const GeneratedValue x =
       writer.operand({.dtypes = floats(writer), .may_be_wild = !jumps, .must_be_exact = jumps});
   std::vector<OnnxAttribute> attributes;
@@ -200,7 +200,7 @@ void write_cast(GraphWriter& writer, const std::string& op) {
                       .may_be_wild = !is_floating_point(to) && random.chance(0.3),
                       .must_be_exact = !is_floating_point(to),
                       .most_magnitude = to == DType::kFloat16 ? GraphWriter::kMostOfHalf : kAny});
-  // What no integer of the type holds becomes what the processor gives.
+  // A number that no integer of the type holds becomes what the processor gives.
   const bool is_defined = is_floating_point(to) || to == DType::kBool || !x.is_float() ||
                           (!x.numbers.is_wild && x.numbers.magnitude < 100 && to != DType::kUInt8);
   const GeneratedValue from = is_defined ? x : writer.source(x.dtype, x.shape, Content::kPositive);

@@ -20,7 +20,7 @@ T wild_number(Random& random) {
   if constexpr (std::is_same_v<T, bool>) {
     return random.chance(0.5);
   } else if constexpr (std::is_same_v<T, double>) {
-    // What float32 does not hold, in which these networks are computed, is not among them.
+    // Numbers that float32, in which these networks are computed, does not hold are not among them.
     return random.of(
         {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), 0.0, -0.0, 0.5, 1.0, -1.0, 2.5, -8.0});
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -102,7 +102,7 @@ GraphWriter::GraphWriter(uint64_t seed, uint64_t index) : random(seed, index) {
 
 GeneratedValue& GraphWriter::own(GeneratedValue value) { return values_.emplace_back(std::move(value)); }
 
-/// What may be rounded to the type.
+/// Numbers after rounding to the type.
 Numbers GraphWriter::stored(const Result& result) {
   constexpr double kUnitOfHalf = 0x1p-11;
   constexpr double kSmallestHalf = 0x1p-24;
@@ -217,7 +217,7 @@ GeneratedValue GraphWriter::operand(const Wanted& wanted) {
     std::vector<const GeneratedValue*> fitting;
     for (const GeneratedValue& value : values_) {
       if (!fits(value, wanted)) continue;
-      // What the last node gave is read more often, so that graphs become deep.
+      // The last node's result is read more often, so that graphs become deep.
       const size_t times = value.is_read ? 1 : 4;
       fitting.insert(fitting.end(), times, &value);
     }

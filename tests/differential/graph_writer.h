@@ -29,7 +29,7 @@ struct GeneratedValue {
   bool is_float() const { return is_floating_point(dtype); }
 };
 
-/// What the numbers of an input or constant are drawn from.
+/// Distribution of the numbers of an input or constant.
 enum class Content {
   kSmall,     // multiples of 1/8 from -4 to 4; integers from -8 to 8
   kPositive,  // the same above 0
@@ -37,7 +37,7 @@ enum class Content {
   kWild,      // ends of the type, infinities, NaN, signed zeros
 };
 
-/// What an operator asks of an operand.
+/// Requirements of an operator on an operand.
 struct Wanted {
   std::vector<DType> dtypes = {DType::kFloat32};
   int64_t least_rank = 0;

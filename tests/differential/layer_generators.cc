@@ -18,7 +18,7 @@ int64_t product_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// What a window of a convolution is, drawn so that it has a place in the input.
+/// Window of a convolution, drawn so that it has a place in the input.
 struct Window {
   Shape kernel;
   Shape stride;

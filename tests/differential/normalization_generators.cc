@@ -5,7 +5,7 @@
 namespace detent {
 namespace {
 
-/// What is divided by a deviation is far from steep where the inputs are exact and differ.
+/// Division by a deviation is far from steep where the inputs are exact and differ.
 constexpr double kSlope = 64;
 
 GeneratedValue channels_input(GraphWriter& writer, int64_t least_rank, int64_t most_rank) {

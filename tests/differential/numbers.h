@@ -5,9 +5,9 @@
 
 namespace detent {
 
-/// What is known of a value's numbers before any is computed. Inputs are multiples of a power of two, so that
-/// sums and products of few are exact in any order; what comes after a rounding has an error, and operators
-/// that jump (floor, comparisons, positions of the largest) do not read it.
+/// Facts about a value's numbers before any is computed. Inputs are multiples of a power of two, so that sums
+/// and products of few are exact in any order; what comes after a rounding has an error, and operators that
+/// jump (floor, comparisons, positions of the largest) do not read it.
 struct Numbers {
   double magnitude = 1;      // at least that of each element that is finite
   double step = 1;           // all are multiples of it; 0: not known

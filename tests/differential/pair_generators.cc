@@ -21,7 +21,7 @@ Numbers pair_numbers(const std::string& op, const Numbers& a, const Numbers& b) 
   return op == "Mul" ? product(a, b) : either(a, b);
 }
 
-/// What one element type holds wraps around, so integers of any size will do.
+/// Integers of one element type wrap around, so any size will do.
 Numbers of_type(DType dtype, Numbers numbers) {
   if (is_floating_point(dtype)) return numbers;
   numbers.error = 0;

@@ -19,7 +19,7 @@ struct CodeOperand {
   GeneratedValue zero_point;
 };
 
-/// What is not computed or given by a run, as QLinearWhere needs its scales and zero points.
+/// With constant scales and zero points, as QLinearWhere needs them.
 CodeOperand with_constant_parameters(GraphWriter& writer, const GeneratedValue& codes) {
   const float scale = writer.random.of({0.0625F, 0.25F, 1.0F});
   Tensor zero(codes.dtype, {});

@@ -20,7 +20,7 @@ struct StepResult {
   std::string message;  // why not done
 };
 
-/// What Detent makes of a case in a folder (write_case).
+/// Detent's run of a case in a folder (write_case).
 struct DetentRun {
   std::vector<StepResult> problems;
   std::vector<Tensor> outputs;  // none where no engine gives them

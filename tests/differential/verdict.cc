@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a process that may crash has begun, seen by the one that waits for it.
+/// Progress of a process that may crash, seen by the one that waits for it.
 struct Progress {
   size_t index = 0;
   std::array<char, 64> step = {};
@@ -117,7 +117,7 @@ void run_in_processes(const std::vector<Case>& cases, const fs::path& folder,
   }
 }
 
-/// What ONNX Runtime says of models that are right, but beyond what it has. A size of 0 is unknown to what
+/// Whether ONNX Runtime refuses a model that is right, but beyond what it has. A size of 0 is unknown to what
 /// shares its memory.
 bool is_limit(const std::string& refusal) {
   constexpr const char* kLimits[] = {"not supported", "NOT_IMPLEMENTED",

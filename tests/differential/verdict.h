@@ -25,7 +25,7 @@ std::string difference(const std::vector<Tensor>& expected, const std::vector<Te
 std::string allowed_difference(const Case& generated, const GeneratedValue& output, const Tensor& expected,
                                const Tensor& actual);
 
-/// What became of a case.
+/// Outcome of a case.
 struct Verdict {
   std::vector<StepResult> problems;  // failures, and what Detent refuses
   std::string refused_by_onnx_runtime;

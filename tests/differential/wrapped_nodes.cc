@@ -60,7 +60,7 @@ Span drawn_span(const Nodes& nodes, const std::set<std::string>& outputs, Random
     if (needed.contains(name)) span.writes.push_back(name);
   }
   if (span.writes.empty()) span.writes = {in_order.back()};
-  // What is computed comes before constants, after which a case that fails would not be reduced.
+  // Computed values come before constants, after which a case that fails would not be reduced.
   std::ranges::stable_sort(span.writes, std::greater(), [](const std::string& name) { return name[0]; });
   return span;
 }

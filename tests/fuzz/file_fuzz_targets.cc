@@ -1,4 +1,4 @@
-// What reads files: any bytes are refused, or read within bounds.
+// Readers of files: any bytes are refused, or read within bounds.
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -129,7 +129,7 @@ int fuzz_idx(const uint8_t* data, size_t size) {
 }
 
 int fuzz_image(const uint8_t* data, size_t size) {
-  // What a small file may claim takes seconds to fill.
+  // Sizes that a small file may claim take seconds to fill.
   constexpr size_t kLargest = 1 << 16;
   if (size > kLargest) return 0;
   try {

@@ -1,4 +1,4 @@
-// What reads text: refused, or read; nothing else may happen.
+// Parsers of text: refused, or read; nothing else may happen.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -66,7 +66,7 @@ int fuzz_format_text(const uint8_t* data, size_t size) {
   try {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     const QuantSpec spec = parse_quant_spec_text(text);
-    // What was accepted reads back as itself.
+    // Accepted text reads back as itself.
     if (!(parse_quant_spec_text(quant_spec_text(spec)) == spec)) std::abort();
   } catch (const Error&) {
   }

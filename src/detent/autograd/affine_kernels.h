@@ -24,7 +24,7 @@ struct AffineGroup {
   float high = 0;
 };
 
-/// What the gradients of a group's parameters are made of; g is the gradient of a value.
+/// Sums that the gradients of a group's parameters are made of; g is the gradient of a value.
 struct AffineSums {
   double slope = 0;  // of g * (code - x / scale), where x saturates of g * code
   double below = 0;  // of g where x saturates at low

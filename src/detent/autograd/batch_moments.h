@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// What all workers hold of a batch, in the order of its samples, from what this one holds.
+/// Gathers all workers' samples of a batch, in order, from this one's.
 using GatherSamples = std::function<at::Tensor(const at::Tensor&)>;
 
 /// The mean and the variance (divided by `count`) of the values of each channel, and how many they are.

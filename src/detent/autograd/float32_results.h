@@ -4,7 +4,7 @@
 
 namespace detent {
 
-/// What the layer float32 computes of a node whose operator has no gradient.
+/// Results by the layer float32 for a node whose operator has no gradient.
 std::vector<Flow> float32_results(const Evaluation& evaluation);
 
 }  // namespace detent

@@ -24,9 +24,9 @@ struct FoldedNorm {
 /// Rounds a weight.
 using RoundWeight = std::function<at::Tensor(const at::Tensor&)>;
 
-/// What the layer and the norm after it compute together, differentiably, of operands that are rounded but
-/// for the weight; updates the running statistics. With W the weight, mu and sigma of the batch (of the sums
-/// of the weights before they are rounded), r the sigma that weights are multiplied by the inverse of:
+/// The layer and the norm after it, differentiably, of operands that are rounded but for the weight; updates
+/// the running statistics. With W the weight, mu and sigma of the batch (of the sums of the weights before
+/// they are rounded), r the sigma that weights are multiplied by the inverse of:
 ///
 ///     conv(x, round(W gamma / r)) r / sigma + beta - mu gamma / sigma
 at::Tensor run_with_norm(Evaluator evaluate, Evaluation layer, const FoldedNorm& norm,

@@ -111,7 +111,7 @@ class Interpreter {
   Rounding make_rounding(const Node& node, const std::string& operand);
   ScaleObserver* observer_of(const Quantizer& quantizer);
   Source make_source(const Node& node, size_t input) const;
-  /// What the observer of one run is to see.
+  /// Values that the observer of one run is to see.
   struct Observation {
     const TorchObserver& observe;
     ObservedValues values;

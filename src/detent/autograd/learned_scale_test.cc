@@ -100,11 +100,10 @@ TEST(LearnedScale, OneAGroupIsOneATensorForEachGroup) {
   }
 }
 
-/// What Esser et al. 2019 say, in double and one element at a time: value s (q - z) with q = clamp(round(x /
-/// s)
-/// + z); gradient of x 1 inside, 0 outside; of s q - z - x / s inside, the outermost q - z outside, times
-/// 1 / sqrt(elements * Q_P). Inside ends where formats saturate: where the code next to the outermost one
-/// would be nearer. `low` and `high` are the codes' ends minus z.
+/// The gradients of Esser et al. 2019, in double and one element at a time: value s (q - z) with q =
+/// clamp(round(x / s) + z); gradient of x 1 inside, 0 outside; of s q - z - x / s inside, the outermost q - z
+/// outside, times 1 / sqrt(elements * Q_P). Inside ends where formats saturate: where the code next to the
+/// outermost one would be nearer. `low` and `high` are the codes' ends minus z.
 struct LsqOracle {
   double low;
   double high;

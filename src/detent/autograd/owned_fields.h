@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What the attention of differentiable k-means is divided by, in squared mean gaps of the codebook.
+/// Temperature of the attention of differentiable k-means, in squared mean gaps of the codebook.
 constexpr double kCodebookTemperature = 0.02;
 
 /// Differentiable k-means (Cho et al. 2022, arXiv:2108.12659) of a training: with d the squared distances of

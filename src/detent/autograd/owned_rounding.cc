@@ -175,7 +175,7 @@ void move_by(CodeEnds& ends, const at::Tensor& zero_point, double factor) {
   ends.high = ends.high.sub(zero);
 }
 
-/// Those that the format gives, one or one a group.
+/// Zero points of the format, one or one a group.
 void move_by(CodeEnds& ends, const std::vector<int>& zero_points) {
   if (zero_points.empty()) return;
   const at::Tensor zero = at::tensor(std::vector<float>(zero_points.begin(), zero_points.end()));

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
+/// Parameters that a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
 using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// A quantizer in a training.

@@ -41,7 +41,7 @@ std::vector<float> simulated(const std::string& spec, const std::vector<float>& 
   return {result.values<float>().begin(), result.values<float>().end()};
 }
 
-/// What each row is divided by gives its codes.
+/// Each row over its scale gives its codes.
 std::vector<int> codes(const std::vector<float>& values, const std::vector<double>& scales) {
   std::vector<int> result;
   const size_t row = values.size() / scales.size();
@@ -118,7 +118,7 @@ TEST(WorkedNumbers, BinaryAndTernary) {
   const std::vector<float> ternary = {-0.1F, 0, 0, 0, 0.1F, 0.1F};
   EXPECT_THAT(simulated(owning("ternary:scale_rule=learned", {{"scale", 0.1F}, {"threshold", 0.5F}}), x),
               ElementsAreArray(ternary));
-  // What Brevitas calls ternary: 2 bits without the lowest code.
+  // Brevitas's ternary: 2 bits without the lowest code.
   EXPECT_THAT(simulated("affine:width=2,symmetric=true,narrow_range=true,scale=0.1", x),
               ElementsAreArray(ternary));
 }
@@ -238,7 +238,7 @@ class Observation : public testing::Test {
         {scale_parameter_name(kind), at::scalar_tensor(kNotCalibrated, at::kFloat).set_requires_grad(true)}};
   }
 
-  /// What the largest code stands for in a step whose values reach to `largest`.
+  /// `largest` as a step of training rounds it.
   double step(float largest) {
     const at::Tensor x = at::tensor({largest, -largest / 2});
     return round_with_owned(x, quantizer_, 1, 0)[0].item<double>();

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// What a step of training rounds with while the quantizer observes.
+/// Parameters that a step of training rounds with while the quantizer observes.
 struct ObservedStep {
   at::Tensor scale;
   at::Tensor zero_point;  // undefined where the quantizer owns none
@@ -20,7 +20,7 @@ struct ObservedStep {
 std::optional<ObservedStep> observe_step(const at::Tensor& input, const QuantSpec& spec,
                                          const TrainedQuantizer& quantizer, const GatherSamples& gather = {});
 
-/// What stands for the scale among them.
+/// Which of them gives the scale.
 ScaleParameter scale_kind(const OwnedTensors& owned);
 /// The tensor of that name; undefined where there is none.
 at::Tensor find_owned(const OwnedTensors& owned, std::string_view name);

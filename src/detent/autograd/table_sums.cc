@@ -148,7 +148,7 @@ void add_value_gradients(const Tables& tables, const float* gradient, float* of_
   });
 }
 
-/// What a table gains from -1 to 1 of the input whose digit counts `place`, halved, by address.
+/// Half the gain of a table from -1 to 1 of the input whose digit counts `place`, by address.
 void find_slopes(const Tables& tables, const float* values, int64_t place, float* slopes) {
   for (int64_t address = 0; address < tables.entries; ++address) {
     const int64_t lowest = address - address / place % tables.base * place;

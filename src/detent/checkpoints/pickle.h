@@ -38,17 +38,18 @@ struct PickleGlobal {
   std::string_view module;
   std::string_view name;
 };
-/// What stands outside the pickle: in PyTorch's files the tuple ("storage", class, key, device, elements).
+/// A reference to data outside the pickle: in PyTorch's files the tuple ("storage", class, key, device,
+/// elements).
 struct PicklePersistent {
   const PickleValue* id;
 };
-/// What an object gets after it was made; few get anything.
+/// State given to an object after it was made; few get any.
 struct PickleContents {
   const PickleValue* state = nullptr;  // what __setstate__ would get
   PickleDict dict;                     // items set on a subclass of dict
   PickleList list;                     // items appended to a subclass of list
 };
-/// What Python would build by calling `callable(*arguments)`; detent never does.
+/// An object that Python would build by calling `callable(*arguments)`; detent never does.
 struct PickleObject {
   const PickleValue* callable;
   const PickleValue* arguments;

@@ -9,7 +9,7 @@ namespace detent {
 namespace {
 
 constexpr std::string_view kTrainedPrefix = "model.";
-/// What nn.DataParallel, torch.compile and Lightning modules with one network put before every name.
+/// Prefixes of every name by nn.DataParallel, torch.compile and Lightning modules with one network.
 constexpr std::array<std::string_view, 3> kWrapperPrefixes = {"module.", "_orig_mod.", kTrainedPrefix};
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What an external value of the pickle tells of a storage.
+/// A storage, as an external value of the pickle describes it.
 struct TorchStorageId {
   /// Part of another storage, in elements: files of PyTorch before 0.4 have such.
   struct Part {
@@ -40,8 +40,8 @@ class TorchArchive {
   virtual const std::string& name() const = 0;
   /// Size of the file.
   virtual uint64_t byte_size() const = 0;
-  /// What the values of its pickles may take in memory, and what a state_dict may beside the elements: each
-  /// half the file's size. Files of many small tensors need more.
+  /// Memory that the values of its pickles may take, and a state_dict beside its elements: each half the
+  /// file's size. Files of many small tensors need more.
   static uint64_t memory_for_values(uint64_t file_bytes) {
     constexpr uint64_t kLeast = uint64_t{8} << 20;
     return std::max(file_bytes / 2, kLeast);

@@ -29,7 +29,7 @@ void write_state_dict(const std::filesystem::path& path, const StateDict& state)
 /// instead), and when copies would together be larger than the file and than 64 KiB.
 StateDict read_state_dict(const std::filesystem::path& path);
 
-/// What a checkpoint says of itself; no storage is touched.
+/// Summary of a checkpoint; no storage is touched.
 struct CheckpointSummary {
   bool lightning = false;
   /// "layout", and for people: "keys" of the dictionary around the state_dict, "epoch", "global_step",
@@ -49,7 +49,7 @@ struct OptimizerState {
   Table settings;
 };
 
-/// What PyTorch Lightning keeps in best.ckpt and last.ckpt.
+/// Contents of PyTorch Lightning's best.ckpt and last.ckpt.
 struct LightningCheckpoint {
   int64_t epoch = 0;
   int64_t global_step = 0;

@@ -69,7 +69,7 @@ TEST_F(TorchPython, IsReadInEveryForm) {
   }
 }
 
-/// What later and earlier versions of PyTorch write, in the words of this one.
+/// Checkpoints as later and earlier versions of PyTorch write them, in the words of this one.
 constexpr const char* kOtherVersions = R"(
 import pickle
 class Storage:

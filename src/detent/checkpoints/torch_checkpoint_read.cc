@@ -15,9 +15,9 @@
 namespace detent {
 namespace {
 
-/// What copies may take together in files up to this size; in larger ones as much as the file.
+/// Bytes that copies may take together in files up to this size; in larger ones as much as the file.
 constexpr uint64_t kLeastCopies = uint64_t{64} << 10;
-/// What nn.Module.get_extra_state returned; no parameter, and of any type.
+/// Key of what nn.Module.get_extra_state returned; no parameter, and of any type.
 constexpr std::string_view kExtraState = "_extra_state";
 
 class StateDictReader {

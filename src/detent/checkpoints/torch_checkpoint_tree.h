@@ -31,7 +31,7 @@ bool is_pickled_tensor(const PickleValue& value);
 /// and when there are several.
 const PickleDict& find_state_dict(const TorchArchive& archive);
 
-/// What the pickle says of a dense tensor. `shape` and `strides` (elements) have the same length and no
+/// A dense tensor, as the pickle describes it. `shape` and `strides` (elements) have the same length and no
 /// negative sizes; nothing is yet known to lie inside the storage.
 struct PickledTensor {
   TorchStorageId id;

@@ -33,7 +33,7 @@ def dump(state):
     print(name, str(tensor.dtype)[6:], list(tensor.shape), data.hex())
 )";
 
-/// What Python prints; skips the test where python3-torch is not installed.
+/// Compares with Python's output; skips the test where python3-torch is not installed.
 class TorchPython : public testing::Test {
  protected:
   void SetUp() override {

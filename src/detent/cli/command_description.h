@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// What a command takes, as its help says it: for completion in shells and the manual page.
+/// An option of a command, as its help describes it: for completion in shells and the manual page.
 struct OptionDescription {
   std::vector<std::string> flags;  // "--output", "-o"; none of what is told by its place
   std::string value;               // what stands after them, "FILE"; "" of a switch
@@ -31,7 +31,7 @@ std::vector<CommandDescription> describe(std::span<const Command> commands);
 bool is_describing();
 void add_description(const CLI::App& app);
 
-/// What may stand after `words`, the words of a command line without the program's name: commands, options,
+/// Words that may follow `words`, the words of a command line without the program's name: commands, options,
 /// or what an option or place takes, where that is a list. Empty where any text or file may.
 std::vector<std::string> completions(std::span<const CommandDescription> commands,
                                      const std::vector<std::string>& words);

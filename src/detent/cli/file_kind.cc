@@ -131,7 +131,7 @@ constexpr FileKind kKinds[] = {
     {nullptr, "a NumPy archive", ".npz", is_npz, npz_info},
 };
 
-/// What other programs' files begin with, for those that a user may take for a network's.
+/// Signatures of other programs' files that a user may take for a network's.
 struct ForeignKind {
   size_t offset;
   std::string_view begin;

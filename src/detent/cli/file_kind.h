@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What a file holds.
+/// Contents of a file.
 struct FileInfo {
   std::string kind;  // "graph", "safetensors", "PyTorch checkpoint", ...
   std::vector<TensorSummary> tensors;
@@ -60,7 +60,7 @@ struct FileKind {
 /// the header or the pickle. Throws Error on a file of none of the kinds, and where these are damaged.
 const FileKind& file_kind(const std::filesystem::path& path);
 
-/// Those of graphs that Detent has written, and of ONNX models.
+/// Kinds of graphs that Detent has written, and of ONNX models.
 const FileKind& graph_kind();
 const FileKind& onnx_kind();
 

@@ -46,7 +46,7 @@ TEST(FileKinds, AreToldByContent) {
   EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("nothing that is known")));
 }
 
-/// What the option load_type says follows from the table of kinds.
+/// The help of load_type follows from the table of kinds.
 TEST(FileKinds, NameTheLoadTypes) {
   EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors, hf, gguf");
   EXPECT_TRUE(LoadType::from_value(Value("mz"), "here").kind().holds_graph());

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What lists show of a format or of a name for one with certain keys.
+/// Entry of lists for a format, or for a name of one with certain keys.
 struct FormatDescription {
   std::string name;
   std::vector<std::string> aliases;

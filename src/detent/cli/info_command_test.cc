@@ -149,7 +149,7 @@ void drop_from_page_cache(const std::filesystem::path& path) {
   close(descriptor);
 }
 
-/// What makes it take milliseconds on a file of any size: it reads the headers only.
+/// It takes milliseconds on a file of any size because it reads the headers only.
 TEST(FileInfo, DoesNotReadTheElements) {
   const std::vector<std::pair<std::string, Tensor>> state = {{"a", Tensor(DType::kFloat32, {16 << 20})},
                                                              {"b", Tensor(DType::kBool, {48 << 20})}};

@@ -24,7 +24,7 @@ inline constexpr int kLargeVectorOfLanguage = 1 << 20;
 Decoder read_decoder(const std::filesystem::path& path,
                      const std::optional<Format>& cache_format = std::nullopt);
 
-/// What --cache-format says; nullopt of an empty text.
+/// Value of --cache-format; nullopt of an empty text.
 std::optional<Format> cache_format_option(const std::string& text);
 inline constexpr const char* kCacheFormatHelp =
     "keep keys and values in this format, each token's part of a head with a scale of its own: int8, int4, "

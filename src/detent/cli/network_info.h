@@ -10,11 +10,11 @@
 
 namespace detent {
 
-/// What a network takes and gives, and what it is made of: inputs, outputs, operators, parameters,
-/// multiply-accumulates, by name.
+/// Inputs, outputs and contents of a network: inputs, outputs, operators, parameters, multiply-accumulates,
+/// by name.
 Table network_facts(const Graph& graph);
 
-/// What all parameters would take on the disk, with scales, if the weights of layers had a format.
+/// Bytes of all parameters on the disk, with scales, if the weights of layers had a format.
 struct FormatSize {
   std::string format;  // "" as they are now
   int64_t bytes = 0;
@@ -32,8 +32,8 @@ struct FloatNode {
   std::string why;
 };
 
-/// Those of a network that is quantized for integers, or those that there will be where `detent quantize`
-/// quantizes it. None of a network that has formats for a simulation.
+/// Float nodes of a network that is quantized for integers, or those that there will be after `detent
+/// quantize`. None of a network that has formats for a simulation.
 std::vector<FloatNode> float_nodes(const Graph& graph);
 
 /// "3 x layer_norm (no integer form), 1 x div (divides by a tensor)"

@@ -55,8 +55,7 @@ std::string readers_of(std::string_view option);
 /// ", at least 1" or ", 0 to 4"; empty where anything is allowed.
 std::string bounds_text(const Between& allowed);
 
-/// What the field is for, with its type, range and default: "samples a batch (integer, at least 1; default
-/// 128)".
+/// Help of a field, with its type, range and default: "samples a batch (integer, at least 1; default 128)".
 std::string field_meaning(const FieldDescription& field);
 
 /// The same for a flag: the default without the quotes that a file has.

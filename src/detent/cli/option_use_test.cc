@@ -45,7 +45,7 @@ std::set<std::string> members_in(const std::string& text) {
   return names;
 }
 
-/// What only the command runs.
+/// Files of the command alone.
 std::vector<std::string> own_files(const std::string& command) {
   if (command == "train") return {"cli/torch/train.cc", "cli/torch/training_files.cc", "training"};
   if (command == "test") return {"cli/network/test.cc", "cli/network/dump.cc"};
@@ -60,7 +60,7 @@ std::string member_name(const std::string& option) {
   return option.starts_with("dump_") ? option.substr(5) : option;
 }
 
-/// What the commands share.
+/// Files that commands share.
 const std::vector<std::string>& shared_files() {
   static const std::vector<std::string> kFiles = {
       "cli/run_config.cc",         "cli/commands/run_arguments.cc",

@@ -28,7 +28,7 @@ bool brings_quantizers(const Graph& graph);
 std::pair<std::string, std::string> named_value(std::string_view option, std::string_view value,
                                                 const std::string& text);
 
-/// What the option --shape says: "NAME=1,3,224,224" each. Throws UsageError where it says something else.
+/// Parses the option --shape: "NAME=1,3,224,224" each. Throws UsageError where it says something else.
 InputShapes named_shapes(std::span<const std::string> texts);
 /// The same of one text with ";" between shapes; "" lists none.
 InputShapes listed_shapes(const std::string& text);

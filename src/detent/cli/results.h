@@ -22,10 +22,10 @@ struct ResultOptions {
 /// NAME.html, and Error where it would replace a file that is no report.
 void claim_report(const ResultOptions& options);
 
-/// What every table of results begins with.
+/// First keys of every table of results.
 Table results_table(const std::string& command);
 
-/// What a command found: text for people as it goes, and, where --json or --report asks for it, a table under
+/// Results of a command: text for people as it goes, and, where --json or --report asks for it, a table under
 /// the keys of docs/results.md, printed or made a page when the command ends. Warnings that are logged
 /// meanwhile belong to it.
 class CommandResults {

@@ -168,7 +168,7 @@ auto at_place(const Origins& origins, const std::string& name, Function look_up)
   }
 }
 
-/// What a network that is loaded without a model's name may be: a graph, or a folder that holds one.
+/// Whether a network is loaded without a model's name: a graph, or a folder that holds one.
 bool loads_graph(const RunOptions& options) {
   if (!options.load) return false;
   if (options.load_type) return options.load_type->kind().holds_graph();

@@ -39,7 +39,7 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
 /// How the command takes samples that are no data set of the program's, for messages.
 std::string own_samples_text(const std::string& command);
 
-/// What the program was called as: "ch", its old name, has another default project_dir.
+/// Name that the program was called by: "ch", its old name, has another default project_dir.
 void set_program_name(const std::string& name);
 
 /// Local time.

@@ -18,7 +18,7 @@ namespace detent {
 enum class DumpAs { kValues, kIntegers };
 constexpr std::array<const char*, 2> enum_names(DumpAs) { return {"values", "integers"}; }
 
-/// What `detent test` writes of what happens inside of the network.
+/// Intermediate values that `detent test` writes.
 struct DumpOptions {
   std::optional<std::string> folder;
   std::vector<std::string> nodes;
@@ -45,8 +45,8 @@ constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "
 enum class ReportTo { kNone, kTensorboard };
 constexpr std::array<const char*, 2> enum_names(ReportTo) { return {"none", "tensorboard"}; }
 
-/// What computes in `test` and `run`: the simulation, or integer execution of a network that is quantized for
-/// it, by the plain reference or the fast engine. "integers" is what the fast one was first called.
+/// Executor of `test` and `run`: the simulation, or integer execution of a network that is quantized for it,
+/// by the plain reference or the fast engine. "integers" is what the fast one was first called.
 enum class Engine { kSimulation, kReference, kFast, kIntegers };
 constexpr std::array<const char*, 4> enum_names(Engine) {
   return {"simulation", "reference", "fast", "integers"};

@@ -109,7 +109,7 @@ TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
   }
 }
 
-/// Those of other programs say nothing but their dtype.
+/// Tensors of other programs have no metadata but their dtype.
 TEST_F(TensorCommands, EightBitFloatsUnpackToFloat32) {
   Tensor codes(DType::kFloat8E4M3, {3});
   for (size_t i = 0; i < 3; ++i) codes.bytes()[i] = static_cast<std::byte>(0x38 + 8 * i);
@@ -129,7 +129,8 @@ TEST_F(TensorCommands, SeveralFormatsAreCompared) {
               AllOf(HasSubstr("frac_width=6"), HasSubstr("ternary:mean=0.6"), HasSubstr("(all)")));
 }
 
-/// What a format's text leaves open is the tensor's own: fixed point is then about as fine as affine.
+/// Parameters that a format's text leaves open follow from the tensor: fixed point is then about as fine as
+/// affine.
 TEST_F(TensorCommands, ParametersThatAreNotGivenComeFromTheTensor) {
   const Shape shape = {40, 50};
   const auto scaled_wave = [&](float scale) {

@@ -20,7 +20,7 @@
 
 namespace detent {
 
-/// What `detent run` is asked to do with a network.
+/// Request of `detent run`.
 struct ModelRun {
   std::string model;
   std::vector<std::pair<std::string, std::string>> inputs = {};   // name and .npy file
@@ -51,10 +51,10 @@ struct TorchCommand {
   /// Whether quickstart trains, and where it writes the networks that it has trained; "": nowhere.
   bool trains = true;
   std::filesystem::path networks_file = {};
-  /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
+  /// The network that `load` holds, where it is a whole one: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
   RandomSource random = {};
-  /// What the program has read and will write so far: the library keeps on.
+  /// Files that the program has read and will write so far: the library keeps on.
   FileRoles* file_roles = nullptr;
 };
 

@@ -40,7 +40,7 @@ std::optional<std::filesystem::path> library_path() {
   return std::nullopt;
 }
 
-/// What OpenMP and OpenBLAS read once, when they are loaded.
+/// Sets variables that OpenMP and OpenBLAS read once, when they are loaded.
 void set_thread_environment(int threads, bool is_asked_for) {
   // Threads that spin while they wait starve the others where cores are shared.
   setenv("GOMP_SPINCOUNT", "0", 0);

@@ -32,7 +32,7 @@ class BlockCache {
   /// Never null, also for 0 bytes. Throws std::bad_alloc, at once where the machine has less memory: the
   /// system might give it, and stop the process when it is used.
   void* take(size_t bytes);
-  /// What `take` of the same cache has returned, or null.
+  /// Gives back memory that `take` of the same cache returned, or null.
   void give_back(void* data) noexcept;
   /// All that is kept.
   void give_back_to_system() noexcept;
@@ -43,7 +43,7 @@ class BlockCache {
   };
   /// How many bytes large blocks take.
   Bytes bytes() const;
-  /// What a large block holds: `bytes`, rounded up by an eighth at most.
+  /// Size of a large block: `bytes`, rounded up by an eighth at most.
   static size_t rounded(size_t bytes);
 
  private:

@@ -70,7 +70,7 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
 
 namespace {
 
-/// Those that have most in common with `name`: it is a part of them, or little has to be changed.
+/// Candidates that have most in common with `name`: it is a part of them, or little has to be changed.
 std::vector<std::string> most_similar(std::string_view name, std::span<const std::string> candidates,
                                       size_t count) {
   const std::string wanted = folded(name.substr(0, kLongestName));

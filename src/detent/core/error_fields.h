@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What an Error is about; "" where it is about none.
+/// Subject of an Error; "" where it has none.
 struct ErrorFields {
   std::string file = {};     // that is at fault
   std::string node = {};     // of the network
@@ -32,7 +32,7 @@ class DetailedError : public Error {
   std::shared_ptr<const ErrorFields> fields_;  // copies of exceptions may not throw
 };
 
-/// Those of a DetailedError; none of any other.
+/// Fields of a DetailedError; none of any other.
 ErrorFields fields_of(const Error& error);
 
 /// The error with this message, and with those of the fields that it has none for. What is nearer to the
@@ -47,7 +47,7 @@ DetailedError with_fields(const Error& error, std::string_view message, ErrorFie
 [[noreturn]] void fail_unknown(const std::string& where, std::string_view kind, std::string_view name,
                                std::span<const std::string> candidates, ErrorFields more = {});
 
-/// What `work` gives; its errors are about that file, or that key when it fails. A UsageError stays one.
+/// Result of `work`; its errors are about that file, or that key when it fails. A UsageError stays one.
 template <class Work>
 auto about(std::string ErrorFields::*field, const std::string& name, const Work& work) {
   try {

@@ -195,7 +195,7 @@ std::span<const FormerName> former_names() {
   return {};
 }
 
-/// What the field that some version called `name` is called now; `name` itself where it is no former name.
+/// Present name of the field that some version called `name`; `name` itself where it is no former name.
 template <class T>
 std::string present_name(const std::string& name) {
   for (const FormerName& field : former_names<T>()) {

@@ -54,7 +54,7 @@ class Interruptible {
   State* before_;
 };
 
-/// What the thread's work heeds; nullptr where nothing can interrupt it.
+/// Interruption that the thread's work heeds; nullptr where nothing can interrupt it.
 Interruptible::State* interruption_of_this_thread();
 
 /// While it lives, this thread's work ends with that of the thread that `state` is from.

@@ -18,7 +18,7 @@ std::string shortened(const std::string& text) {
   return text.size() <= kMostShown ? text : text.substr(0, kMostShown) + "...";
 }
 
-/// What the pattern asks for literally: "layr1" of "layr1.*" and of "layr1_[0-9]+".
+/// Literal prefix of the pattern: "layr1" of "layr1.*" and of "layr1_[0-9]+".
 std::string literal_prefix(const std::string& pattern) {
   return pattern.substr(0, pattern.find_first_of(".[(*+?\\{|^$)"));
 }

@@ -64,7 +64,7 @@ struct Quotient {
   }
 };
 
-/// What truncated division leaves, with the sign of a.
+/// Remainder of truncated division, with the sign of a.
 struct TruncationRest {
   template <class T>
   static T of(T a, T b) {
@@ -75,7 +75,7 @@ struct TruncationRest {
   }
 };
 
-/// What division rounded down leaves, with the sign of b.
+/// Remainder of division rounded down, with the sign of b.
 struct FloorRest {
   template <class T>
   static T of(T a, T b) {

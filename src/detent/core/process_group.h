@@ -25,7 +25,7 @@ class ProcessGroup {
   /// The one that prints and writes files.
   bool is_first() const { return rank() == 0; }
 
-  /// What all workers gave, in the order of their ranks.
+  /// Bytes of all workers, in the order of their ranks.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) = 0;
   /// Replaces `values`, as many at each worker, by their sums over the workers: the same bits at each.
   virtual void all_reduce_sum(std::span<float> values) = 0;
@@ -48,13 +48,13 @@ inline ProcessGroup& single_process() {
   return alone;
 }
 
-/// What the launcher told this process about the workers.
+/// The workers, as the launcher described them to this process.
 struct WorkerEnvironment {
   int rank = 0;
   int size = 1;
   std::string address;  // of the worker of rank 0
   int port = 0;
-  /// What workers prove to each other that they know (DETENT_WORKER_SECRET); empty: nothing.
+  /// Secret that workers prove to each other that they know (DETENT_WORKER_SECRET); empty: nothing.
   std::string secret = {};
   /// Where the launcher itself, torchrun, keeps the table at address:port by which workers find each other:
   /// how often it has started them again.

@@ -36,7 +36,7 @@ class MersenneTwister {
   std::optional<double> next_normal_;  // the second one of a pair
 };
 
-/// What a command without libtorch draws from; seed it once, first.
+/// Generator of commands without libtorch; seed it once, first.
 MersenneTwister& default_generator();
 
 /// Between states of splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number

@@ -31,8 +31,8 @@ extern "C" void note_signal(int signal) {
     errno = errno_before;
     return;
   }
-  // What was in force before ends the process: the handler does not block its signal. But the default of the
-  // first process of a container is to ignore signals.
+  // The handlers in force before end the process: the handler does not block its signal. But the default of
+  // the first process of a container is to ignore signals.
   for (size_t i = 0; i < kSignals.size(); ++i) {
     if (kSignals[i] == signal) sigaction(signal, &actions_before[i], nullptr);
   }

@@ -84,7 +84,7 @@ void ThreadPool::leave_job() {
   if ((left & (kMembers | kOpen)) == 0) state_.notify_one();
 }
 
-/// Those that are at it still: asleep where they take long.
+/// Waits for threads that still work: asleep where they take long.
 void ThreadPool::wait_for_members() {
   int spins = 0;
   for (uint64_t state = state_; (state & kMembers) != 0; state = state_) {

@@ -65,7 +65,7 @@ TEST(ThreadPool, TakesRunsWhileItIsBusy) {
   EXPECT_EQ(done, 4 * 100 * 4 * 3);
 }
 
-/// What tasks divide further is done by the thread that has the task, be it the pool's own.
+/// Work that tasks divide further is done by the thread that has the task, be it the pool's own.
 TEST(ThreadPool, TasksDivideNothingAmongOtherThreads) {
   for (int again = 0; again < 50; ++again) {
     std::atomic<int> elsewhere = 0;

@@ -48,7 +48,7 @@ std::vector<Place> search_places(const DataFiles& files, const DatasetOptions& o
   return places;
 }
 
-/// What there is of the files in one place.
+/// Files found in one place.
 struct Finding {
   Place place;
   std::vector<fs::path> found;

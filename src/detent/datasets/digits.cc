@@ -46,7 +46,7 @@ bool belongs(int64_t row, Split split) {
   return false;
 }
 
-/// Those of which `wanted` says so, by their number.
+/// Samples that `wanted` selects by their number.
 std::unique_ptr<Dataset> read_digits(const std::function<bool(int64_t)>& wanted,
                                      const DatasetOptions& options) {
   const std::string csv = read_gzip(digits_csv_gz(), "digits.csv.gz", kMostCsvBytes);

@@ -126,7 +126,7 @@ class Attempt {
     const long status = this->status();
     if (!problem_.empty()) fail("{}: {}", request_.url, problem_);
     if (status == kRangeNotSatisfiable) {
-      // What is there is no beginning of what the server has now.
+      // The partial file is no beginning of the server's present one.
       if (!target_.clear()) fail("cannot write {}: {}", request_.target.string(), std::strerror(errno));
       throw TransientError(
           fmt::format("{}: the server has fewer bytes than were received before", request_.url));

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What an archive may hold beside the files that are kept: texts, names of classes.
+/// Most bytes of an archive beside the files that are kept: texts, names of classes.
 constexpr uint64_t kMostOtherBytes = uint64_t{1} << 20;
 
 bool has_size(const fs::path& path, uint64_t size) {
@@ -87,7 +87,7 @@ void download_patiently(const std::string& url, const PublishedFile& file, const
   }
 }
 
-/// What was received is not the published file.
+/// The received file is not the published one.
 class DamagedError : public Error {
  public:
   using Error::Error;
@@ -190,7 +190,7 @@ bool is_intact(const PublishedFile& file, const fs::path& path) {
 
 fs::path part_of(const PublishedFile& file, const fs::path& folder) { return folder / (file.name + ".part"); }
 
-/// What a run that was killed after it had unpacked the last file did not come to remove, if we may.
+/// Whether there are files, which we may remove, left by a run that was killed after unpacking.
 bool has_leftovers(const PublishedDataset& published, const fs::path& folder) {
   const fs::path lock = FolderLock::file_for(folder);
   if (access(lock.parent_path().c_str(), W_OK) != 0) return false;

@@ -27,7 +27,7 @@ struct HttpRequest {
   size_t begin = 0;  // of "Range: bytes=begin-"
 };
 
-/// What the server answers, and how it misbehaves.
+/// An answer of the server, and its misbehaviour.
 struct HttpReply {
   int status = 200;
   std::string body = {};

@@ -35,7 +35,7 @@ RgbImage read_image(const std::filesystem::path& path);
 /// The same of bytes; `name` begins the messages.
 RgbImage decode_image(std::span<const std::byte> bytes, const std::string& name);
 
-/// What the header of such a file says, without its pixels.
+/// Size from the header of such a file, without reading pixels.
 ImageSize read_image_size(const std::filesystem::path& path);
 ImageSize decode_image_size(std::span<const std::byte> bytes, const std::string& name);
 

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of ImageNet's training images, by channel, as published networks expect.
+// Mean of ImageNet's training images, by channel, as published networks expect it.
 constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> kStd = {0.229F, 0.224F, 0.225F};
 constexpr const char* kClassList = "classes.txt";
@@ -174,7 +174,7 @@ void drop_broken(const fs::path& folder, Listing& listing) {
   }
 }
 
-/// What `read` makes of an image; an Error says what helps.
+/// Result of `read` for an image; an Error says what helps.
 auto read_or_say(const fs::path& path, const auto& read) {
   try {
     return read(path);
@@ -266,7 +266,7 @@ std::unique_ptr<Dataset> folder_dataset(Listing listing, int64_t class_count, co
                                               std::move(own.of_images), folder.string());
 }
 
-/// What a file of labels names.
+/// Images that a file of labels names.
 Listing list_labelled(const fs::path& folder, const fs::path& labels, int64_t& class_count) {
   Listing listing;
   for (LabelledFile& file : read_label_file(labels, folder)) {

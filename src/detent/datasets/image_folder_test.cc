@@ -315,7 +315,7 @@ TEST_F(ImageFolder, LabelsMayComeFromATable) {
   fs::remove(root_ / "../labels.tsv");
 }
 
-/// What is logged while `action` runs.
+/// Log lines of `action`.
 std::string logged(const std::function<void()>& action) {
   testing::internal::CaptureStderr();
   set_up_logging("info");

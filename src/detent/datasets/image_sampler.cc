@@ -22,7 +22,7 @@ std::vector<float> per_channel(const std::optional<std::vector<double>>& given, 
   return result;
 }
 
-/// What is longer is rounded down, as by torchvision's `Resize(size)`.
+/// The longer side is rounded down, as by torchvision's `Resize(size)`.
 ImageSize scaled_size(ImageSize size, std::optional<int64_t> shorter_side) {
   if (!shorter_side) return size;
   const int64_t shorter = std::min(size.height, size.width);

@@ -301,7 +301,7 @@ const FileKind& csv_kind() {
   return kind;
 }
 
-/// What a tensor without a name is for: the tokens of a language model, or the only input.
+/// Input that a tensor without a name is for: the tokens of a language model, or the only input.
 std::string lone_name(std::span<const SampleInput> wanted, const std::string& where) {
   const bool are_of_tokens = std::ranges::all_of(wanted, [](const SampleInput& input) {
     return input.name == kTokensName || beside_tokens(input.name, Tensor());

@@ -14,7 +14,7 @@ namespace detent {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-/// What one file holds.
+/// Samples of one file.
 struct Samples {
   std::vector<SampleInput> types;
   std::vector<Tensor> inputs;  // [n * rows, ...] each; [n] of numbers

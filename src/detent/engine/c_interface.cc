@@ -50,7 +50,7 @@ detent_type type_of(DType dtype) {
   return static_cast<detent_type>(found - std::begin(kTypes));
 }
 
-/// What a network takes or gives; -1 stands for sizes that a run decides.
+/// An input or output of a network; -1 stands for sizes that a run decides.
 struct Described {
   std::string name;
   DType dtype;

@@ -32,7 +32,7 @@ std::string slow_steps_text(std::span<const StepProfile> steps);
 /// Runs a quantized graph in integers as fast as the processor can: codes of 8 bits as bytes, channels last,
 /// and a layer with what follows on it in one kernel. The results are those of the plain reference
 /// (reference/integer_executor.h), byte for byte, whatever the instruction set and the number of threads.
-/// What has no kernel is computed as the reference does, within the same program.
+/// A step without a kernel is computed as the reference does, within the same program.
 ///
 /// Several threads may run it at once; each run takes memory of its own, which later runs use again. Programs
 /// share their threads: who comes while they are busy computes on its own.
@@ -43,11 +43,11 @@ class FastProgram final : public Program {
   explicit FastProgram(Graph graph);
   ~FastProgram() override;
 
-  /// What is observed is computed by itself, the rest as without. Observers are called between steps, and
+  /// Observed nodes are not fused; results are the same as without. Observers are called between steps, and
   /// shown nodes without the weights that are packed.
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation = {}) const override;
 
-  /// What each step takes in the fastest of `runs` runs.
+  /// Time of each step in the fastest of `runs` runs.
   std::vector<StepProfile> profile(std::span<const Tensor> inputs, int runs) const;
 
   /// Bytes of the packed weights, and of what the values of one run take for inputs of these shapes.

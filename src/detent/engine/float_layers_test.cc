@@ -16,7 +16,7 @@ NodeInput batch_norm(GraphBuilder& builder, const std::string& name, const NodeI
                        {{"weight", shape}, {"bias", shape}, {"running_mean", shape}, {"running_var", shape}});
 }
 
-/// What may follow on a layer of `channels` channels whose windows leave the size as it is.
+/// Random epilogue of a layer of `channels` channels whose windows keep the size.
 NodeInput followed(Draw& draw, GraphBuilder& builder, NodeInput x, int64_t channels) {
   if (draw.coin()) x = batch_norm(builder, "norm", x, channels);
   const char* const ways[] = {"relu", "relu6", "silu", "gelu", "sigmoid", "hardswish"};

@@ -1,8 +1,7 @@
 #include "detent/engine/float_networks_for_test.h"
 
-// What transformers and gated convolutions compute in float32 around their layers: functions of elements and
-// of rows, pairs of values, products of matrices, and views of values that nobody moves before they are
-// needed.
+// Float32 nodes of transformers and gated convolutions around their layers: functions of elements and of
+// rows, pairs of values, products of matrices, and views of values that nobody moves before they are needed.
 
 namespace detent {
 namespace {

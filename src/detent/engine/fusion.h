@@ -26,8 +26,8 @@ struct FusedLayer {
   CodeType type;  // of the result
 };
 
-/// What each layer among `layers` (whose kernels can do so) is fused with, by its last step; what `shown`
-/// needs is no sum on the way.
+/// Epilogues that layers among `layers` (whose kernels can do so) are fused with, by the last step; what
+/// `shown` needs is no sum on the way.
 std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
                                           std::span<const size_t> layers, const ValueTypes& values,
                                           const ShownValues& shown);

@@ -73,7 +73,7 @@ TEST(IntegerExecution, SavedGraphsRunTheSame) {
   std::remove(path.c_str());
 }
 
-/// What rounds must stay close to the float network, else both executions could be wrong together.
+/// A quantized network must stay close to the float one, else both executions could be wrong together.
 TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
   PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 4);

@@ -2,7 +2,7 @@
 
 namespace detent {
 
-/// What one thread of this machine can do at most, measured.
+/// Measured limits of one thread of this machine.
 struct MachineLimits {
   double products_per_second = 0;  // 8 bits times 8 bits, added to 32, in the first-level cache
   double float_products_per_second = 0;

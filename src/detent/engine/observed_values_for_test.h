@@ -11,8 +11,8 @@ namespace detent {
 
 using ObservedFloats = std::map<std::pair<std::string, std::string>, std::vector<float>>;
 
-/// What a run shows of each operand before it is rounded: of layers on codes their sums, which the engine
-/// computes from the weights that it has packed.
+/// Operands of a run before they are rounded: of layers on codes their sums, which the engine computes from
+/// the weights that it has packed.
 inline ObservedFloats values_before_rounding(const Program& program, const Tensor& input) {
   ObservedFloats values;
   const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {

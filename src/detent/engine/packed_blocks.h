@@ -44,7 +44,7 @@ struct PackedBlocks {
 
   /// Blocks of a window.
   int64_t window_blocks() const { return window.positions() * blocks; }
-  /// Of 16 outputs, of a convolution group.
+  /// Blocks of 16 outputs of a convolution group.
   int64_t groups() const { return (outputs + kBlockOutputs - 1) / kBlockOutputs; }
   /// Weights as BlockSumForm has them.
   Tensor unpacked() const;

@@ -62,8 +62,7 @@ bool has_float_places(const ReferenceStep& step);
 /// The weight that was packed, rounded.
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);
 
-/// What a batch norm does in inference: scale and shift of each channel, and as many more numbers as a block
-/// has outputs.
+/// A batch norm in inference: scale and shift of each channel, padded to whole blocks of outputs.
 struct FloatChannelMap {
   std::vector<float> scale;
   std::vector<float> shift;

@@ -52,7 +52,7 @@ struct WindowShape {
   int64_t dilation_z = 1, dilation_y = 1, dilation_x = 1;
 
   int64_t positions() const { return depth * height * width; }
-  /// What has to lie around an input for so many results.
+  /// Border that an input needs for so many results.
   Halo halo(const Place& input, int64_t planes, int64_t rows, int64_t columns) const;
   Halo halo(const Place& input, const Place& result) const {
     return halo(input, result.depth(), result.height(), result.width());
@@ -108,7 +108,7 @@ struct WindowLayer {
 };
 PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const KernelSet& kernels);
 
-/// What was packed, as SumForm has it.
+/// The packed weights, as SumForm has them.
 Tensor unpacked_weights(const PackedSums& packed, const Shape& shape);
 
 /// The steps that codes of a type may be from its zero point, and where they begin as bytes.

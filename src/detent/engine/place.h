@@ -58,7 +58,7 @@ struct Place {
   /// Bytes that a kernel may read past the last.
   static constexpr int64_t kSlack = 128;
 
-  /// What follows from shape and layout, noted once by measure().
+  /// Sizes that follow from shape and layout, noted once by measure().
   struct Sizes {
     bool has_positions = false;
     int64_t images = 1;  // planes of all images
@@ -86,7 +86,7 @@ struct Place {
   }
   bool is_slice() const { return slice_pitch > 0; }
   bool has_positions() const { return sizes.has_positions; }
-  /// Those of three dimensions count as so many of two, which follow each other.
+  /// Images of three dimensions count as so many of two, which follow each other.
   int64_t images() const { return sizes.images; }
   int64_t depth() const { return sizes.depth; }
   int64_t height() const { return sizes.height; }
@@ -118,7 +118,7 @@ struct Place {
     return (plane * height() + y) * width() + x;
   }
   int64_t channel_step() const { return has_positions() ? depth() * height() * width() : 1; }
-  /// What each byte of a value of 0 is.
+  /// Each byte of a value of 0.
   uint8_t zero_byte() const { return is_values ? 0 : static_cast<uint8_t>(type.zero_point - type.low); }
 };
 

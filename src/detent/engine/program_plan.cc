@@ -94,7 +94,7 @@ class Planner {
     plan_.add(show_step(*shown.node, shown.operand, shown.type, flow), shown.node->name, "shown");
   }
 
-  /// Those of the node's inputs, for the step that is added next.
+  /// Flows of the node's inputs, for the step that is added next.
   std::vector<size_t> input_flows(const Node& node) {
     std::vector<size_t> inputs;
     for (const NodeInput& input : node.inputs)

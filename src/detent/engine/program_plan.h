@@ -39,7 +39,7 @@ struct ProgramWeights {
   }
 };
 
-/// What a program does for inputs of certain shapes: steps in order, and where their values lie.
+/// Plan of a program for inputs of certain shapes: steps in order, and where their values lie.
 struct ProgramPlan {
   std::vector<std::unique_ptr<EngineStep>> steps;
   std::vector<Place> places;

@@ -19,7 +19,7 @@ struct ShownValue {
   std::optional<size_t> unrounded = {};  // instead: this result of the step, before it is rounded to its type
 };
 
-/// What an observation shows of a plan, step by step; nothing where it sees nothing.
+/// Values of a plan that an observation shows, step by step; nothing where it sees nothing.
 class ShownValues {
  public:
   ShownValues(const ReferencePlan& plan, const Observation& observation);

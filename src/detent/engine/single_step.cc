@@ -20,7 +20,7 @@ void put_codes(const Tensor& codes, const CodeType& type, std::byte* to) {
   }
 }
 
-/// What a place has: bytes, or values in units of `unit`, which the codes of more than 8 bits are rounded
+/// Contents of a place: bytes, or values in units of `unit`, which the codes of more than 8 bits are rounded
 /// from.
 Flow taken_flow(const std::byte* from, Shape shape, const std::optional<CodeType>& type, float unit) {
   const auto* const values = reinterpret_cast<const float*>(from);

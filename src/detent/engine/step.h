@@ -39,7 +39,7 @@ struct RunState {
   float* values(size_t place) { return reinterpret_cast<float*>(arena + places[place].offset); }
 };
 
-/// What a program does at once: one node, or several that one kernel computes.
+/// One step of a program: a node, or several that one kernel computes.
 class EngineStep {
  public:
   EngineStep() = default;
@@ -50,7 +50,7 @@ class EngineStep {
   /// Called once the places are known.
   virtual void prepare(std::span<const Place> /*places*/) {}
   virtual void run(RunState& state) const = 0;
-  /// What it reads of its weights first.
+  /// The weights that it reads first.
   virtual std::span<const int8_t> weights() const { return {}; }
   /// Whether it computes the same where a place that it reads or writes, `index`, becomes a slice.
   virtual bool takes_slice(size_t /*index*/, const Place& /*place*/) const { return false; }
@@ -69,7 +69,7 @@ class EngineStep {
   std::vector<size_t> dropped_flows;
 };
 
-/// What follows on the sums of a layer while they are in the cache: an addition, or a table.
+/// Epilogue of the sums of a layer while they are in the cache: an addition, or a table.
 struct FollowUp {
   std::vector<uint8_t> table;  // of 256; none: the addition
   ByteAddition addition = {};
@@ -87,13 +87,13 @@ struct SumsLayer {
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 
-/// What a node computes on each element, or on rows of them that lie adjacent.
+/// Function of each element, or of rows of adjacent ones.
 struct FloatRows {
   RowFunction function;
   std::shared_ptr<const NamedTensors> parameters;  // that the function reads
 };
 
-/// What follows on values: first `map` and `end`, then a function of each element, then an addition and what
+/// Epilogue of values: first `map` and `end`, then a function of each element, then an addition and what
 /// `last` clamps.
 struct FloatFollowUps {
   std::shared_ptr<const FloatChannelMap> map = nullptr;
@@ -156,7 +156,7 @@ std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<flo
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to);
 /// int32 codes or float32 values.
 std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow);
-/// What is the same in each run.
+/// A value that is the same in each run.
 std::unique_ptr<EngineStep> known_flow(Flow known, size_t flow);
 /// The same elements in row-major order of the values' shapes, in another layout or shape.
 std::unique_ptr<EngineStep> copy_step(size_t from, size_t to);

@@ -38,7 +38,7 @@ struct TransposedFloatPhase {
 /// weight that is not finite, a bias of -0).
 std::vector<TransposedFloatPhase> transposed_float_phases(const ReferenceStep& step);
 
-/// What was packed, as SumForm has it.
+/// The packed weights, as SumForm has them.
 Tensor unpacked_weights(const std::vector<TransposedPhase>& phases, const Node& node, const Shape& shape);
 
 }  // namespace detent

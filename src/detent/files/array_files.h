@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What a file says of a tensor, known without touching its elements.
+/// A tensor of a file, described without touching its elements.
 struct TensorSummary {
   std::string name;
   std::string dtype;  // numpy's name or, where Detent cannot read it, the file's

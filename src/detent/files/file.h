@@ -41,8 +41,8 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// What is read as an input must not be replaced by what is written (file_roles.h); what the program itself
-/// has written before may be.
+/// A file that is read as an input must not be replaced by one that is written (file_roles.h); what the
+/// program itself has written before may be.
 enum class ReadAs { kInput, kOwnResult };
 
 /// The whole file. Throws Error when it cannot be read, is no regular file (a FIFO is not waited for) or has
@@ -89,7 +89,7 @@ void flush_folder(const std::filesystem::path& folder);
 /// beginning with `where`.
 void check_writable(const std::filesystem::path& path, const std::string& where);
 
-/// What becomes of the folder of a file where there is none.
+/// Treatment of a missing folder of a file to write.
 enum class MissingFolder { kIsRefused, kIsCreated };
 
 /// Takes `path`, which the option `where` names, for a file that this process will write. Throws Error where

@@ -36,7 +36,7 @@ std::string description_of_this(const std::string& command) {
   return fmt::format("{} (process {} on host {} since {})", command, getpid(), host_name(), time.data());
 }
 
-/// What the holder wrote: one line of printable characters.
+/// The holder's description: one line of printable characters.
 std::string description_in(int descriptor) {
   std::array<char, 1024> text{};
   const ssize_t count = pread(descriptor, text.data(), text.size(), 0);

@@ -198,7 +198,7 @@ Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape
   return tensor;
 }
 
-/// What precedes the elements, checked against the size of the file.
+/// Header before the elements, checked against the size of the file.
 struct NpyHeader {
   DType dtype;
   Shape shape;

@@ -49,7 +49,7 @@ std::string deflated(const std::string& content) {
   return packed;
 }
 
-/// What numpy.savez_compressed writes.
+/// An archive as numpy.savez_compressed writes it.
 std::string deflated_archive(const std::vector<DeflatedEntry>& entries) {
   std::string text;
   std::string directory;

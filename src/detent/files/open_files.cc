@@ -56,7 +56,7 @@ void write_error(std::string_view text) {
 
 }  // namespace
 
-/// What the handlers do, with the list locked.
+/// Work of the handlers, with the list locked.
 struct OpenFileHandlers {
   static void remove_temporary_files() {
     const pid_t self = getpid();

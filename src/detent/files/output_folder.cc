@@ -92,7 +92,7 @@ bool is_unable_to_exchange(int error) {
   return error == EINVAL || error == ENOSYS || error == ENOTSUP || error == EXDEV || error == EBUSY;
 }
 
-/// What the dead have left in the folder itself is no file of the user.
+/// Files that dead processes left in the folder itself are none of the user's.
 void remove_unfinished_files_below(const fs::path& folder) {
   std::vector<fs::path> folders = {folder};
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {

@@ -79,7 +79,7 @@ class ClaimedNames {
 /// holds the lock; it is removed at the end.
 class FolderLock {
  public:
-  /// What flock does; another one in tests.
+  /// flock, or a substitute of tests.
   using Locker = std::function<int(int descriptor, int operation)>;
 
   /// Creates missing folders above. Throws Error that names the folder and the process that holds it: its

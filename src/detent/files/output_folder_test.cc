@@ -40,7 +40,7 @@ class OutputFolderTest : public testing::Test {
     }
     outputs.commit();
   }
-  /// What the numbered files hold, and how many there are.
+  /// Contents of the numbered files, and their number.
   std::pair<std::set<std::string>, int> result() const {
     std::set<std::string> texts;
     int files = 0;

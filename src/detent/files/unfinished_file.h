@@ -62,7 +62,7 @@ class UnfinishedFolder {
 };
 
 /// Removes from `folder`, if there is one, the temporary files and folders of processes that have ended.
-/// Those of living ones stay, and so do all where the file system has no locks.
+/// Files of living processes stay, and so do all where the file system has no locks.
 void remove_unfinished_files(const std::filesystem::path& folder);
 
 /// A descriptor, for reading and writing, of a file without a name; -1 with the reason in errno.

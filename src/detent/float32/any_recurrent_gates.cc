@@ -15,7 +15,7 @@ void add_inputs(const RecurrentCell& cell, const float* inputs, int64_t gates, f
   for (int64_t i = 0; i < gates * cell.hidden; ++i) gate[i] = inputs[i] + gate[i];
 }
 
-/// What the memory adds to a gate: of i, o, f the 0th, 1st, 2nd part of the weights.
+/// Adds the peephole of the memory to a gate: i, o, f have the 0th, 1st, 2nd part of the weights.
 void add_peephole(const RecurrentCell& cell, int64_t part, const float* memory, float* gate) {
   if (cell.peepholes.empty()) return;
   const float* const weights = cell.peepholes.data() + part * cell.hidden;

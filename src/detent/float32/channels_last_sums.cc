@@ -47,7 +47,7 @@ HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
   return end.clamps ? Clamped(end, sum) : sum;
 }
 
-/// What follows on the sums of a tile, [window][width].
+/// Epilogue of the sums of a tile, [window][width].
 HWY_NOINLINE void EndTile(const ChannelsLastSums& s, float* sums, int64_t width, int64_t first,
                           int64_t windows) {
   const Singles d;
@@ -67,7 +67,7 @@ HWY_NOINLINE void EndTile(const ChannelsLastSums& s, float* sums, int64_t width,
 template <int kWindows, int kVectors>
 using TileSums = Vec[size_t{kWindows}][size_t{kVectors}];
 
-/// What the sums of a tile begin with; results are brought nearer.
+/// Initial sums of a tile; results are prefetched.
 template <int kWindows, int kVectors>
 HWY_INLINE void BeginTile(const ChannelsLastSums& s, int64_t first, TileSums<kWindows, kVectors>& sums) {
   constexpr int64_t kWindowSums = kVectors * kLanes;

@@ -10,8 +10,8 @@ namespace detent {
 // other: vectors run over outputs, and what a network computes next on a sum is computed while it is in a
 // register.
 
-/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing; as
-/// many numbers are read as outputs are computed together, kSumOutputs or twice as many.
+/// Epilogue of sums, element by element. Pointers are those of the first output, nullptr: nothing; as many
+/// numbers are read as outputs are computed together, kSumOutputs or twice as many.
 struct SumsEnd {
   const float* bias = nullptr;  // added
   const float* scale = nullptr;
@@ -47,8 +47,8 @@ struct ChannelsLastSums {
   int64_t first_output = 0;
   const float* start;  // what sums begin with
   SumsEnd end;
-  /// What is added to the results of each window, from output 0 on, and what is computed on these sums;
-  /// nullptr: nothing. As many values are read as outputs are computed together.
+  /// Addends of the results of each window, from output 0 on, and the epilogue of these sums; nullptr:
+  /// nothing. As many values are read as outputs are computed together.
   const float* const* others = nullptr;
   SumsEnd last = {};
   /// Where some channels at a time are added: [window][16 * blocks], the sums that others left, and instead
@@ -75,7 +75,7 @@ struct ChannelsLastDepthwise {
 };
 void add_channels_last_depthwise(const ChannelsLastDepthwise& sums);
 
-/// What SumsEnd says, of positions of `channels` values each, in place or elsewhere.
+/// Applies SumsEnd to positions of `channels` values each, in place or elsewhere.
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
 
 /// The largest of `row_count` rows at each of their places. NaN where one is among them.

@@ -212,7 +212,7 @@ TEST_P(ChannelsLast, DepthwiseSumsAreInTheOrderStated) {
   }
 }
 
-/// Those of 3 x 3 positions side by side share what they read.
+/// Windows of 3 x 3 positions side by side share the values they read.
 TEST_P(ChannelsLast, SquareDepthwiseSumsAreInTheOrderStated) {
   for (const int64_t channels : {3, 16, 37}) {
     for (const int64_t stride : {1, 2, 3}) {

@@ -25,7 +25,7 @@ constexpr int64_t kChunks = 64;
 constexpr size_t kDims = 3;
 using Sizes = std::array<int64_t, kDims>;
 
-/// Of 1 to 3 dimensions the last ones; `missing` for the others.
+/// The last of 1 to 3 dimensions; `missing` for the others.
 Sizes three(std::span<const int64_t> sizes, int64_t missing) {
   Sizes result;
   result.fill(missing);

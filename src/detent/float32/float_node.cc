@@ -14,7 +14,7 @@ namespace {
 
 bool is_integer(DType dtype) { return dtype != DType::kBool && !is_floating_point(dtype); }
 
-/// What a constant operand or a tensor of integers lists.
+/// Integers of a constant operand or a tensor.
 std::vector<int64_t> listed(const Node& node, const FloatFlow& flow, size_t index) {
   if (const auto* integer = flow.number.get_if<int64_t>()) return {*integer};
   if (node.inputs[index].is_constant()) {

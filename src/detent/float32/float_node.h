@@ -18,8 +18,7 @@ namespace detent {
 
 using NamedTensors = std::vector<std::pair<std::string_view, Tensor>>;
 
-/// What flows into or out of a node that computes in float: a tensor of any element type, a number, or
-/// nothing.
+/// Operand or result of a node that computes in float: a tensor of any element type, a number, or nothing.
 struct FloatFlow {
   Tensor tensor;
   Value number = {};  // NA of a tensor
@@ -48,7 +47,7 @@ struct FloatNode {
 
   /// A dimension of a tensor of that rank; a negative one counts from the end. Throws Error naming the node.
   size_t dimension(int64_t given, size_t rank) const;
-  /// What shape inference says of the results of these inputs. Throws Error where they do not fit.
+  /// Inferred types of the results. Throws Error where they do not fit.
   std::vector<Operand> inferred() const;
 
   std::optional<Tensor> parameter(std::string_view name) const;
@@ -56,8 +55,8 @@ struct FloatNode {
   std::span<const float> values_of(std::string_view name) const;
 };
 
-/// What a node computes on rows of `row` adjacent elements, each row by itself; of functions of one
-/// element 1. `results` may be `values`. Spans of parameters stay those of the node it was made of.
+/// Function of rows of `row` adjacent elements, each row by itself; of functions of one element 1. `results`
+/// may be `values`. Spans of parameters stay those of the node it was made of.
 struct RowFunction {
   int64_t row;
   std::function<void(std::span<const float> values, std::span<float> results)> apply;

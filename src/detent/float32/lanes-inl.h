@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Singles = hn::CappedTag<float, kSumLanes>;
 using Doubles = hn::CappedTag<double, kSumLanes>;
 
-// What masks can read without touching memory past the end.
+// Whether masked loads leave memory past the end untouched.
 #define DETENT_HAS_MASKED_LOADS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 
 /// How the vectors of a sixteen are read and written: whole, or its first `count` elements. `offset` is that

@@ -62,7 +62,7 @@ double RowSum(const float* x, size_t count) {
   return sum.Sum();
 }
 
-/// Of `count` elements; weight and bias have one each, or, with kIsOne, one for all.
+/// Normalizes `count` elements; weight and bias have one each, or, with kIsOne, one for all.
 template <bool kIsOne>
 HWY_INLINE void Scale(const RowScale& by, const float* weight, const float* bias, const float* x, float* y,
                       size_t count) {

@@ -59,7 +59,7 @@ class PackedLinear {
   Tensor bias_;               // -0 where there is none: that changes no sum
 };
 
-/// What a kernel of PackedLinear computes: outputs whose weights lie together, for some rows.
+/// Work of one kernel call of PackedLinear: outputs whose weights lie together, for some rows.
 struct PanelSums {
   const float* inputs;   // [rows, depth]
   const float* weights;  // [depth, width]; null where there is one of the others instead

@@ -9,9 +9,9 @@
 
 namespace detent {
 
-// What a recurrent layer computes of the sums of a step: each operation is rounded, one after the other.
+// Gates of a recurrent layer, from the sums of a step: each operation is rounded, one after the other.
 
-/// What the gates of one direction are.
+/// Gates of one direction.
 struct RecurrentCell {
   int64_t hidden;
   std::vector<RecurrentActivation> functions;

@@ -54,7 +54,7 @@ RecurrentCell cell_of(RecurrentKind kind, const Node& node, const RecurrentWeigh
 
 }  // namespace
 
-/// What some samples remember, and where a step computes.
+/// State of some samples, and buffers of a step.
 struct RecurrentLayer::Block {
   int64_t index;  // of the direction
   int64_t first;

@@ -57,7 +57,7 @@ class RecurrentLayer {
   size_t states() const { return kind_ == RecurrentKind::kLstm ? 2 : 1; }
   bool batch_first() const { return batch_first_; }
   int64_t byte_size() const;
-  /// What one sample takes at one step.
+  /// Products that one sample takes at one step.
   int64_t products() const;
 
   /// A thread takes some samples in one direction through all steps.

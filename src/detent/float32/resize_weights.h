@@ -25,7 +25,7 @@ class ResizeWeights {
  public:
   ResizeWeights(const Node& node, const ResizedAxis& axis);
 
-  /// Those of element `i` of the result; all elements have as many.
+  /// Taps of element `i` of the result; all elements have as many.
   ResizeTaps at(int64_t i) const;
   /// Whether the element stands for a place outside of the input.
   bool is_outside(int64_t i) const;

@@ -19,14 +19,14 @@ T folded_sum(T* lanes) {
   return lanes[0];
 }
 
-/// What remains of the elements of a row after its first one, and its squares, summed in double.
+/// Sums, in double, of the differences from the first element of a row, and of their squares.
 struct RowSums {
   double first = 0;
   double sum = 0;
   double squares = 0;
 };
 
-/// What a row is normalized by: (x - high) - low, times scale.
+/// Normalization of a row: (x - high) - low, times scale.
 struct RowScale {
   float high;
   float low;

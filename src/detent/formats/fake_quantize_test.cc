@@ -1,4 +1,4 @@
-// What the formats mean: against definitions written once more here, not against the reference.
+// Meaning of the formats, against definitions written once more here, not against the reference.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-// What the tests of formats share: formats, hard values and random ones, comparison.
+// Shared by tests of formats: formats, hard values and random ones, comparison.
 #pragma once
 
 #include <fmt/format.h>

@@ -12,9 +12,9 @@
 
 namespace detent {
 
-/// What shares one set of data-dependent parameters (scale, threshold): the tensor, all elements at one place
-/// of the channel dimension, or `group_size` of these that follow each other in row-major order. A tensor of
-/// one dimension is one channel to groups.
+/// Granularity of data-dependent parameters (scale, threshold): the tensor, all elements at one place of the
+/// channel dimension, or `group_size` of these that follow each other in row-major order. A tensor of one
+/// dimension is one channel to groups.
 enum class Granularity { kTensor, kChannel, kGroup };
 constexpr std::array<const char*, 3> enum_names(Granularity) { return {"tensor", "channel", "group"}; }
 

@@ -8,7 +8,7 @@
 
 namespace detent {
 
-// What callers ask of a format, and make of one, whichever it is.
+// Verbs: questions to any format, and formats derived from it.
 
 /// Integers between two codes, times scales: value = (code - zero point) * scale.
 struct IntegerCodes {
@@ -28,7 +28,7 @@ struct GivenScales {
   std::vector<float> scales = {};
   std::vector<int> zero_points = {};
 };
-/// What a format of codes times scales says of these; empty where they follow from the data.
+/// Scales that a format of codes times scales has been given; empty where they follow from the data.
 GivenScales given_scales(const Format& format);
 /// With others, of a format that can say them. Zero points are of integers alone.
 Format with_scales(const Format& format, GivenScales given);

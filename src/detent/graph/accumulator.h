@@ -9,10 +9,10 @@ namespace detent {
 
 struct Node;
 
-/// What hardware adds the products of a layer up in, one after the other, where that is neither 32-bit
-/// integers that hold every sum nor float32 in whatever order is fast: integers of two's complement, whose
-/// sums are cut off at the ends or wrap around, at each step; or floats, to which each sum is rounded, to
-/// nearest with ties to even, and cut off at the largest one. Floats are those of IEEE 754: with subnormal
+/// Accumulator in which hardware adds the products of a layer, one after the other, where it is neither
+/// 32-bit integers that hold every sum nor float32 in whatever order is fast: integers of two's complement,
+/// whose sums are cut off at the ends or wrap around, at each step; or floats, to which each sum is rounded,
+/// to nearest with ties to even, and cut off at the largest one. Floats are those of IEEE 754: with subnormal
 /// numbers, and the largest exponent left to infinities.
 ///
 /// The sum begins at 0. Products are exact, and come in the order of the layer's inputs: channel after

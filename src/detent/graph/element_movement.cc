@@ -73,7 +73,7 @@ void copy_elements(const Tensor& input, const StridedView& from, Tensor& result,
               [&]<class Word>(Word) { copy_words(words_of<Word>(input), from, words_of<Word>(result), to); });
 }
 
-/// Of 32 bits, unless they are 0.
+/// Elements have 32 bits, unless `fill` is 0.
 void fill_elements(Tensor& tensor, int32_t fill) {
   if (fill == 0) return;  // a new tensor's elements are
   DETENT_CHECK(dtype_size(tensor.dtype()) == sizeof(fill), "{} filled with {}", dtype_name(tensor.dtype()),

@@ -42,8 +42,8 @@ struct StridedCopy {
 /// The elements of `from` in the order of the view.
 Tensor gathered(const Tensor& from, const StridedView& view);
 
-/// What a node copies into its result `index` from inputs of these shapes; nothing of a view, whose result
-/// has the elements of its first input in their order.
+/// Copies that a node makes into its result `index` from inputs of these shapes; nothing of a view, whose
+/// result has the elements of its first input in their order.
 std::vector<StridedCopy> movement_copies(const Node& node, std::span<const Shape> inputs, const Shape& result,
                                          size_t index = 0);
 /// A result of these copies, which fill it.

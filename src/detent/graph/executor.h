@@ -29,7 +29,7 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
   return {"before_quantization", "after_quantization"};
 }
 
-/// What a run shows of the values inside.
+/// Intermediate values that a run shows.
 struct Observation {
   using Operands = std::set<std::pair<std::string, std::string>>;  // node and operand
 

@@ -16,7 +16,7 @@ class Fingerprint {
   uint64_t hash_ = 0;
 };
 
-/// What is as usual adds nothing.
+/// Default settings add nothing.
 void add_settings(const Quantizer& quantizer, Fingerprint& fingerprint) {
   const auto add = [&](const char* setting, const auto& value) {
     fingerprint.add(fmt::format("{} {}", setting, enum_names(value)[static_cast<size_t>(value)]));

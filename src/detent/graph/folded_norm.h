@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// What a batch norm does in inference: y = x * scale + shift, per channel, in double.
+/// A batch norm in inference: y = x * scale + shift, per channel, in double.
 struct ChannelMap {
   std::vector<double> scale;
   std::vector<double> shift;

@@ -21,7 +21,7 @@
 
 namespace detent {
 
-/// What kind of node this is, in the words of the MASE metadata files.
+/// The node's kind, in the words of the MASE metadata files.
 enum class MaseType {
   kPlaceholder,
   kGetAttr,
@@ -60,8 +60,7 @@ struct NodeInput {
   bool operator==(const NodeInput&) const = default;
 };
 
-/// What a value of a graph is called: "conv" is the first result of the node conv, "split:1" the second of
-/// split.
+/// Name of a value of a graph: "conv" is the first result of the node conv, "split:1" the second of split.
 std::string value_name(std::string_view node, size_t result = 0);
 inline std::string value_name(const NodeInput& input) { return value_name(input.node, input.result); }
 
@@ -77,8 +76,8 @@ struct Node {
   std::vector<std::pair<std::string, ParameterRef>> parameters =
       {};  // in the operator's order; absent ones are left out
   NodeStatistics statistics = {};
-  /// What its results are called in the file that the network was imported from, and of the output node what
-  /// the network's outputs are called there; "" or missing where they had no name.
+  /// Names of its results in the file that the network was imported from, and of the output node those of the
+  /// network's outputs; "" or missing where they had no name.
   std::vector<std::string> source_names = {};
   std::map<std::string, QuantizerRef, std::less<>> quantization =
       {};  // by operand: "data_in_0", "weight", ...

@@ -15,7 +15,7 @@ namespace detent {
 std::optional<Tensor> known_elements(const OperatorSchema& schema, const Node& node,
                                      std::span<const Operand> inputs, const Operand& result);
 
-/// What the trait Unary of a node's operator makes of elements of float32; nothing of others.
+/// The function of the trait Unary of a node's operator, of elements of float32; nothing of others.
 std::optional<Tensor> unary_elements(const Node& node, const Tensor& from);
 
 /// Whether both are known, and are the same.
@@ -64,7 +64,7 @@ std::optional<std::vector<double>> known_numbers(std::span<const Operand> inputs
 
 /// An input as a tensor; a number becomes one of that type.
 std::optional<Tensor> known_tensor(std::span<const Operand> inputs, size_t index, DType dtype);
-/// What a list lists, where that is nothing but integers.
+/// Elements of a list, where all are integers.
 std::optional<std::vector<int64_t>> listed_integers(const Value& constant);
 
 /// Whether there is an input of that index.

@@ -73,7 +73,7 @@ TEST(KnownElements, OpenSizesStayOpen) {
   EXPECT_FALSE(values.at(first.node).elements.has_value());
 }
 
-/// What a layer, a product or a broadcast says of sizes that only a run knows.
+/// Layers, products and broadcasts tell sizes that only a run knows.
 TEST(KnownElements, OpenSizesTakeWhatFits) {
   GraphBuilder builder("g");
   const NodeInput x = builder.input("x", {6});
@@ -159,7 +159,7 @@ T wrapped(Wide value) {
   return static_cast<T>(static_cast<uint64_t>(value));
 }
 
-/// What an operator makes of two integers of any type, in integers that hold all of it.
+/// Result of an operator for two integers of any type, in integers that hold all of it.
 std::optional<Wide> computed(const std::string& op, Wide a, Wide b) {
   if (op == "add") return a + b;
   if (op == "sub") return a - b;
@@ -242,7 +242,7 @@ TEST(KnownElements, CastsRound) {
   EXPECT_THAT(integers(result_of("cast", {negative}, {{"dtype", "int8"}})), Optional(ElementsAre(-1, 44)));
 }
 
-/// What a node computes is not what its constants hold, where a quantizer rounds these.
+/// A node whose constants a quantizer rounds does not compute with the values they hold.
 TEST(KnownElements, RoundedValuesAreNotKnown) {
   const Operand x = known(Tensor::from<float>({1}, std::vector{0.3F}));
   Node node{.name = "n", .op = "identity", .inputs = {}};

@@ -13,7 +13,7 @@ namespace detent {
 // The words of MASE's metadata files. They are derived from the graph when they are asked for, so that they
 // cannot be out of date; a graph itself holds only what was measured (node_statistics.h).
 
-/// What is known of one argument or result of a node.
+/// Facts about one argument or result of a node.
 struct OperandInfo {
   std::string type = "float";    // "float", the name of a format ("fixed", "ternary", ...), or of a dtype
   List precision = {Value(32)};  // [32] for float; a format's parameters in the order of its fields

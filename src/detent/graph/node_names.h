@@ -16,14 +16,14 @@ std::string node_message(const Node& node, std::string_view reason);
 /// An error of the node, with node_message of what it says.
 DetailedError node_error(const Node& node, const Error& error);
 
-/// What `node_message` says of the node that `message` begins with; all of it where it begins with none.
+/// The part of `message` after the node that `node_message` begins with; all of it where there is no node.
 std::string_view reason_of(std::string_view message);
 
-/// What the model that a network was read from calls result `i` of a node, of the output node output `i`; or
-/// else `own_name`.
+/// Name of result `i` of a node (of the output node: output `i`) in the model that the network was read from;
+/// or else `own_name`.
 std::string source_name_or(const Node& node, size_t i, const std::string& own_name);
 
-/// What it calls a value, or else the value's own name.
+/// Name of a value there, or else its own.
 std::string source_name(const Graph& graph, const NodeInput& value);
 
 }  // namespace detent

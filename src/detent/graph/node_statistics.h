@@ -39,8 +39,8 @@ class OperandMap {
   std::vector<std::pair<std::string, Entry>> entries_;
 };
 
-/// What was measured of a node's operands: statistic ("range_min_max") -> its results ("min", "max", ...).
-/// Passes that change what an operand holds remove its entry.
+/// Measurements of a node's operands: statistic ("range_min_max") -> its results ("min", "max", ...). Passes
+/// that change what an operand holds remove its entry.
 struct NodeStatistics {
   OperandMap<Table> args;     // inputs and parameters
   OperandMap<Table> results;  // data_out_0, ...

@@ -75,7 +75,7 @@ class Shapes {
   std::map<NamedSizes, std::optional<std::vector<Shape>>> known_;
 };
 
-/// What a size is for one size of a named dimension.
+/// A size of a named dimension, and the size that follows from it.
 using Sample = std::pair<int64_t, int64_t>;
 
 /// floor((p * size + b) / q), of which the samples leave b in [lowest, highest].
@@ -273,7 +273,7 @@ std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<
   NamedSizes usual = with_batch(graph, usual_sizes(graph), 2);
   if (!takes(graph, usual)) usual = usual_sizes(graph);
   const ValueTypes types = infer_shapes(graph, usual);
-  // What is as large as the batch is called so.
+  // Dimensions as large as the batch get its name.
   for (const std::string& name : batch_names(graph))
     if (name != kBatchName && usual.contains(kBatchName) && usual[name] == usual[kBatchName])
       usual.erase(name);

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What dimensions are called: by letters, and those of the ellipsis from the last on by -1, -2, ...
+/// Labels of dimensions: letters, and -1, -2, ... for those of the ellipsis, from the last on.
 using EinsumLabels = std::vector<int>;
 
 /// An equation of tensors whose shapes are known.
@@ -23,12 +23,12 @@ struct EinsumDims {
   std::map<int, int64_t> sizes;      // of all labels; inputs that have 1 repeat
 };
 
-/// Of "ab,b...->a", with spaces anywhere. Without a result that is the ellipsis, then the letters that occur
-/// once, in the order of the alphabet. Sizes may be open. Throws Error where the text is no equation, or one
-/// that does not fit the inputs.
+/// Parses "ab,b...->a", with spaces anywhere. Without a result that is the ellipsis, then the letters that
+/// occur once, in the order of the alphabet. Sizes may be open. Throws Error where the text is no equation,
+/// or one that does not fit the inputs.
 EinsumDims einsum_dims(const std::string& equation, std::span<const Shape> inputs);
 
-/// What a node of `resize` makes of one dimension.
+/// One dimension of a `resize` node.
 struct ResizedAxis {
   size_t dim = 0;
   int64_t from = 0;

@@ -57,8 +57,8 @@ inline constexpr size_t kMostDims = 64;
 /// elements are not zero, the shape that an input of the network asks for.
 inline constexpr int64_t kOpenSize = -1;
 
-/// What flows into or out of a node while shapes are inferred: a tensor of some shape, a number (the result
-/// of `size`, a constant), or nothing.
+/// An operand or result of a node while shapes are inferred: a tensor of some shape, a number (the result of
+/// `size`, a constant), or nothing.
 struct Operand {
   Shape shape;  // some sizes may be kOpenSize
   Value value;  // NA for a tensor
@@ -92,8 +92,8 @@ using ElementsInference = std::function<std::optional<Tensor>(
 using ResultsInference =
     std::function<std::vector<Operand>(const Node& node, std::span<const Operand> inputs)>;
 
-/// What `verify` asks of a node whose results are those that shape inference gives of these inputs: what the
-/// elements of its constants have to be. Throws Error; the caller adds the node's name.
+/// Check by `verify` of a node whose results agree with shape inference: what the elements of its constants
+/// have to be. Throws Error; the caller adds the node's name.
 using ContentCheck = std::function<void(const Node& node, std::span<const Operand> inputs)>;
 
 /// One operator, declared once: everything about it that does not depend on who executes it.
@@ -161,7 +161,7 @@ std::vector<int64_t> integers_attribute(const Node& node, std::string_view name,
 
 /// The `stride` of a pooling node, or its `kernel_size` where that is NA.
 std::vector<int64_t> pool_stride(const Node& node, size_t dims);
-/// What a slicing node takes of one dimension: start, start + step, ... below end; both in [0, size].
+/// Range of one dimension that a slicing node takes: start, start + step, ... below end; both in [0, size].
 struct SliceRange {
   size_t dim;
   int64_t start;
@@ -185,16 +185,15 @@ int64_t first_position(const PositionRange& range, int64_t size);
 /// do not overflow. Throws Error on a step of 0, and where there are more than kLargestSize.
 int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& step);
 Tensor range_elements(const Tensor& start, const Tensor& limit, const Tensor& step);
-/// What a `full` node fills its result with, a tensor of rank 0. Throws Error where the type does not hold
-/// it.
+/// Fill value of a `full` node, a tensor of rank 0. Throws Error where the type does not hold it.
 Tensor full_value(const Node& node);
 /// numpy's rule; an open size beside one above 1 is that one. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-/// What a graph computes, by value_name.
+/// Types of a graph's values, by value_name.
 using ValueTypes = std::map<std::string, Operand, std::less<>>;
 
-/// What a constant input is: a number, nothing, or of a list of numbers a tensor of one dimension, int64
+/// Type of a constant input: a number, nothing, or of a list of numbers a tensor of one dimension, int64
 /// where all of them are integers, else float32.
 Operand constant_operand(const Value& constant);
 
@@ -208,7 +207,7 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
 /// The same for a batch of `batch` samples.
 ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);
 
-/// What an operand of the node ("data_in_0", "weight", "data_out_0") is; `values` are infer_shapes of its
+/// Type of an operand of the node ("data_in_0", "weight", "data_out_0"); `values` are infer_shapes of its
 /// graph.
 Operand operand_type(const Node& node, std::string_view operand, const ValueTypes& values);
 

@@ -64,8 +64,8 @@ void verify_tensor(const Tensor& tensor, const std::string& name, const std::str
     fail_value(where, std::string(dtype_name(tensor.dtype())), "float32");
 }
 
-/// What is not finite is refused where it enters. NaN is a scale that is still to be calibrated, and all that
-/// training has yet to observe.
+/// Values that are not finite are refused where they enter. NaN is a scale that is still to be calibrated,
+/// and all that training has yet to observe.
 void verify_values(const Tensor& tensor, const std::string& name, bool is_observed,
                    const std::string& where) {
   const bool is_scale =

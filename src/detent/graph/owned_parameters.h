@@ -26,7 +26,7 @@ constexpr float kStretchFrom = -0.1F;
 /// The v at which h(v) is `fraction`, in [0, 1].
 float round_up_of(float fraction);
 
-/// What the quantizer makes of `input` after training.
+/// Rounds `input` as the quantizer does after training.
 Tensor round_after_training(const Quantizer& quantizer, const Tensor& input);
 
 /// Rounds the operand once and for all: its values, and a quantizer of a format, which leaves them as they
@@ -37,7 +37,7 @@ struct SettledOperand {
 };
 SettledOperand settle(const Quantizer& quantizer, const Tensor& values);
 
-// What quantizers own, and how it says what they round with. Where the scale is learned, one of the
+// Parameters that quantizers own, and how rounding follows from them. Where the scale is learned, one of the
 // parameters stands for it: [], [channels] or [groups], of binary_residual [levels].
 //   scale       the scale
 //   log2_scale  its logarithm
@@ -54,7 +54,7 @@ SettledOperand settle(const Quantizer& quantizer, const Tensor& values);
 //   codebook       [values], the values of a codebook, in any order
 //   exponent_bias  [], of minifloat_ieee and minifloat_denorm, rounded to a whole number
 
-/// What the parameter is that stands for the scale.
+/// Which learned parameter gives the scale.
 enum class ScaleParameter { kScale, kLog2, kExponent, kRange, kClip, kGamma };
 constexpr std::array<const char*, 6> enum_names(ScaleParameter) {
   return {"scale", "log2_scale", "exponent", "range", "clip", "gamma"};

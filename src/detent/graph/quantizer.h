@@ -63,8 +63,8 @@ struct ScaleObserver {
   }
 };
 
-/// What operands are rounded to: a format, what shares its parameters, the gradient, and the parameters. Each
-/// of these (scale, zero point, threshold, ...) is one of three things:
+/// How operands are rounded: format, granularity, gradient, and parameters. Each of these (scale, zero point,
+/// threshold, ...) is one of three things:
 ///   given    a field of the format says what it is;
 ///   derived  the field is empty: it follows from the data, at every run anew;
 ///   owned    a tensor of the network, trained or fixed, which stands in for the field of its name.
@@ -74,7 +74,7 @@ struct Quantizer {
   CodeRounding code_rounding = CodeRounding::kNearest;
   NormFolding norm_folding = NormFolding::kNo;  // of the weights of a layer
   std::optional<ScaleObserver> observer;        // of a learned scale
-  /// Those that are owned, by the name of the field: "scale".
+  /// Owned parameters, by the name of the field: "scale".
   std::vector<std::pair<std::string, ParameterRef>> parameters;
 
   Quantizer() = default;
@@ -102,7 +102,7 @@ struct Quantizer {
   bool operator==(const Quantizer& other) const;
 };
 
-/// What an operand is rounded to. A value that is rounded where it is computed and where it is read has one
+/// Quantizer of an operand. A value that is rounded where it is computed and where it is read has one
 /// quantizer, to which all these operands refer.
 using QuantizerRef = SharedRef<Quantizer>;
 

@@ -145,7 +145,7 @@ TEST(Quantizer, OfAGraphOwnsItsParametersOnce) {
   EXPECT_THAT(graph.node("output").all_parameters(), IsEmpty());
 }
 
-/// What is beyond an int is beyond the widths too.
+/// Numbers beyond an int are beyond the widths too.
 TEST(Quantizer, HoldsWhatTrainingMovesToWhatThereIs) {
   EXPECT_EQ(rounded_width(4.4F), 4);
   EXPECT_EQ(rounded_width(1e20F), kMostWidth);

@@ -38,7 +38,7 @@ std::vector<KeyedParameter> keyed_parameters(const Graph& graph) {
 
 using Tensors = std::unordered_map<std::string, Tensor>;
 
-/// What is wrong with `given` as a value of `own`; "" when nothing is.
+/// Why `given` is no value for `own`; "" when nothing is.
 std::string fault(const Tensor& own, const Tensor& given) {
   const bool is_kind =
       is_floating_point(own.dtype()) ? is_floating_point(given.dtype()) : own.dtype() == given.dtype();

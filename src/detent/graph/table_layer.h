@@ -60,7 +60,7 @@ struct TableLayerView {
 /// The node has the trait TableLayer and passed shape inference.
 TableLayerView table_layer_view(const Node& node);
 
-/// What the sums of an output can be, whatever the addresses.
+/// Bounds of the sums of an output, whatever the addresses.
 struct SumRange {
   int64_t least = 0;
   int64_t most = 0;
@@ -70,7 +70,7 @@ SumRange table_sum_range(const TableLayerView& layer, int64_t output);
 /// levels^fan_in; nullopt beyond kMostTableEntries.
 std::optional<int64_t> table_entries(int64_t levels, int64_t fan_in);
 
-/// What a layer of tables in training has (graph/operators/lutnet.cc).
+/// Parameters of a layer of tables in training (graph/operators/lutnet.cc).
 struct TrainedTables {
   size_t spatial_dims = 0;
   int64_t outputs = 0;
@@ -94,7 +94,7 @@ std::optional<TrainedTables> trained_tables(const Node& node);
 const char* trained_tables_operator(size_t spatial_dims);
 const char* truth_tables_operator(size_t spatial_dims);
 
-/// What stands in `inputs` where there is no table.
+/// Entry of `inputs` where there is no table.
 inline constexpr int64_t kNoTable = -1;
 constexpr int64_t kMostTableInputs = 6;
 constexpr int64_t kMostLevels = 4;

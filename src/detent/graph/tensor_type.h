@@ -30,13 +30,13 @@ struct Dimension {
 /// The dimension of the samples that run together.
 inline constexpr const char* kBatchName = "N";
 
-/// What a run knows of the named dimensions.
+/// Sizes of named dimensions in a run.
 using NamedSizes = std::map<std::string, int64_t, std::less<>>;
 
 /// Shapes of inputs, by name, as users give them.
 using InputShapes = std::map<std::string, Shape, std::less<>>;
 
-/// What a network says of a tensor that it takes.
+/// Declared type of an input tensor.
 struct TensorType {
   DType dtype = DType::kFloat32;
   std::vector<Dimension> shape;

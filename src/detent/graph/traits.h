@@ -11,14 +11,14 @@
 
 #include "detent/graph/element_movement.h"
 
-// What passes and executors ask of an operator, instead of its name. Each is declared with the operator, in
-// graph/operators/.
+// Traits: passes and executors ask for them instead of an operator's name. Each is declared with the
+// operator, in graph/operators/.
 
 namespace detent {
 
 struct Node;
 
-/// What an operator is to whoever runs a graph.
+/// Role of an operator in a run.
 enum class OperatorRole {
   kComputes,
   kInput,     // an input of the network
@@ -105,7 +105,7 @@ struct Softmax {
   bool log = false;
 };
 
-/// What an operator computes, as far as anybody asks.
+/// The computation of an operator, as far as passes and executors ask for it.
 using Trait = std::variant<std::monostate, WeightedSum, MatrixProduct, Unary, PairOperation, Movement,
                            Pooling, Normalization, Softmax, TableLayer>;
 

@@ -24,15 +24,15 @@ NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs);
 /// some near them; the usual ones where it takes none of these.
 NamedSizes other_sizes(const Graph& graph);
 
-/// What the sizes of values are, as numbers and formulas of the named dimensions: "64", "floor(h/4)",
-/// "3*(t - 2)". Formulas are found by inferring shapes for sizes around and far from the usual ones, and hold
-/// for all of these; "?" where no formula of this kind does, or where only a run knows the size.
+/// Sizes of values as numbers and formulas of the named dimensions: "64", "floor(h/4)", "3*(t - 2)". Formulas
+/// are found by inferring shapes for sizes around and far from the usual ones, and hold for all of these; "?"
+/// where no formula of this kind does, or where only a run knows the size.
 std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<const NodeInput> values);
 
 /// "[N, 64, floor(h/4)]"
 std::string open_shape_text(std::span<const std::string> sizes);
 
-/// What the inputs and results of one node should take at most, where samples are to run several at once:
+/// Most bytes that the inputs and results of one node should take, where samples are to run several at once:
 /// about what the processor's caches hold, with parameters that are used for some samples each time that they
 /// are fetched.
 constexpr int64_t kActivationBytes = int64_t{24} << 20;

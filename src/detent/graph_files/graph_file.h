@@ -30,7 +30,7 @@ void write_graph(const std::filesystem::path& path, const Graph& graph);
 /// that are not to be trained any more. Returns a line for each quantized parameter that stays float32.
 std::vector<std::string> write_packed_graph(const std::filesystem::path& path, const Graph& graph);
 
-/// What the header says: how many parameters are packed.
+/// Number of packed parameters, from the header.
 int64_t packed_parameter_count(const std::filesystem::path& path);
 
 /// Parameters borrow from the mapped file, copy on write; packed ones are decoded. The graph has passed

@@ -29,7 +29,7 @@ inline constexpr const char* kGraphTensor = "graph.json.gz";
 /// As a header may have.
 inline constexpr uint64_t kMostGraphBytes = 100'000'000;
 
-/// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name,
+/// The value of "crc32" in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name,
 /// dtype, shape and bytes, in the order of the header.
 std::string checksum(const std::string& graph_json,
                      const std::vector<std::pair<std::string, Tensor>>& tensors);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kKeyPrefix = "detent.packed.";
 
-/// What the metadata say of a packed tensor.
+/// Metadata of a packed tensor.
 struct Description {
   std::string format;
   std::vector<int64_t> shape;

@@ -45,7 +45,8 @@ Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch);
 /// yet.
 std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where);
 
-/// What a file with `encoded` under this name holds: its tensors and its entry of the metadata are added.
+/// Adds tensors and metadata of `encoded` under this name: its tensors and its entry of the metadata are
+/// added.
 void add_packed(const std::string& name, const Encoded& encoded,
                 std::vector<std::pair<std::string, Tensor>>& tensors,
                 std::map<std::string, std::string>& metadata);

@@ -100,7 +100,7 @@ std::vector<SharedParameter> quantized_parameters(Graph& graph) {
   return result;
 }
 
-/// What quantizers own stays as it is: it is stored by itself.
+/// Parameters of quantizers stay as they are: they are stored by themselves.
 void apply(const SharedParameter& parameter, const Packed& packed) {
   const QuantizerRef quantizer(packed.spec);
   for (const Use& use : parameter.uses) {

@@ -60,7 +60,7 @@ class CircuitBuilder {
   CircuitBuilder(const Graph& graph, const CircuitOptions& options)
       : graph_(graph), types_(infer_shapes(graph)) {
     circuit_.name = modules_.unique(options.name.empty() ? graph.name() : options.name);
-    // What the module and its testbench call wires of their own.
+    // Names of wires of the module's and its testbench's own.
     for (const char* name : {"clk", "dut", "i", "k", "differs", "differing_bits", "differing_vectors"})
       ports_.unique(name);
   }
@@ -195,7 +195,7 @@ class CircuitBuilder {
     return wires;
   }
 
-  /// What the codes of all wires stand for; the signals' scales, where these differ, stay with the signals.
+  /// Meaning of the codes of all wires; the signals' scales, where these differ, stay with the signals.
   CodeMeaning common_meaning(const Node& node, const WiredValue& value) const {
     const CodeMeaning* meaning = nullptr;
     for (const Wire& wire : value.wires) {

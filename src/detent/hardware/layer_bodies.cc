@@ -21,7 +21,7 @@ bool is_power_of_two(float value) {
   return std::frexp(value, &exponent) == 0.5F;
 }
 
-/// What a window of a mean counts, which has to be the same of all.
+/// Elements of a window of a mean, the same number in all.
 int64_t counted_elements(const Node& node, const Shape& input,
                          const std::vector<std::vector<int32_t>>& elements) {
   const size_t taps = elements.front().size();

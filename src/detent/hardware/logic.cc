@@ -135,7 +135,7 @@ class LayerLogicBuilder {
     return (*term.table)[static_cast<size_t>(address)];
   }
 
-  /// What terms sum up to for each combination of their operands' bits; nullopt where it never occurs.
+  /// Sums of terms for each combination of their operands' bits; nullopt where it never occurs.
   std::vector<std::optional<int64_t>> sums_of(std::span<const LookupBody::Term> terms,
                                               const Operands& operands) const {
     std::vector<std::optional<int64_t>> sums(size_t{1} << bit_count(operands));
@@ -296,7 +296,7 @@ std::vector<bool> all_codes(const CodeRange& codes) {
   return std::vector<bool>(static_cast<size_t>(codes.high - codes.low + 1), true);
 }
 
-/// What the codes of a layer's inputs can be, from those of the signals; empty of a signal: all.
+/// Reachable codes of a layer's inputs, from those of the signals; empty of a signal: all.
 ReachableCodes reachable_inputs(const Circuit& circuit, const Layer& layer,
                                 const std::vector<ReachableCodes>& signals) {
   ReachableCodes result;

@@ -160,7 +160,7 @@ SignalCodes codes_of(const LayerLogic& logic, const Layer& layer, const Signal& 
   return codes;
 }
 
-/// Of 100 random networks, with and without entries that no code reaches.
+/// Takes 100 random networks, with and without entries that no code reaches.
 TEST(LayerLogic, IsWhatIntegerExecutionComputes) {
   const Graph graph = TableNetworksForTest(3).draw(100);
   const Circuit circuit = make_circuit(graph);

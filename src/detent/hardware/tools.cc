@@ -64,8 +64,8 @@ std::string read_all(int pipe, Progress& progress) {
   }
 }
 
-/// What a command prints, in a folder. Throws Error with the end of it where the command fails. `name` is
-/// what people are told meanwhile.
+/// Output of a command, in a folder. Throws Error with the end of it where the command fails. `name` is what
+/// people are told meanwhile.
 std::string output_of(const fs::path& folder, const std::string& command, const std::string& name) {
   const std::string whole = fmt::format("cd {} && {{ {}; }} 2>&1 < /dev/null", quoted(folder), command);
   FILE* pipe = popen(whole.c_str(), "r");

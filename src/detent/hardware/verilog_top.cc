@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// What a signal is called so many clock cycles after the inputs.
+/// Name of a signal so many clock cycles after the inputs.
 std::string name_at(const Signal& signal, int stage) {
   return stage == signal.stage ? signal.name : fmt::format("{}$at{}", signal.name, stage);
 }

@@ -20,7 +20,7 @@ struct SpatialAxis {
   int64_t input, result, kernel, stride, padding, dilation;
   bool transposed;
 
-  /// What `tap` of the window at `position` of the result reads of the input; -1 where that is padding.
+  /// Place in the input that `tap` of the window at `position` of the result reads; -1 where that is padding.
   int64_t place(int64_t position, int64_t tap) const {
     int64_t at =
         transposed ? position + padding - tap * dilation : position * stride - padding + tap * dilation;
@@ -144,7 +144,7 @@ class LayerProducts {
     }
   }
 
-  /// What columns read of a channel.
+  /// Reads a row of a channel for columns.
   void read_row(int64_t channel, const int64_t* places, int64_t first, int64_t count, T* to) const {
     const T* const from = inputs_.values<T>().data();
     int64_t sample = first / positions_;

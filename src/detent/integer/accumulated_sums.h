@@ -35,7 +35,7 @@ AccumulatorOverflows add_products(const Accumulator& accumulator, std::span<cons
 AccumulatorOverflows add_products(const Accumulator& accumulator, std::span<const float> factors,
                                   const float* values, int64_t columns, float* sums);
 
-/// What a layer's accumulators hold in the end, and the bias.
+/// Final accumulators of a layer, and the bias.
 struct AccumulatedSums {
   Tensor sums;  // int32, or float32 of a layer that computes in float
   AccumulatorOverflows overflows = {};

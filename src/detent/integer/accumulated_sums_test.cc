@@ -203,7 +203,7 @@ RandomLayer random_layer(const std::string& op, const Shape& sample, const Shape
   return layer;
 }
 
-/// What output channel `o` adds at a position of a convolution over two dimensions, of weights [out, in of a
+/// Addends of output channel `o` at a position of a convolution over two dimensions, of weights [out, in of a
 /// group, ...], in order.
 struct PlainConvolution {
   int64_t stride, padding, dilation, groups;

@@ -113,7 +113,7 @@ bool take_weights(const Tensor& values, BlockSumForm& form) {
   return true;
 }
 
-/// What no sum over a block is larger than in magnitude.
+/// Bound of the magnitude of sums over a block.
 int64_t largest_block_sum(const BlockSumForm& form) {
   return int64_t{std::max(form.input.high - form.input.zero_point, form.input.zero_point - form.input.low)} *
          -kLeastWeight * form.block;
@@ -241,7 +241,7 @@ class BlockProducts {
     for (int64_t o = 0; o < part.outputs; ++o) write(part, output + o, sums.data() + o * row, result);
   }
 
-  /// What the windows read of a channel.
+  /// Reads a channel for the windows.
   void read_windows(const Part& part, int64_t channel, int64_t position, int32_t* to) const {
     const int32_t* const codes = codes_.values<int32_t>().data();
     if (columns_) {

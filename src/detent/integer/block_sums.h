@@ -42,8 +42,8 @@ struct BlockSumForm {
 /// itself, are added in fewer steps as float32.
 inline constexpr int64_t kLeastConvolvedBlock = 8;
 
-/// What the node computes so; nullopt where its weights are no such products, blocks of a convolution are too
-/// short, its operands have no codes, or an accumulator of its own adds its products up.
+/// The node's sums over blocks; nullopt where its weights are no such products, blocks of a convolution are
+/// too short, its operands have no codes, or an accumulator of its own adds its products up.
 std::optional<BlockSumForm> block_sum_form(const Node& node);
 
 /// float32: the steps that inputs in codes lead to, of the shape of the node's result.

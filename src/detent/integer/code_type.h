@@ -10,8 +10,8 @@
 
 namespace detent {
 
-/// What the codes of a tensor mean: value = (code - zero_point) * scale, low <= code <= high. An affine
-/// format (formats/elements/affine.h) of at most 16 bits with one scale, or signs.
+/// Meaning of a tensor's codes: value = (code - zero_point) * scale, low <= code <= high. An affine format
+/// (formats/elements/affine.h) of at most 16 bits with one scale, or signs.
 struct CodeType {
   float scale = 1;
   int32_t zero_point = 0;
@@ -59,7 +59,8 @@ std::vector<CodeType> code_types(const QuantSpec& rounding);
 /// That of an operand; nullopt where it is not quantized, has no such codes, or more than one scale.
 std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand);
 
-/// What integer execution computes with: the same, and the signs of `binary` without a scale of its own.
+/// Types that integer execution computes with: the same, and the signs of `binary` without a scale of its
+/// own.
 std::vector<CodeType> executed_types(const QuantSpec& rounding);
 std::optional<CodeType> executed_type(const Node& node, std::string_view operand);
 

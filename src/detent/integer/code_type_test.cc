@@ -71,7 +71,7 @@ TEST(CodeType, OfSignsIsWhatBinaryRoundsTo) {
   EXPECT_EQ(type.with_zero().code(0), 0);
 }
 
-/// What decode(encode(x)) of the format gives, at and beside every tie and beyond the ends.
+/// The same as decode(encode(x)) of the format, at and beside every tie and beyond the ends.
 TEST(CodeType, FindsTheCodesOfTheFormat) {
   for (const char* text :
        {"affine:scale=0.1", "affine:signed=false,scale=0.037,zero_point=131", "affine:width=2,scale=3",

@@ -112,13 +112,13 @@ struct AverageForm {
 
   /// `sum` of `count` elements, counted from the zero point.
   int32_t code(int32_t sum, int64_t count) const;
-  /// What sums of `count` elements are multiplied by in fixed point. Throws Error where that does not fit.
+  /// Fixed-point multiplier of sums of `count` elements. Throws Error where that does not fit.
   FixedMultiplier multiplier(int64_t count) const;
 };
 
 using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm, BlockSumForm>;
 
-/// What the node computes on codes; nullopt when one of the operands that it needs has no code type, or when
+/// The node's computation on codes; nullopt when one of the operands that it needs has no code type, or when
 /// it has no form of its own because it only moves codes or compares them. Throws Error naming the operand
 /// where its sums could exceed 32 bits or a multiplier does not fit.
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization);
@@ -139,11 +139,11 @@ struct RaisedScales {
   double factor = 1;   // the largest that one was raised by
 };
 
-/// What a weighted sum's weight must be rounded with so that biases and sums fit into 32 bits; nullopt where
-/// they do, or where the node has no SumForm. A bias is a number of steps of input scale x weight scale:
-/// where the weights of a channel are nearly 0, as of one that a batch norm switched off, these steps are too
-/// small, and larger ones lose nothing that matters beside the bias. Sums of products that are beyond 32 bits
-/// by less than a bit lose that bit; by more, the widths are too large for them, which node_form refuses.
+/// Scales with which a weighted sum's biases and sums fit into 32 bits; nullopt where they do, or where the
+/// node has no SumForm. A bias is a number of steps of input scale x weight scale: where the weights of a
+/// channel are nearly 0, as of one that a batch norm switched off, these steps are too small, and larger ones
+/// lose nothing that matters beside the bias. Sums of products that are beyond 32 bits by less than a bit
+/// lose that bit; by more, the widths are too large for them, which node_form refuses.
 std::optional<RaisedScales> raised_to_fit(const Node& node);
 
 }  // namespace detent

@@ -79,7 +79,7 @@ struct ChannelBound {
   int64_t magnitude() const { return std::max(most, -least); }
 };
 
-/// Those of the products, in each output channel. Inputs, counted from their zero point, reach from `low` <=
+/// Bounds of the products, in each output channel. Inputs, counted from their zero point, reach from `low` <=
 /// 0 to `high` >= 0.
 std::vector<ChannelBound> product_bounds(const Node& node, const CodeType& input, const Tensor& weight,
                                          const TypedChannels& channels) {

@@ -5,7 +5,7 @@
 
 namespace detent {
 
-/// What a layer of truth tables (graph/table_layer.h) makes of a float32 input. Throws Error naming the node
+/// Result of a layer of truth tables (graph/table_layer.h) for a float32 input. Throws Error naming the node
 /// and the element that is not one of its input values.
 Tensor table_layer_result(const Node& node, const Tensor& input);
 

@@ -22,7 +22,8 @@ struct WindowDimension {
   int64_t place(int64_t window, int64_t tap) const { return window * stride - padding + tap * dilation; }
 };
 
-/// What the windows of a convolution read, as a matrix with a column for each window of a sample (im2col).
+/// Values that the windows of a convolution read, as a matrix with a column for each window of a sample
+/// (im2col).
 class WindowColumns {
  public:
   /// `node` is a convolution that is not transposed, of `input` [N, C, ...] to `output` [N, C, ...].

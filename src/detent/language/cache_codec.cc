@@ -25,7 +25,7 @@ bool derives_nothing(const Format& format) {
   return std::visit([]<class F>(const F&) { return FormatWithoutData<F>; }, format);
 }
 
-/// What codes 0, 1, ... of the format stand for, in a row with this scale, if it has scales.
+/// Values of codes 0, 1, ... of the format, in a row with this scale, if it has scales.
 std::vector<float> values_of_codes(const QuantSpec& spec, int width, bool has_scales, float scale) {
   const int64_t count = int64_t{1} << width;
   Encoded encoded{spec, {1, count}, Packing::kBits, {}};

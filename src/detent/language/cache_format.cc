@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kHeadAxis = 2;
 
-/// Of [1, tokens, heads, size].
+/// Spec of values [1, tokens, heads, size].
 QuantSpec spec_of(const Format& format, int64_t size) {
   QuantSpec spec{.format = format};
   const bool derives = std::visit([]<class F>(const F&) { return !FormatWithoutData<F>; }, format);

@@ -100,7 +100,7 @@ namespace {
 void widen(const PackedRows& rows, float* to) { HWY_DYNAMIC_DISPATCH(WidenValues)(rows, to); }
 void widen(const PackedRows& rows, int32_t* to) { HWY_DYNAMIC_DISPATCH(WidenCodes)(rows, to); }
 
-/// What products read of a head after the other, a page at a time, as float values or int32 codes.
+/// Values that products read of one head after the other, a page at a time, as float values or int32 codes.
 template <class T>
 class HeadPages {
  public:
@@ -143,7 +143,7 @@ class HeadPages {
   std::vector<T> tile_;
 };
 
-/// What sums of codes begin with: the zero point of the cache, times the sum of what it is multiplied by.
+/// Initial value of sums of codes: the zero point of the cache, times the sum of what it is multiplied by.
 int32_t sum_of_zero_points(const ProductForm& form, const int32_t* codes, int64_t depth) {
   uint32_t steps = 0;
   for (int64_t k = 0; k < depth; ++k) steps += static_cast<uint32_t>(codes[k] - form.a.zero_point);

@@ -30,7 +30,7 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
   std::map<int64_t, std::vector<std::byte*>> free_;  // by size
 };
 
-/// What one cache node has given of the tokens of a sequence: [1, heads, size, tokens] of keys, or [1, heads,
+/// Results of one cache node for the tokens of a sequence: [1, heads, size, tokens] of keys, or [1, heads,
 /// tokens, size] of values, in pages of tokens, each head's part of a page by itself: rows of keys are
 /// elements and columns tokens, rows of values are tokens and columns elements, filled up for products. Words
 /// of 4 bytes, float32 or codes, or what a CacheCodec makes of a token's part of a head.
@@ -49,7 +49,7 @@ class CachedTensor {
   const CacheCodec* codec() const { return codec_.get(); }
   int64_t pages() const { return std::ssize(pages_); }
   int64_t byte_size() const { return pages() * page_bytes(); }
-  /// What so many tokens take.
+  /// Bytes of so many tokens.
   int64_t bytes_for(int64_t tokens) const;
 
   /// Writes tokens [from, from + tokens of the tensor), with more pages where they are needed.
@@ -92,7 +92,7 @@ class CachedTensor {
   std::vector<Tensor> pages_;  // of bytes
 };
 
-/// What a node keeps, if it is one that the decoder keeps results of.
+/// Kind of cache of a node, if the decoder keeps its results.
 std::optional<CachedTensor::Kind> cache_kind(const Node& node);
 
 /// Rows of bytes, two rows in one where they are nibbles.

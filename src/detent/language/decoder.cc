@@ -45,7 +45,7 @@ bool is_product(const ReferenceStep& step) {
   return std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
 }
 
-/// What computes pairs of codes that the node takes; null where that is the reference.
+/// Function of pairs of codes that the node takes; null where that is the reference.
 std::shared_ptr<const CodePairs> pairs_of(const ReferenceStep& step) {
   const auto* form = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
   const bool takes_codes = step.inputs.size() == 2 && step.inputs[0] && step.inputs[1];
@@ -164,7 +164,7 @@ Flows code_results(const DecoderStep& step, const Flows& inputs) {
   return results;
 }
 
-/// Those of an affine format without zero points.
+/// Scales of an affine format without zero points.
 WeightScales weight_scales(const Node& node) {
   const std::optional<QuantSpec> rounding = node.rounding("weight");
   if (!rounding) return {};
@@ -206,7 +206,7 @@ struct Decoder::Compiled {
   int64_t embedded = 0;  // rows of the table of tokens
   int64_t weight_bytes = 0;
 
-  /// What a run knows of one sequence.
+  /// One sequence of a run.
   struct Sequence {
     SequenceCache::Contents* cache;
     std::span<const int64_t> tokens;
@@ -420,7 +420,7 @@ Flows Decoder::Compiled::moved_inputs(const DecoderStep& step, const std::vector
   return inputs;
 }
 
-/// What is new goes into the cache, where products read it; others get all of it.
+/// New tokens go into the cache, where products read them; others get all of it.
 Flow Decoder::Compiled::cached(const DecoderStep& step, Flow now, const Sequence& sequence) const {
   CachedTensor& cache = sequence.cache->tensors[step.cache];
   if (step.reader != nullptr) {

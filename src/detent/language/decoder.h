@@ -12,7 +12,7 @@ namespace detent {
 
 struct ReferencePlan;
 
-/// What runs of a decoder have to hold.
+/// Memory of a decoder's runs.
 struct DecoderLoad {
   int64_t sequences = 1;
   int64_t tokens = 0;       // of each, when all has been run

@@ -44,7 +44,7 @@ struct Rotary {
   double growth = 0;
   int64_t grows_from = 0;
   double theta = 0;  // of those that shrink
-  /// What cosines and sines are multiplied by.
+  /// Factor of cosines and sines.
   double factor = 1;
 
   bool operator==(const Rotary&) const = default;
@@ -73,8 +73,8 @@ struct RotaryScaling {
 /// unknown type and on factors that are too few or not positive.
 Rotary rotary_of(const RotaryScaling& scaling, int64_t size, int64_t context);
 
-/// What a language model is made of, whatever file says so: config.json (read_language_config), or the
-/// metadata of a GGUF file.
+/// Architecture of a language model, from whatever file: config.json (read_language_config), or the metadata
+/// of a GGUF file.
 struct LanguageConfig {
   std::string family;  // a name of families/families.h, as "llama"
   int64_t layers = 0;

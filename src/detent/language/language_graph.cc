@@ -196,7 +196,7 @@ class LanguageGraphBuilder {
     return rows;
   }
 
-  /// What is added to scores, [heads, sequence, sequence].
+  /// Addend of the scores, [heads, sequence, sequence].
   NodeInput distance_bias() {
     const std::vector<int64_t> rows = distance_rows();
     const NodeInput table_of_rows =
@@ -231,8 +231,8 @@ class LanguageGraphBuilder {
     return constant_tensor(name, Tensor::from<float>({size}, both));
   }
 
-  /// Those that shrink with the length, by the steps of transformers: a last bit of a frequency is a thousand
-  /// of an angle.
+  /// Frequencies that shrink with the length, by the steps of transformers: a last bit of a frequency is a
+  /// thousand of an angle.
   NodeInput shrunk_frequencies(const Rotary& rotary, const std::string& name) {
     const auto from = static_cast<double>(rotary.grows_from);
     const size_t size = rotary.frequencies.size();

@@ -25,7 +25,7 @@ struct LanguageModel {
 /// Whether it is a folder as Hugging Face's libraries save a model: it has a config.json.
 bool is_language_folder(const std::filesystem::path& path);
 
-/// What the folder's config.json, and generation_config.json where it is there, say.
+/// Reads the folder's config.json, and generation_config.json where it is there.
 LanguageConfig read_folder_config(const std::filesystem::path& folder);
 
 /// The network: weights of model.safetensors, or of the shards that model.safetensors.index.json lists. They
@@ -37,8 +37,8 @@ LanguageModel read_folder_model(const std::filesystem::path& folder);
 /// Its tensors, in the order of the files.
 std::vector<TensorSummary> summarize_language_folder(const std::filesystem::path& folder);
 
-/// What the metadata of a GGUF file and the names of its tensors say of the network. Throws Error naming file
-/// and key: an architecture that is unknown with the nearest one, a missing key, a file that is a part of
+/// Architecture from the metadata of a GGUF file and the names of its tensors. Throws Error naming file and
+/// key: an architecture that is unknown with the nearest one, a missing key, a file that is a part of
 /// several.
 LanguageConfig read_gguf_config(const GgufFile& file);
 

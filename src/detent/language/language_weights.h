@@ -52,7 +52,7 @@ struct StoredName {
   bool transposed = false;  // stored as [in, out]
 };
 
-/// What a file has.
+/// Tensors of a file.
 class StoredTensors {
  public:
   virtual ~StoredTensors() = default;
@@ -63,13 +63,13 @@ class StoredTensors {
   virtual Tensor values(const std::string& name) = 0;
   /// Rows of a matrix, of the file's own order, likewise.
   virtual Tensor rows(const std::string& name, std::span<const int64_t> indices) const = 0;
-  /// What the integers of a matrix's blocks are multiplied by, rows as in `values`.
+  /// Scales of a matrix's blocks, rows as in `values`.
   virtual std::optional<GgufScales> scales(const std::string& /*name*/) const { return std::nullopt; }
   /// The file or folder, for messages.
   virtual std::string where() const = 0;
 };
 
-/// What a network asks for.
+/// A tensor that a network asks for.
 struct NamedShape {
   std::string name;
   Shape shape;
@@ -92,7 +92,7 @@ class RuledWeights final : public WeightSource {
   /// these may be too.
   Tensor read(const std::string& name, const Shape& shape) const;
 
-  /// What the file calls the tensor that has this weight, and its rows of one that has as many as that.
+  /// Name in the file of the tensor that has this weight.
   std::string stored_name(const std::string& name) const { return find(name).stored; }
   Tensor part(const std::string& name, const Tensor& whole) const;
 

@@ -26,9 +26,9 @@ struct Question {
 /// Throws Error on logits that are NaN, and on tokens that the vocabulary lacks.
 std::vector<double> log_likelihoods(const LogitsOf& network, const Question& question);
 
-/// What was found of questions. An answer is the choice with the largest likelihood, the first of several;
-/// per byte: with the largest log-likelihood divided by the bytes of its text, so that long choices are not
-/// at a disadvantage.
+/// Scores of questions. An answer is the choice with the largest likelihood, the first of several; per byte:
+/// with the largest log-likelihood divided by the bytes of its text, so that long choices are not at a
+/// disadvantage.
 struct AnswerScores {
   int64_t questions = 0;
   int64_t right = 0;

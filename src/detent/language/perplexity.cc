@@ -15,7 +15,7 @@ std::span<const float> row_of(const Tensor& logits, int64_t row) {
   return logits.values<float>().subspan(static_cast<size_t>(row) * width, width);
 }
 
-/// What a reference has found of the tokens of a window, until the network has too.
+/// A reference's results for the tokens of a window, until the network has its own.
 struct ReferenceRows {
   std::vector<float> logits;  // of the scored tokens' predecessors
   std::vector<double> sums;

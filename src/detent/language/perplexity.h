@@ -57,8 +57,7 @@ using LogitsOf = std::function<void(std::span<const int64_t> tokens, int64_t fro
 /// exp(mean loss), on every processor the same bits.
 double perplexity_of(double mean_loss);
 
-/// What was found of scored tokens, in the order of the text. The order of all sums is that of the tokens, in
-/// double.
+/// Scores of tokens, in the order of the text. The order of all sums is that of the tokens, in double.
 struct TokenScores {
   std::vector<double> losses;  // -log of the token's probability
   int64_t hits = 0;            // the most likely token is the text's
@@ -93,8 +92,8 @@ int64_t piece_of_logits(const Decoder& decoder);
 /// do not depend on it. Keeps a reference.
 LogitsOf logits_of(const Decoder& decoder, int64_t piece = 0);
 
-/// Those in an array [scored tokens, vocabulary] that an earlier run has kept, in the order in which they are
-/// asked for. Throws Error, beginning with `name`, where they are of another number of tokens than these
+/// Logits of an array [scored tokens, vocabulary] that an earlier run has kept, in the order in which they
+/// are asked for. Throws Error, beginning with `name`, where they are of another number of tokens than these
 /// windows score.
 LogitsOf kept_logits(const Tensor& logits, const std::vector<TokenWindow>& windows, const std::string& name);
 

@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// What a language model computes of one sequence, in loops over doubles, with the weights that a
-/// WeightsForTest has given.
+/// Oracle: a language model on one sequence, in loops over doubles, with the weights that a WeightsForTest
+/// has given.
 class PlainNetwork {
  public:
   using Rows = std::vector<std::vector<double>>;
@@ -174,7 +174,7 @@ class PlainNetwork {
     return y;
   }
 
-  /// Of 12 rows: distances 0, 1, 2, those below 3 (128 / 3)^(1 / 3) = 10.5 and ^(2 / 3) = 36.6, and others.
+  /// Has 12 rows: distances 0, 1, 2, those below 3 (128 / 3)^(1 / 3) = 10.5 and ^(2 / 3) = 36.6, and others.
   double distance_bias(size_t key, size_t query, size_t head) const {
     if (config_.distances == 0) return 0;
     const size_t distance = key > query ? key - query : query - key;

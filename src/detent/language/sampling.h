@@ -5,9 +5,9 @@
 
 namespace detent {
 
-// What rows of logits mean, in double, by operations that IEEE 754 defines, sums in sixteen lanes that are
-// added up in a fixed order. The bits depend neither on the processor nor on threads. NaN where a logit is
-// NaN or the largest is infinite.
+// Probabilities of rows of logits, in double, by operations that IEEE 754 defines, sums in sixteen lanes that
+// are added up in a fixed order. The bits depend neither on the processor nor on threads. NaN where a logit
+// is NaN or the largest is infinite.
 
 /// log(sum of exp(logits)); within 1e-14 of the exact value times the larger of it and 1.
 double log_sum_exp(std::span<const float> logits);

@@ -12,13 +12,13 @@
 
 namespace detent {
 
-/// What a node that moves elements does with inputs of the shapes and types that it had the last time: the
-/// tokens of a text lead to the same again and again, and shape inference takes longer than moving.
+/// A move of elements for inputs of the shapes and types of the last time: the tokens of a text lead to the
+/// same again and again, and shape inference takes longer than moving.
 class KnownMove {
  public:
   /// The node's results; nullopt where its inputs are others than those that were noted.
   std::optional<std::vector<Flow>> results(const std::vector<Flow>& inputs) const;
-  /// What the reference made of inputs. Notes nothing of nodes that fill up, and of indices among inputs.
+  /// Keeps the reference's results. Notes nothing of nodes that fill up, and of indices among inputs.
   void note(const Node& node, const std::vector<Flow>& inputs, const std::vector<Flow>& results);
 
  private:

@@ -68,7 +68,7 @@ Graph build_cnv(const Shape& sample_shape, int64_t class_count) {
   return builder.finish(layers.x);
 }
 
-/// What the images have of brightness is normalised first, so that half of the signs are positive.
+/// The brightness of images is normalised first, so that half of the signs are positive.
 Graph build_digits_lfc(const Shape& sample_shape, int64_t class_count) {
   constexpr int64_t kHidden = 64;
   const int64_t pixels = element_count(sample_shape);

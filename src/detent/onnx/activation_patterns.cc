@@ -80,7 +80,7 @@ class ActivationPatterns {
     return number_of(node.inputs[0]) == 1 || number_of(node.inputs[1]) == 1;
   }
 
-  /// What a product is made of; of values that something else reads too, only the first is taken apart.
+  /// Factors of a product; a value that something else reads too is taken apart only if it is the first.
   Product product_of(const NodeInput& value, bool is_first = false) const {
     if (const auto number = number_of(value)) return {*number, {}};
     const Node& node = graph_.node(value.node);

@@ -72,7 +72,7 @@ class CodeRewriter {
     write(node);
   }
 
-  // What is not written yet, and is when something reads it.
+  // Values that are written when something reads them.
 
   void open_dequantized(const onnx::NodeProto& node) {
     onnx::NodeProto pending = node;

@@ -16,8 +16,7 @@
 
 #include "detent/onnx/model_for_test.h"
 
-// What import makes of constants: quantizers of those that are quantized, and the numbers that follow from
-// others.
+// Import of constants: quantizers of those that are quantized, and the numbers that follow from others.
 
 namespace detent {
 namespace {
@@ -323,7 +322,7 @@ TEST(OnnxConstants, BlocksOfAQuantizedMatrixHaveScales) {
   EXPECT_TRUE(fake_quantize(*spec, weight).equals(weight));
 }
 
-/// What a model of constants gives, with an input that has no part in it.
+/// Results of a model of constants, with an input that has no part in it.
 std::vector<Tensor> results_of(OnnxModelForTest& model) {
   model.input("unused", {1});
   const Graph graph = import_onnx(model.write(), {.shapes = {}, .frees_batch = false});
@@ -483,7 +482,8 @@ TEST(OnnxConstants, BordersAreTurnedAround) {
   EXPECT_EQ(FastExecutor().compile(graph)->run(inputs)[0].shape(), (Shape{1, 3, 8}));
 }
 
-/// What windows leave over is 0 for the sizes that import tries, multiples of their stride, not for others.
+/// Positions that windows leave over are 0 for the sizes that import tries, multiples of their stride, not
+/// for others.
 TEST(OnnxConstants, WhatWindowsLeaveOverIsNoConstant) {
   OnnxModelForTest model(17);
   model.input("x", {1, 1, -2});

@@ -16,7 +16,7 @@
 #include "detent/reference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
-// What is written in ONNX's format and read again is the same network.
+// A network written in ONNX's format and read again is the same.
 
 namespace detent {
 namespace {

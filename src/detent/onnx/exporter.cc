@@ -40,7 +40,7 @@ int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
 
 const char* style_name(OnnxStyle style) { return enum_names(style)[static_cast<size_t>(style)]; }
 
-/// What to write such an operand in instead.
+/// A format or style to write such an operand in instead.
 std::string what_holds(const QuantSpec& spec, OnnxStyle style, bool is_weight) {
   if (style_obstacle(style, spec, kNewestExport, is_weight).empty())
     return "";  // the message names the opset
@@ -55,7 +55,7 @@ std::string what_holds(const QuantSpec& spec, OnnxStyle style, bool is_weight) {
              : " (no style holds it; qdq holds integers, fp8 and fp4 with given scales, qonnx binary too)";
 }
 
-/// What the outputs are called: as in the model that the graph comes from, else as the values that they are.
+/// Names of the outputs: as in the model that the graph comes from, else as the values that they are.
 std::vector<std::string> output_names(const Graph& graph) {
   const Node& output = graph.nodes().back();
   std::vector<std::string> names;

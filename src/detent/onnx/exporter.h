@@ -43,8 +43,7 @@ class OnnxExporter {
  private:
   friend class NodeExport;
 
-  /// What values are for one of two choices of the sizes of named dimensions: what is equal in
-  /// both is known.
+  /// Values for one of two choices of the sizes of named dimensions: what is equal in both is known.
   struct TriedSizes {
     ValueTypes types;
   };
@@ -53,7 +52,7 @@ class OnnxExporter {
   void fail_of_problems() const;
   void export_node(const Node& node);
   void export_attention(const Node& node, const AttentionPattern& pattern);
-  /// What is added to the scores.
+  /// Name of the tensor that is added to the scores.
   std::string attention_mask(const Node& node, const AttentionPattern& pattern);
   void export_outputs(const Node& node);
   void round_results(const Node& node);

@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// What is said of a model beside its file.
+/// Settings of an import beside the file.
 struct OnnxImportOptions {
   /// Shapes of inputs, by name, where the model leaves sizes open. An open first size that is not given here
   /// is the batch's.

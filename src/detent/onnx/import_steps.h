@@ -63,13 +63,12 @@ void recognize_layer_norm(Graph& graph);
 /// then read what was rounded. Nothing reads those nodes any more.
 void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings);
 
-/// What all readers round in one way is rounded where it is computed too, or stored as codes where it is a
-/// constant, with the same quantizer, unless rounding twice gives something else, as with a scale that
+/// A value that all readers round in one way is rounded where it is computed too, or stored as codes where it
+/// is a constant, with the same quantizer, unless rounding twice gives something else, as with a scale that
 /// follows from the data.
 void round_where_computed(Graph& graph);
 
-/// What to export or save differently so that a model does without an operator that is not supported; ""
-/// where nothing is known.
+/// Advice on how to export a model without an operator that is not supported; "" where nothing is known.
 std::string_view export_advice(std::string_view domain, std::string_view op);
 
 }  // namespace detent

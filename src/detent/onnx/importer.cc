@@ -182,7 +182,7 @@ ImportedValue& OnnxImporter::own(ImportedValue value) {
 void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& scope) {
   if (graph.sparse_initializer_size() > 0)
     fail("{}: sparse initializers are not supported", file_.path().string());
-  // Those of a body are the same in each iteration.
+  // Initializers of a body are the same in each iteration.
   const auto [known, is_new] = initializers_.try_emplace(&graph);
   for (const onnx::TensorProto& tensor : graph.initializer()) {
     if (!is_new) break;

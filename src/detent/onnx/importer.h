@@ -27,8 +27,7 @@ class ValueInfoProto;
 
 namespace detent {
 
-/// What an operand is for each of two choices of the sizes of open dimensions: what is equal in both is
-/// known.
+/// An operand for each of two choices of the sizes of open dimensions: what is equal in both is known.
 struct TriedTypes {
   Operand first;
   Operand second;
@@ -130,7 +129,7 @@ class OnnxImporter {
   ImportedValue& stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts, int64_t axis);
   /// The elements of a value at one place of an axis.
   ImportedValue& part_of(const onnx::NodeProto& node, ImportedValue& value, int64_t axis, int64_t place);
-  /// What a node gives, or the constant that it is; of the model's types that `like` has.
+  /// A node's result, or the constant that it is; of the model's types that `like` has.
   ImportedValue& own_result(NodeInput result, const ImportedValue& like);
   const TriedTypes& types_of(const ImportedValue& value) const;
   void add_outputs(const onnx::GraphProto& graph);
@@ -141,11 +140,11 @@ class OnnxImporter {
   static ImportedValue* find_any(const std::string& name, const ImportScope& scope);
   /// Whether the name is that of a function's input that the call leaves out.
   static bool is_absent(const std::string& name, const ImportScope& scope);
-  /// What the call of the function around the scope says of an attribute; nullptr where nothing.
+  /// Attribute that the call of the function around the scope gives; nullptr where nothing.
   static const onnx::AttributeProto* attribute_of_call(const std::string& name, const ImportScope& scope);
   /// Throws Error where the node reads a type of few bits that its operator is not known to keep.
   void expect_known_types(const onnx::NodeProto& node, const ImportScope& scope) const;
-  /// What has moved elements of a type of few bits has that type; sums and products wrap as it does.
+  /// Results that only move elements of a type of few bits have that type; sums and products wrap as it does.
   void inherit_narrow_type(const onnx::NodeProto& node, ImportScope& scope);
   /// Results are floats of the same type as the first operand that is one, unless their converter said which.
   void inherit_float_type(const onnx::NodeProto& node, ImportScope& scope);
@@ -191,7 +190,7 @@ class OnnxImporter {
   NamedSizes second_sizes_;
   OtherSizes other_sizes_;
   ImportScope outermost_;
-  // What belongs to the node that is being converted.
+  // Scope of the node that is being converted.
   ImportScope* scope_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
   size_t depth_ = 0;

@@ -30,7 +30,7 @@ ImportedValue condition_value(bool condition) {
   return constant_value(std::move(result));
 }
 
-/// What a condition is; nothing where it follows from what the network computes.
+/// Value of a condition; nothing where the network computes it.
 std::optional<bool> known_condition(const ImportedValue& condition) {
   if (condition.sequence) fail("the condition is a sequence");
   if (!condition.constant) return std::nullopt;
@@ -81,12 +81,12 @@ ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
 
 }  // namespace
 
-/// What one iteration leaves to the next.
+/// Values that one iteration leaves to the next.
 struct OnnxImporter::LoopState {
   ImportedValue* condition;
   std::vector<ImportedValue*> carried = {};
-  /// What the next iteration reads if there is one. A counter is so known in it, though not after the loop
-  /// where the network computes when that ends.
+  /// Values that the next iteration reads if there is one. A counter is so known in it, though not after the
+  /// loop where the network computes when that ends.
   std::vector<ImportedValue*> running = {};
   std::vector<std::vector<ImportedValue*>> collected = {};  // by result, of each iteration
 };

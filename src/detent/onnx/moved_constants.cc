@@ -24,7 +24,7 @@ std::optional<RoundedConstant> constant_of(const Graph& graph, const NodeInput& 
   return RoundedConstant{source.find_parameter("value")->tensor, rounding};
 }
 
-/// What rounds the result, where all inputs are rounded.
+/// Rounding of the result, where all inputs are rounded.
 std::optional<QuantSpec> moved_rounding(const Node& node, const std::vector<RoundedConstant>& inputs,
                                         const Shape& result, size_t index) {
   std::vector<QuantSpec> specs;

@@ -62,7 +62,7 @@ GivenScales at_places(const GivenScales& given, const std::vector<int32_t>& plac
   return result;
 }
 
-/// What may share a scale, the coarsest first.
+/// Candidates for sharing scales, the coarsest first.
 std::vector<QuantSpec> candidates(const QuantSpec& spec, const Shape& shape,
                                   std::optional<int64_t> group_size) {
   QuantSpec plain = spec;

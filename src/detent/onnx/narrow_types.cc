@@ -9,14 +9,14 @@
 namespace detent {
 namespace {
 
-// What operators do with types of few bits, whose values another type holds.
+// Operators on types of few bits, whose values another type holds.
 
 constexpr std::string_view kKeeping[] = {
     "BitwiseAnd",     "BitwiseOr", "BitwiseXor", "Concat", "Div",  "Expand",    "Flatten",   "Gather",
     "GatherElements", "GatherND",  "Identity",   "Max",    "Min",  "Mod",       "Pad",       "Reshape",
     "Slice",          "Split",     "Squeeze",    "Tile",   "TopK", "Transpose", "Unsqueeze", "Where"};
 constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
-/// Those that give another type, or say which one.
+/// Operators that give another type, or say which one.
 constexpr std::string_view kReading[] = {
     "BitCast", "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",
     "Less",    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};

@@ -149,8 +149,8 @@ TEST(OnnxNarrowTypes, CastsThatNoFormatDoesAreRefused) {
   EXPECT_THAT(error(kFloat8E8M0, {}), HasSubstr("rounding to FLOAT8E8M0, which is not supported"));
 }
 
-/// What would be rounded beyond the largest value is NaN; in the middle to the even code, which that of 448
-/// is and those of 240 and 57344 are not.
+/// Values rounded beyond the largest one are NaN; in the middle to the even code, which that of 448 is and
+/// those of 240 and 57344 are not.
 TEST(OnnxNarrowTypes, CastsThatDoNotSaturateGiveNaN) {
   const auto cast = [](ElementCode to, const std::vector<float>& x) {
     OnnxModelForTest model(25);

@@ -12,7 +12,7 @@ constexpr int kOverloadOfNode = 8;
 constexpr int kOverloadOfFunction = 13;
 constexpr int kDefaultsOfFunction = 11;
 
-/// What the message has in a field of texts or messages that its header does not know.
+/// A field of texts or messages that the header of protobuf does not know.
 template <class Message>
 std::vector<std::string> unknown_field(const Message& message, int number) {
   std::vector<std::string> found;

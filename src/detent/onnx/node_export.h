@@ -42,7 +42,7 @@ class NodeExport {
   std::string scalar(size_t index);
   /// The elements of a list of integers that the graph knows; of a number, one.
   std::optional<std::vector<int64_t>> integers(size_t index) const;
-  /// What an input is for one choice of the sizes of named dimensions.
+  /// Type of an input for one choice of the sizes of named dimensions.
   const Operand& type(size_t index) const;
   const Operand& result_type(size_t result = 0) const;
   size_t rank(size_t index) const { return type(index).shape.size(); }
@@ -60,12 +60,12 @@ class NodeExport {
   }
 
   const Tensor* find_parameter(const char* name) const;
-  /// What the node computes with, rounded; "" where there is none.
+  /// Name of the parameter that the node computes with, rounded; "" where there is none.
   std::string parameter(const char* name);
   /// Integers of a matrix and [rows, 1] scales, whose products are what the node computes with; nothing where
   /// the style writes it in another way.
   std::optional<IntegerRows> integer_rows(const char* name);
-  /// What parameter() gives of a matrix, rows and columns exchanged.
+  /// parameter() of a matrix, transposed.
   std::string transposed_parameter(const char* name);
   /// A normalization's weight or bias; where there is none, `value` in each element of `shape`.
   std::string parameter_or(const char* name, float value, const Shape& shape);

@@ -18,7 +18,7 @@ std::string identifier_of(const onnx::NodeProto& node) {
   return identifier(name.empty() ? node.op_type() : name);
 }
 
-/// What an attribute holds: IR version 1 has no field that says it.
+/// Type of an attribute: IR version 1 has no field for it.
 onnx::AttributeProto::AttributeType held_type(const onnx::AttributeProto& attribute) {
   if (attribute.type() != onnx::AttributeProto::UNDEFINED) return attribute.type();
   if (attribute.has_t()) return onnx::AttributeProto::TENSOR;

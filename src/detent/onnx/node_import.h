@@ -21,7 +21,7 @@ class NodeProto;
 
 namespace detent {
 
-// What rounds constants whose elements are moved. Each element keeps its scale and zero point, so where these
+// Rounding of constants whose elements are moved. Each element keeps its scale and zero point, so where these
 // lie in the result says whether there is one for the tensor, one a channel, or one a group.
 
 /// For each element of a tensor of this shape the place of its scale among those that the spec gives: int32.
@@ -72,7 +72,7 @@ class NodeImport {
   NodeInput number_or_input(size_t index);
   /// Elements of a list of integers that are known, whatever the sizes of open dimensions.
   std::optional<std::vector<int64_t>> integers(size_t index) const;
-  /// What an input is for one choice of the sizes of open dimensions.
+  /// Type of an input for one choice of the sizes of open dimensions.
   const Operand& type(size_t index) const;
   /// The element type that the model has: of floats, all of which are float32 in the graph, one of several.
   DType float_type(size_t index) const;
@@ -89,7 +89,7 @@ class NodeImport {
   std::optional<int64_t> size(size_t index, int64_t dim) const;
   /// The whole shape. Throws Error where a size is open.
   Shape shape(size_t index) const;
-  /// What the input is called in the model.
+  /// Name of the input in the model.
   const std::string& input_name(size_t index) const;
   /// How often the model reads the input.
   size_t reader_count(size_t index) const;
@@ -138,13 +138,13 @@ class NodeImport {
   NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
   /// Whether an input is a constant that is rounded already.
   bool has_rounding(size_t index) const;
-  /// What it is rounded to then.
+  /// Its rounding then.
   std::optional<QuantSpec> rounding(size_t index) const;
   /// The parameter of an input that is constant, in another shape.
   ParameterRef reshaped_parameter(size_t index, Shape shape);
   /// The parameter of an input that is a constant matrix, rows and columns exchanged.
   ParameterRef transposed_parameter(size_t index);
-  /// What a value that was added is, for one choice of open sizes.
+  /// Type of a value that was added, for one choice of open sizes.
   const Operand& type_of(const NodeInput& input) const;
   /// The node that gives an input, where that is no constant.
   Node* producer(size_t index);

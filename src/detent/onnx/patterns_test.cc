@@ -51,7 +51,7 @@ std::vector<std::string> computing_operators(const Graph& graph) {
   return names;
 }
 
-/// What remains when nodes that nothing reads are gone.
+/// The graph without nodes that nothing reads.
 Graph live_part(Graph graph) {
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];

@@ -10,8 +10,8 @@
 #include "detent/reference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
 
-// What random graphs (make differential) found in operators that get NaN, infinities and the ends of float32,
-// in each engine.
+// Faults that random graphs (make differential) found in operators that get NaN, infinities and the ends of
+// float32, in each engine.
 
 namespace detent {
 namespace {

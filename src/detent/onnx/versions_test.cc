@@ -10,7 +10,7 @@
 
 #include "detent/onnx/model_for_test.h"
 
-// What differs between versions of ONNX's operators and of its files.
+// Differences between versions of ONNX's operators and of its files.
 
 namespace detent {
 namespace {
@@ -28,7 +28,7 @@ std::string import_error(const OnnxModelForTest& model) {
   return error_of([&] { import_onnx(model.write()); });
 }
 
-/// What an import writes to standard error.
+/// Standard error of an import.
 std::string import_log(const OnnxModelForTest& model) {
   set_up_logging("warning");
   testing::internal::CaptureStderr();

@@ -19,7 +19,7 @@ constexpr int64_t kBlocksSince = 21;
 constexpr int64_t kFloat4BlocksSince = 23;
 constexpr const char* kFloat4 = "fp4_e2m1";
 
-/// What a format's codes are in ONNX, which of its numbers they are counted_axis from, and the first opset.
+/// ONNX's element type of a format's codes, and the first opset that has it.
 struct BlockElements {
   int64_t type;
   int bits;

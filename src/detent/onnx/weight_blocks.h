@@ -21,7 +21,7 @@ struct WeightBlocks {
   int64_t block = 1;
   std::vector<float> scales;               // row-major, of scale_shape()
   std::vector<uint32_t> zero_points = {};  // as many, or none: 0
-  /// What the scales are stored as, with the element type of it; none: float32.
+  /// Codes of the scales, with their element type; none: float32.
   std::vector<uint32_t> scale_codes = {};
   int64_t scale_type = 0;
   bool has_tensor_scale = false;

@@ -42,7 +42,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-/// Those of the model that is there.
+/// Files of weights that the model there names.
 std::vector<std::string> weights_named_by(const fs::path& model) {
   std::vector<std::string> names;
   if (!fs::exists(model)) return names;

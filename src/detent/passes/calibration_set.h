@@ -13,7 +13,7 @@ class CalibrationSet {
  public:
   virtual ~CalibrationSet() = default;
   virtual int64_t size() const = 0;
-  /// What the network takes of the samples [begin, end) of the order, a tensor an input, batch first. May be
+  /// Inputs of the network from the samples [begin, end) of the order, a tensor an input, batch first. May be
   /// called from several threads.
   virtual std::vector<Tensor> inputs(int64_t begin, int64_t end) const = 0;
   /// Where the samples from `begin` on, all before `end`, have other sizes than the first of them.

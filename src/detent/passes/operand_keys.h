@@ -31,7 +31,7 @@ bool quantizes_operand(const Table& config, const std::string& prefix);
 std::optional<std::string> format_of_operand(const Table& config, const std::string& prefix,
                                              const std::string& where);
 
-/// What `config` quantizes operands of `prefix` to: `<prefix>_name`, else `name`, with the keys of the
+/// Spec by which `config` quantizes operands of `prefix`: `<prefix>_name`, else `name`, with the keys of the
 /// prefix; a bias without keys takes those of the weight. nullopt when it leaves them alone. Throws Error,
 /// beginning with `where`, on what is no spec.
 std::optional<QuantSpec> operand_spec(const Table& config, const std::string& prefix,

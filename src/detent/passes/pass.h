@@ -31,7 +31,7 @@ struct Score {
   double loss = 0;
 };
 
-/// What passes need from outside: where to write, whom to tell, and how to run the network.
+/// Context of passes: where to write, whom to tell, and how to run the network.
 struct PassContext {
   /// Default place of files that passes write; a pass's own path option wins.
   std::filesystem::path output_dir;
@@ -49,7 +49,7 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
-  /// What a network makes of the validation samples; empty where those have no labels.
+  /// Score of a network on the validation samples; empty where those have no labels.
   std::function<Score(const Graph& graph)> score;
   /// The network before the first pass that chose the values of its weights: what later passes compare with.
   std::shared_ptr<const Graph> float_network;
@@ -82,7 +82,7 @@ struct PassContext {
 enum class PassKind { kAnalysis, kTransform, kInterface };
 constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 
-/// What a pass builds on: within a pipeline, stages do not decrease. Passes of stage any run anywhere.
+/// Stage of a pass: within a pipeline, stages do not decrease. Passes of stage any run anywhere.
 enum class PassStage {
   kAny,
   kBeforeQuantizing,
@@ -100,7 +100,7 @@ constexpr std::array<const char*, 6> enum_names(PassStage) {
           "after rounding weights"};
 }
 
-/// What passes that run earlier in a pipeline may have done to its graph.
+/// Changes that earlier passes of a pipeline may have made to its graph.
 struct EarlierPasses {
   bool change_network = false;  // nodes may be gone
   bool quantize = false;
@@ -132,7 +132,7 @@ struct PassInfo {
   std::string former_name = {};  // of an earlier version: still understood, with a warning
   /// Why it cannot choose weights of a format, "" where it can; nullptr: it can, or the weights decide.
   std::string (*weight_obstacle)(const QuantSpec& spec) = nullptr;
-  /// What passes before it did to the graph does not matter to those after it.
+  /// Changes of the graph by passes before it do not matter to those after it.
   bool replaces_graph = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
   /// with `where` (file and table).

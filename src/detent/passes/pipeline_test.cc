@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-/// What the constructor says; "" when it accepts.
+/// Message of the constructor; "" when it accepts.
 std::string refusal(const Table& passes) {
   return detent::error_of([&] { const Pipeline pipeline(passes, "t.toml"); });
 }

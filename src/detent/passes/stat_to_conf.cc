@@ -81,7 +81,7 @@ std::vector<Argument> read_arguments(const Table& block, const std::string& wher
   return arguments;
 }
 
-/// What the default says about the operands that a node has. A second input takes the keys of data_in, to be
+/// The default's keys for the operands that a node has. A second input takes the keys of data_in, to be
 /// completed from its own statistics.
 Table config_for(const Table& default_config, const std::vector<Argument>& arguments) {
   const auto has_prefix = [&](const std::string& prefix) {

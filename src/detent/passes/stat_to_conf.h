@@ -34,8 +34,8 @@ struct StatToConfInput {
   /// A configuration with [passes.quantize.default.config].
   std::optional<Table> base = std::nullopt;
   std::string base_file = {};
-  /// What the default's config shall quantize operands to, in place of what the base says: prefix ("data_in",
-  /// "weight", "bias", "data_out") and spec, or nullopt to leave such operands alone.
+  /// Specs of the default's config, in place of the base's: prefix ("data_in", "weight", "bias", "data_out")
+  /// and spec, or nullopt to leave such operands alone.
   std::vector<std::pair<std::string, std::optional<QuantSpec>>> formats = {};
   /// How the parameters of formats are computed from the statistics; nullopt: of ternary as below, others
   /// stay as the base has them.

@@ -13,7 +13,7 @@
 
 namespace detent::python {
 
-/// What Python calls the object's type, for messages.
+/// Python's name of the object's type, for messages.
 std::string type_text(nanobind::handle object);
 
 /// The elements of an array: numpy's, or of anything with DLPack or the buffer protocol, in memory of the

@@ -89,7 +89,7 @@ ComparisonReport compare(const Network& network, Samples& calibration, Samples* 
   return report;
 }
 
-/// What `Network.quantize` makes the network of a row with.
+/// Keywords of `Network.quantize` that make the network of a row.
 nb::dict keywords_of(const ComparisonPlan& plan, const ComparedNetwork& network) {
   const ComparedMethod& method = plan.methods[network.method];
   nb::dict keywords = object_of(plan.quantization);

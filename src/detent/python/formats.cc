@@ -124,7 +124,7 @@ nb::dict distortion(const NumberFormatSpec& format, nb::handle x, uint64_t seed)
   return result;
 }
 
-/// What `detent formats show --svg` writes.
+/// Drawing of `detent formats show --svg`.
 std::string drawing(const NumberFormatSpec& format) {
   constexpr size_t kMostTicks = 4096;
   return without_lock([&] {
@@ -133,7 +133,7 @@ std::string drawing(const NumberFormatSpec& format) {
   });
 }
 
-/// What a scale that is trained needs to know of a tensor of this shape.
+/// Facts that a trained scale needs about a tensor of this shape.
 nb::dict learned_scale(const NumberFormatSpec& format, const Shape& shape) {
   const QuantSpec& spec = format.spec;
   const bool has_scale = std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, spec.format);

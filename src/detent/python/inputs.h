@@ -47,7 +47,7 @@ class Samples {
   const Dataset& labelled();
 
  private:
-  /// What is None stands beside tokens.
+  /// None stands for inputs beside tokens.
   std::vector<Tensor> tensors_of(const nanobind::list& arrays, const std::string& where) const;
   [[noreturn]] void refuse_inputs(const nanobind::list& arrays) const;
 

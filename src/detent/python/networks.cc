@@ -112,7 +112,7 @@ void export_to(const Network& network, const std::string& path, const std::strin
   });
 }
 
-/// What a user wants to see of each node.
+/// Description of each node for users.
 nb::list nodes_of(const Network& network) {
   const ValueTypes types = infer_shapes(network.graph());
   nb::list nodes;

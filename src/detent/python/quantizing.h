@@ -24,7 +24,7 @@ struct QuantizeRequest {
   std::string cache_format;  // of keys and values of a language model; "": as the options have them
 };
 
-/// What `detent quantize` finds, without what it prints and writes.
+/// Results of `detent quantize`, without printing and writing.
 struct QuantizeOutcome {
   std::shared_ptr<const Network> network;
   std::optional<Metrics> before;

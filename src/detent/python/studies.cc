@@ -111,7 +111,7 @@ struct SearchCall : StudyCall {
   SearchOptions options;
 };
 
-/// What a search found, and its networks by their files' names.
+/// Results of a search, and its networks by their files' names.
 struct Found {
   SearchReport report;
   std::vector<std::pair<std::string, std::shared_ptr<const Network>>> networks;

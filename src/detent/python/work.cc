@@ -61,7 +61,7 @@ std::shared_ptr<KeptMessages>& kept_messages() {
   return messages;
 }
 
-/// Of Python's module logging.
+/// Level of Python's module logging.
 int python_level(spdlog::level::level_enum level) {
   switch (level) {
     case spdlog::level::critical:

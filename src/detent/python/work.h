@@ -70,7 +70,7 @@ class TemporaryFolder {
 /// interrupts.
 std::unique_lock<std::timed_mutex> lock_generator();
 
-/// What a search and a comparison are called with beside their options.
+/// Arguments of a search or comparison beside its options.
 struct StudyCall {
   int64_t seed = 0;
   int64_t batch_size = 0;

@@ -158,7 +158,7 @@ class WindowProducts {
   }
 
  private:
-  // What is read for them, and their sums, stay in the second-level cache.
+  // Their inputs and sums stay in the second-level cache.
   static constexpr int64_t kOutputs = 32;
   static constexpr int64_t kWindows = 512;
   static constexpr int64_t kDepth = 128;
@@ -194,8 +194,8 @@ class WindowProducts {
     }
   }
 
-  /// What `windows` windows from `window` on read of planes of the input, a row for each plane and tap,
-  /// counted from the zero point; 0 in the padding.
+  /// Inputs of `windows` windows from `window` on, a row for each plane and tap, counted from the zero point;
+  /// 0 in the padding.
   void read_windows(int64_t plane, int64_t planes, int64_t window, int64_t windows, int64_t stride,
                     int32_t* to) const {
     for (int64_t i = 0; i < planes; ++i) {

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What flows between nodes: int32 codes of a type, a tensor of values, a number, or nothing.
+/// A value between nodes: int32 codes of a type, a tensor of values, a number, or nothing.
 struct Flow {
   Tensor tensor;
   std::optional<CodeType> type = {};
@@ -52,7 +52,7 @@ Flow converted(const Node& node, Flow flow, const std::optional<CodeType>& type)
 /// As shape inference sees it, with the elements of a short tensor of integers.
 Operand operand_of(const Flow& flow);
 
-/// What a node that computes in float takes, and what it gives.
+/// Operand or result of a node that computes in float.
 FloatFlow float_flow(const Flow& flow);
 Flow flow_of(FloatFlow flow);
 

@@ -180,7 +180,7 @@ void show_integers(const Step& step, const Flow& result, const IntegerObserver& 
   if (result.sums) observe(*step.node, {*result.sums, {}, sums});
 }
 
-/// What an observer sees of one run.
+/// Values of one run that an observer sees.
 class Shown {
  public:
   Shown(const ReferencePlan& plan, const Observation& observation) : plan_(plan), observation_(observation) {}
@@ -208,7 +208,7 @@ class Shown {
     see(*step.node, "data_out_0", before() ? given : rounded);
   }
 
-  /// What a step rounds, if it is one that rounds an operand of another node.
+  /// Shows the operand that a step rounds for another node, if it does.
   void rounding(const Step& step, const std::vector<Flow>& given, const std::vector<Flow>& rounded) const {
     if (step.rounds == nullptr) return;
     const bool is_result = step.rounds->operand.starts_with("data_out_");  // which its node has shown before

@@ -25,7 +25,7 @@ const Tensor* weights_of(const Node& node, const std::string& operand, const Gra
   return is_float && parameter->tensor.numel() > 0 ? &parameter->tensor : nullptr;
 }
 
-/// What the operand can be rounded to: of several groups, in the first one.
+/// Values that the operand can be rounded to: of several groups, in the first one.
 Table grid_table(std::span<const float> values) {
   Table grid{{"count", std::ssize(values)},
              {"low", static_cast<double>(values.front())},

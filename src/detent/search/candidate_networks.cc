@@ -23,7 +23,7 @@ constexpr const char* kDefaultResult =
 
 std::string input_operand(const CodeRead& read) { return fmt::format("data_in_{}", read.input); }
 
-/// What there is to know of a layer's inputs.
+/// Facts about a layer's inputs.
 struct LayerInputs {
   LayerInputs(const Node& node, const std::string& where) : im2col(node, where), sums(im2col) {}
 

@@ -68,7 +68,7 @@ struct ComparisonPlan {
   Table prepare;
   Table quantization;  // options of static_quantize but for the formats
 
-  /// Those of `detent quantize` for the format.
+  /// Options of `detent quantize` for the format.
   StaticQuantizeOptions quantize_options(const ComparedFormat& format) const;
   /// Passes that change the float network for a row, in their order.
   Table before(const ComparedFormat& format, const ComparedMethod& method) const;

@@ -194,8 +194,9 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
   return found;
 }
 
-/// What to measure with one that is run whole: those that add more to the front for what they cost than the
-/// family does without them. Returns the members of the front that are to be expected, and the runs.
+/// Worth of measuring a family with one candidate that is run whole: those that add more to the front for
+/// what they cost than the family does without them. Returns the members of the front that are to be
+/// expected, and the runs.
 std::pair<double, double> FrontCover::family_worth(const std::vector<Candidate>& candidates, size_t first,
                                                    std::vector<Assignment>& family) const {
   double worth = candidates[first].worth;

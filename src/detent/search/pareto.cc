@@ -8,7 +8,7 @@
 namespace detent {
 namespace {
 
-/// Those that are finite: the others have no place in an order.
+/// The finite points: others have no place in an order.
 std::vector<size_t> by_cost(std::span<const CostAndLoss> points) {
   std::vector<size_t> order;
   for (size_t i = 0; i < points.size(); ++i)

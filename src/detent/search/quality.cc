@@ -9,7 +9,7 @@
 namespace detent {
 namespace {
 
-/// What is worse than this, as noise is that is not finite, counts as this: of use is neither.
+/// Losses above this, noise that is not finite among them, count as this: of use is neither.
 constexpr double kLost = 1e6;
 
 /// A number that a file may hold.

@@ -70,8 +70,7 @@ class Search {
   SearchReport run() {
     if (request_.resumes) before_ = study_.best_of_journal(winners_.journal_prefix());
     study_deadline_ = deadline();
-    // What passes make of one width needs no weights chosen beforehand, and may be all that there is time
-    // for.
+    // Passes for one width need no weights chosen beforehand, and may be all that there is time for.
     limit_samples_of_winners();
     if (winners_.has_passes()) measure_uniform_widths();
     choose_weights();
@@ -110,7 +109,7 @@ class Search {
       progress_->update(static_cast<int64_t>(study_.spent()),
                         fmt::format("best {} bytes", best == nullptr ? 0 : best->costs.bytes));
     }
-    // What an earlier process has left stays until there is something as good.
+    // The result of an earlier process stays until there is one as good.
     const bool catches_up = before_ && study_.best() != nullptr && study_.is_better(*before_, *study_.best());
     if (is_first_ && !catches_up) files_.write(study_, found_, winners_, "running", false);
   }

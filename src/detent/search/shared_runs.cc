@@ -40,7 +40,7 @@ size_t SharedRuns::first_difference(const Assignment& a, const Assignment& b) co
 std::vector<RunFamily> SharedRuns::families(const std::vector<Assignment>& assignments, size_t most) const {
   std::vector<size_t> order(assignments.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // Those that begin alike stand together.
+  // Candidates that begin alike stand together.
   std::ranges::stable_sort(order, [&](size_t i, size_t j) {
     for (const size_t c : by_begin_) {
       if (assignments[i][c] != assignments[j][c]) return assignments[i][c] < assignments[j][c];

@@ -27,8 +27,8 @@ struct Choice {
   std::vector<ChoiceFormat> formats;
 };
 
-/// What a choice of kWeightOperand is of: a layer's weight, or the value of a constant, which a recurrent
-/// layer reads.
+/// The parameter that a choice of kWeightOperand is for: a layer's weight, or the value of a constant, which
+/// a recurrent layer reads.
 std::string_view weight_parameter(const Node& node);
 
 /// For each choice the index of the chosen format.

@@ -119,8 +119,8 @@ void Winners::bisect(const Sensitivities& found, const std::function<bool()>& go
   }
 }
 
-/// What is left to improve where there is time: where quality is bounded, members of the front, the nearest
-/// in cost to the best network first; else all that was measured, the best first.
+/// Assignments left to improve where there is time: where quality is bounded, members of the front, the
+/// nearest in cost to the best network first; else all that was measured, the best first.
 std::vector<Assignment> Winners::next_ones() const {
   std::vector<Trial> trials;
   std::vector<CostAndLoss> points;

@@ -137,7 +137,7 @@ TEST(CalibrationOfAnyData, GivesAFormatThatTakesThisData) {
   });
 }
 
-/// What the search is for: nothing that min_max gives is better.
+/// The search is there for this: min_max gives nothing better.
 TEST(CalibrationOfAnyData, MseIsNoWorseThanMinMax) {
   for_each_case([](const Case& c) {
     if (c.options.calibrator != Calibrator::kMse || is_fitted(c.spec.format)) return;

@@ -75,7 +75,7 @@ TEST(Distribution, MergedIsThatOfAllValues) {
   EXPECT_NEAR(*merged.variance, *whole.variance, 1e-12);
 }
 
-// What covers a range holds both ends; one step finer, it does not.
+// A step that covers a range holds both ends; one step finer, it does not.
 TEST(Covering, HoldsTheRangeWithTheFinestStep) {
   std::mt19937 generator(3);
   std::uniform_real_distribution<float> exponent(-20, 20);

@@ -291,7 +291,7 @@ TEST(Merging, DifferentCollectorsIsABug) {
   EXPECT_THROW(a->merge(*a), CheckFailure);
 }
 
-// What looks at the extremes alone gets the values in pieces, after the others.
+// Statistics that look at extremes alone get the values in pieces, after the others.
 TEST(Collector, StatisticsOfChannelsAreTheSameWithOthers) {
   Table statistics;
   for (const char* name : {"outlier_channels", "average_range", "kurtosis", "histogram"})

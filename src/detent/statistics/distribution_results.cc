@@ -33,7 +33,7 @@ void append_rows(const Value& value, const std::string& where, std::vector<std::
   for (const Value& element : *list) append_rows(element, where, rows);
 }
 
-/// What can be counted without rounding.
+/// Largest count that a double holds without rounding.
 constexpr double kMostCount = 0x1p53;
 
 bool holds_float32(double number) {

@@ -19,7 +19,7 @@ KeyCounter& KeyCounter::of_thread(int key_bits) {
   thread_local std::map<int, KeyCounter> counters;
   auto found = counters.find(key_bits);
   if (found == counters.end()) found = counters.emplace(key_bits, KeyCounter(key_bits)).first;
-  // What a sweep that ended in an exception has left.
+  // A sweep that ended in an exception may have left counts.
   found->second.clear([](size_t, std::span<uint32_t> counts) { std::ranges::fill(counts, 0U); });
   return found->second;
 }

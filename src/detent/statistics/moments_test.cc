@@ -51,8 +51,7 @@ TEST(Moments, KurtosisOfKnownDistributions) {
       657.0 / 81, 1e-12);
 }
 
-/// What is left of nearly equal values when their mean is taken off them: exact in float64, as they have one
-/// exponent.
+/// Central moments of nearly equal values: exact in float64, as they have one exponent.
 struct CentralMoments {
   double variance = 0;
   double kurtosis = 0;

@@ -1,4 +1,4 @@
-// What a collector sees by the way is what it would have seen by itself, to the last bit.
+// A collector beside others sees what it sees alone, to the last bit.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -127,8 +127,8 @@ TEST_P(PowerSumsOnEveryTarget, EqualThePlainLoopToTheLastBit) {
   }
 }
 
-// What takes most bits in the sums of a window: as many values as may be, all near its top or at its bottom,
-// at the ends and in the middle of the range of float32.
+// The most bits in the sums of a window: as many values as may be, all near its top or at its bottom, at the
+// ends and in the middle of the range of float32.
 TEST_P(PowerSumsOnEveryTarget, AtTheBoundsOfAWindow) {
   for (const int top : {-149, -127, -126, -120, -117, -118, 0, 127}) {
     const float largest = std::ldexp(std::nextafter(2.0F, 0.0F), top);

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// Those that are finite, where that is not all of them.
+/// The finite values, where not all are.
 std::optional<std::vector<float>> finite_part(std::span<const float> values) {
   const auto is_finite = [](float value) { return std::isfinite(value); };
   if (std::ranges::all_of(values, is_finite)) return std::nullopt;

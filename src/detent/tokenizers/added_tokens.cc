@@ -62,7 +62,7 @@ void AddedTokens::cut(const NormalizedText& text, const ByteTrie& trie,
     i = end;
     const AddedToken& token = tokens_[static_cast<size_t>(match->value)];
     if (token.single_word && !is_whole_word(all, begin, end)) continue;
-    // What stands before may have taken all of it, as white space after itself.
+    // The token before may have taken all of it, as white space after itself.
     if (token.left_strip) begin = std::max(begin, last);
     while (token.left_strip && begin > last && properties_of(character_before(all, begin)).has(kIsSpace)) {
       do --begin;

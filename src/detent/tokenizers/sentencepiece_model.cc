@@ -142,7 +142,7 @@ Vocabulary read_sentencepiece_vocabulary(std::span<const std::byte> bytes, const
   vocabulary.kind = TokenizerKind::kUnigram;
   vocabulary.remove_extra_whitespaces = true;
   vocabulary.add_space_after_tokens = false;
-  // What the file leaves out is as in the definition of its fields.
+  // Fields that the file leaves out have their defaults.
   vocabulary.special.begin_of_sequence = 1;
   vocabulary.special.end_of_sequence = 2;
   for (Message message({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name); message.next();) {

@@ -35,7 +35,7 @@ std::string StreamingDecoder::take(bool last) {
   const std::string shown = tokenizer_.decode(ids.first(shown_ids_), skip_special_tokens_);
   std::string text = tokenizer_.decode(ids, skip_special_tokens_);
   if (!last && text.ends_with(kReplacement)) return "";
-  // What is shown stands at the beginning of the window, since the decoder looks no further back than that.
+  // The text shown begins the window, since the decoder looks no further back than that.
   std::string fresh = text.size() > shown.size() ? text.substr(shown.size()) : "";
   if (fresh.empty() && !last) return "";
   // The ids that were new become the context of those that follow.

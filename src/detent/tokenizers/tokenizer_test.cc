@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// What tests/data/tokenizers/make_cases.py wrote.
+/// Written by tests/data/tokenizers/make_cases.py.
 const Table& golden() {
   static const Value value =
       read_json(std::filesystem::path(DETENT_SOURCE_DIR) / "tests/data/tokenizers/tokenizers.json");

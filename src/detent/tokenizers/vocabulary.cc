@@ -49,7 +49,7 @@ TokenTable token_table(const Vocabulary& vocabulary, const std::string& name) {
   return tokens;
 }
 
-/// What is found in a text as it is spelled.
+/// Tokens found in a text as they are spelled.
 std::vector<AddedToken> added_tokens(const Vocabulary& vocabulary) {
   std::vector<AddedToken> added;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = Rendezvous::Clock;
 
-/// What Gloo asks of a store: the addresses of the workers.
+/// Store of the workers' addresses for Gloo.
 class RendezvousStore final : public c10d::Store {
  public:
   RendezvousStore(std::shared_ptr<Rendezvous> table, std::chrono::milliseconds timeout)

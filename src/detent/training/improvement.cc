@@ -10,7 +10,7 @@ bool note_validation(TrainingProgress& progress, const Metrics& validation, cons
     return options.monitor == Monitor::kLoss ? other - value : value - other;
   };
   const double value = options.monitor == Monitor::kLoss ? validation.loss() : validation.accuracy();
-  // What is not finite is never the best: nothing could be better than NaN.
+  // A value that is not finite is never the best: nothing could be better than NaN.
   const bool may_be_best = std::isfinite(value);
   const bool is_best = may_be_best && (!progress.best || gain(value, *progress.best) > 0);
   if (is_best) progress.best = value;

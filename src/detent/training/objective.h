@@ -56,7 +56,7 @@ class Objective {
   at::Tensor of_labels(const at::Tensor& output, const at::Tensor& labels) const;
   at::Tensor of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
                         const NodeValues& values) const;
-  /// What the teacher shows of distill_nodes goes to `values`.
+  /// The teacher's results of distill_nodes go to `values`.
   at::Tensor run_teacher(const std::vector<at::Tensor>& inputs, NodeValues& values) const;
 
   const Graph& graph_;

@@ -51,7 +51,7 @@ struct StopVotes {
   float time_up = 0;
 };
 
-/// What the workers add up with their gradients in a step.
+/// Sums over all workers beside the gradients of a step.
 struct StepSums {
   StopVotes votes;
   float loss_sum = 0;
@@ -270,7 +270,7 @@ class Trainer {
     of_step_.add(metrics);
   }
 
-  /// What changes in the course of a training, after as many steps.
+  /// Settings that change in the course of a training, after as many steps.
   void set_phase() {
     const int64_t step = progress_.global_step;
     if (narrowing_.advance(step)) interpreter_.update_quantizers();

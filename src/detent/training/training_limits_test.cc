@@ -1,5 +1,5 @@
-// What ends or bounds a training: patience, time, clipped gradients, values that are not finite; groups of
-// parameters.
+// Tests of what ends or bounds a training: patience, time, clipped gradients, values that are not finite;
+// groups of parameters.
 
 #include <algorithm>
 #include <cmath>

@@ -75,7 +75,7 @@ T read_as(std::span<const std::byte> bytes) {
 
 Nonce random_nonce();
 
-/// What a worker asks with, but for the mac.
+/// A worker's request, but for the mac.
 Request request_of(const WorkerEnvironment& workers);
 
 /// Authenticates who speaks, the nonces of both and what is claimed. With both nonces no message can be

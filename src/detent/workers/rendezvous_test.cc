@@ -27,7 +27,7 @@ std::vector<std::byte> sent_bytes(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// What went wrong at each worker; `secrets` has one a worker.
+/// Errors of each worker; `secrets` has one a worker.
 std::vector<std::string> errors_of(const std::vector<std::string>& secrets, std::chrono::milliseconds timeout,
                                    const std::function<void(Rendezvous&, int rank)>& body = {}) {
   const int port = reserved_port_for_test();

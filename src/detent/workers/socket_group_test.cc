@@ -32,7 +32,7 @@ std::vector<std::byte> message(size_t size, int seed) {
   return bytes;
 }
 
-/// What went wrong at each of `size` workers, each a thread that calls body(group).
+/// Errors of each of `size` workers, each a thread that calls body(group).
 std::vector<std::string> errors_of(int size, std::chrono::milliseconds timeout,
                                    const std::function<void(ProcessGroup&)>& body,
                                    const std::optional<std::string>& launcher_restarts = std::nullopt) {

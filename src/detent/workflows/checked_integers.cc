@@ -51,7 +51,7 @@ struct Digest {
 /// By node and operand.
 using Digests = std::map<std::pair<std::string, std::string>, Digest>;
 
-/// What formats leave of the operands that have one, and the outputs.
+/// Observes operands that have a format, rounded, and outputs.
 class Observer {
  public:
   explicit Observer(const Graph& graph, bool shows_progress)
@@ -76,7 +76,7 @@ class Observer {
     return digests;
   }
 
-  /// Those of the last run.
+  /// Outputs of the last run.
   const std::vector<Tensor>& outputs() const { return outputs_; }
 
  private:

@@ -42,8 +42,7 @@ Graph network_to_compare(const Graph& network, const Dataset& calibration, const
 /// How many samples networks are judged by.
 int64_t judged_count(const ComparisonOptions& options, const Dataset& test);
 
-/// What a comparison that goes on must have in common with the one that stopped: formats and methods may be
-/// more.
+/// Settings that a resumed comparison must share with the one that stopped: formats and methods may be more.
 Table comparison_settings(const NetworkComparison& comparison, const Graph& network,
                           const ComparedSamples& samples);
 

@@ -27,7 +27,7 @@ std::string inputs_text(std::span<const SampleInput> inputs, const std::vector<S
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// What the network gets for one sample of that size.
+/// Input shapes for one sample of that size.
 std::vector<Shape> shapes_of_one(const Dataset& dataset, size_t size) {
   int64_t sample = 0;
   while (dataset.size_of_sample(sample) != size) ++sample;
@@ -75,7 +75,7 @@ Graph with_usual_sizes(const Graph& graph, const NamedSizes& sizes) {
   return with_input_types(graph, types);
 }
 
-/// What computes on parts of the network, or counts what it costs, takes the sizes of the first samples.
+/// Runs of parts of the network, and estimates of cost, take the sizes of the first samples.
 Graph with_sizes_of_samples(const Graph& graph, const std::vector<NamedSizes>& sizes) {
   if (sizes.front().empty()) return graph;
   for (const auto& [name, size] : sizes.front())

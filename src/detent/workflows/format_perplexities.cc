@@ -22,7 +22,7 @@ constexpr int64_t kCalibrationTokens = 128;
 /// Short windows of a text, all of which is seen.
 class TextWindows final : public CalibrationSet {
  public:
-  /// Those from the token `first` on, as far as there are some, else the last ones.
+  /// Windows from the token `first` on, as far as there are some, else the last ones.
   TextWindows(std::span<const int64_t> tokens, int64_t first)
       : length_(std::min<int64_t>(kCalibrationTokens, std::ssize(tokens))),
         count_(std::min(kCalibrationWindows, std::ssize(tokens) / length_)) {

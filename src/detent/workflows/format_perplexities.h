@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What both operands of every product are rounded to, the two of attention too.
+/// Formats of both operands of every product, the two of attention too.
 struct FormatPair {
   std::string text;
   OperandFormat weights;
@@ -40,7 +40,7 @@ std::vector<FormatPerplexity> format_perplexities(const Graph& network, std::spa
                                                   const PerplexityOptions& options, const std::string& where,
                                                   const std::function<void(const FormatPerplexity&)>& seen);
 
-/// What `detent perplexity --formats` prints, and gives as JSON.
+/// Table of `detent perplexity --formats`, printed and as JSON.
 TextTable format_perplexities_table(std::span<const FormatPerplexity> found);
 Table format_perplexities_value(std::span<const FormatPerplexity> found, const PerplexityOptions& options);
 

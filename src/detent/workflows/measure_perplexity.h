@@ -21,13 +21,13 @@ PerplexityProtocol perplexity_protocol(const std::string& name);
 /// Throws UsageError naming the option whose value makes no sense.
 void check_perplexity_options(const PerplexityOptions& options);
 
-/// What the tokenizer puts in front of texts, if that is what begins a sequence.
+/// The token that the tokenizer puts in front of texts, if it is the one that begins a sequence.
 std::optional<int64_t> begin_of_text(const Tokenizer& tokenizer);
 
 /// Ids of tokens in an array of integers. Throws Error, beginning with `name`, on another.
 std::vector<int64_t> token_ids(const Tensor& array, const std::string& name);
 
-/// What a network is compared with: another, or logits that `PerplexityFiles` kept, or nothing.
+/// Reference of a comparison: another network, or logits that `PerplexityFiles` kept, or nothing.
 struct PerplexityReference {
   const Decoder* network = nullptr;
   std::optional<Tensor> logits = {};
@@ -52,7 +52,7 @@ PerplexityResult measure_perplexity(const Decoder& network, std::span<const int6
 AnswerScores measure_answers(const Decoder& network, const Decoder* reference,
                              std::span<const Question> questions);
 
-/// What `detent perplexity` gives as JSON.
+/// JSON result of `detent perplexity`.
 Table perplexity_value(const PerplexityResult& result, const PerplexityOptions& options);
 Table answers_value(const AnswerScores& scores, bool has_reference);
 double answers_error(const AnswerScores& scores);

@@ -26,7 +26,7 @@ std::string classes_text(const Dataset& dataset);
 /// network folds into others, or needs to be 1.
 Graph without_batches_that_mix(const Graph& graph, const Dataset& dataset);
 
-/// What pipelines need: samples in an order that `random` draws when the first pass asks for them. Reports
+/// Context of pipelines: samples in an order that `random` draws when the first pass asks for them. Reports
 /// are dropped unless the caller sets where they go; warnings go to the log. `dataset` and `executor` must
 /// outlive the context.
 PassContext calibration_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,

@@ -26,7 +26,7 @@ Table accuracy_row(const char* network, const Metrics& metrics);
 /// An entry of the key "sizes".
 Table size_table(const StorageBits& bits);
 
-/// What `detent quantize` finds.
+/// Results of `detent quantize`.
 struct QuantizeFindings {
   const char* name_before = "float";  // or "trained"
   StorageBits bits_before = {};
@@ -40,7 +40,7 @@ struct QuantizeFindings {
 /// Its results as docs/results.md says.
 Table quantize_results(const QuantizeFindings& findings);
 
-/// What happens in the accumulators of a network on the first samples of a data set.
+/// Overflows in the accumulators of a network on the first samples of a data set.
 struct AccumulatorReport {
   std::vector<AccumulatedLayer> layers;  // none where no layer has one
   int64_t samples = 0;

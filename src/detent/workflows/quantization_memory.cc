@@ -79,7 +79,7 @@ SampleBytes sample_bytes(const Graph& graph, const NamedSizes& sizes, bool round
   return bytes;
 }
 
-/// Those of the longest sample.
+/// Sizes of the longest sample.
 NamedSizes largest_sizes(const Graph& graph, const Dataset& dataset) {
   NamedSizes largest;
   int64_t most = -1;
@@ -107,7 +107,7 @@ bool chooses_weights(const Table& passes) {
   return false;
 }
 
-/// What the steps take, one after the other, besides the network.
+/// Bytes that the steps take, one after the other, besides the network.
 struct StepBytes {
   int64_t calibrating = 0;
   int64_t biases = 0;

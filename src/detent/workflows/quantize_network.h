@@ -27,7 +27,7 @@ struct QuantizedGraphs {
   Graph quantized;
   Table passes;  // as QuantizedNetwork's, without those of QuantizeWish().prepare
 
-  /// What it refers to lives here.
+  /// The result refers to members of this.
   QuantizedNetwork network() const { return {reference, quantized, passes}; }
 };
 

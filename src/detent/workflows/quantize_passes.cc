@@ -60,8 +60,8 @@ std::array<std::vector<std::string>, 2> before_and_after(const std::vector<std::
   return parts;
 }
 
-/// What is done without being asked for: rounding to few bits shifts the means of outputs, and biases that
-/// take that back cost nothing.
+/// Adds the usual improvement: rounding to few bits shifts the means of outputs, and biases that take that
+/// back cost nothing.
 void append_usual_improvement(const StaticQuantizeOptions& options, Table& passes) {
   if (!options.is_below_eight_bits()) return;
   log_info("improve = bias_correction, as always below 8 bits (--improve none: biases stay as they are)");

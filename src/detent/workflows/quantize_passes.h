@@ -11,9 +11,9 @@
 
 namespace detent {
 
-/// What is asked of `detent quantize`, of the Python module too.
+/// Request of `detent quantize`, and of the Python module.
 struct QuantizeWish {
-  /// Those of the pass static_quantize, as quantize_options() lists them.
+  /// Options of the pass static_quantize, as quantize_options() lists them.
   Table options = {};
   /// Passes before it.
   std::vector<std::string> prepare = {"remove_dead_nodes", "fold_constants", "fuse_batch_norm"};

@@ -17,7 +17,7 @@
 
 namespace detent {
 
-/// What a search that goes on must have in common with the one that stopped.
+/// Settings that a resumed search must share with the one that stopped.
 Table search_settings(const SearchOptions& options, int64_t seed, const Graph& network, int64_t samples);
 
 /// Samples to calibrate on and to judge networks by; both may be the same. `is_divided`: they are parts of

@@ -44,7 +44,7 @@ bool TextGenerator::ends_text(int64_t token) const {
   return std::ranges::find(end_tokens_, token) != end_tokens_.end();
 }
 
-/// What the cache has not: the last token always, since its logits are what is asked for.
+/// Tokens that the cache lacks: the last one always, since its logits are what is asked for.
 std::optional<DecoderInput> TextGenerator::input() {
   if (is_finished_ || !generated_.stopped_by.empty()) return std::nullopt;
   if (std::ssize(generated_.tokens) >= options_.max_tokens) {

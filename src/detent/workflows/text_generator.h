@@ -16,7 +16,7 @@
 
 namespace detent {
 
-/// What the template makes of messages, with the tokenizer's own bos_token and eos_token;
+/// Messages in the words of the template, with the tokenizer's own bos_token and eos_token;
 /// `add_generation_prompt`: and what an answer begins with.
 std::string chat_text(const ChatTemplate& chat_template, const std::vector<ChatMessage>& messages,
                       const Tokenizer& tokenizer, bool add_generation_prompt = true);

@@ -12,8 +12,7 @@
 
 namespace detent {
 
-/// What flows between nodes: tensors, the integers that `size` gives, and nothing for an operand that is
-/// absent.
+/// A value between nodes: tensors, the integers that `size` gives, and nothing for an operand that is absent.
 using Flow = std::variant<std::monostate, at::Tensor, int64_t, double>;
 
 /// One node about to be evaluated: its operands are quantized already.

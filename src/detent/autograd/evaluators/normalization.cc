@@ -16,7 +16,7 @@ namespace {
 
 double eps(const Evaluation& e) { return number_attribute(e.node, "eps"); }
 
-/// What is kept of them is the unbiased variance: that of one value is 0 / 0.
+/// The unbiased variance is kept of them: that of one value is 0 / 0.
 void check_values_to_normalise(const Evaluation& e, int64_t groups, const char* what) {
   if (e.training && e.tensor(0).numel() == groups) {
     fail("node \"{}\" ({}): got an input of shape {} while training, expected more than one value {}",

@@ -107,7 +107,7 @@ class Direction {
 
 constexpr size_t kFirstState = 5;
 
-/// What a layer remembers: h, and of some kinds c.
+/// State of a layer: h, and of some kinds c.
 using State = std::vector<at::Tensor>;
 
 /// The state after one step, from W x + Wb and the state before.
@@ -139,7 +139,7 @@ State lstm_step(const Evaluation& e, const Direction& d, int64_t index, const at
                 const State& before) {
   const at::Tensor& c = before[1];
   const at::Tensor gates = x + d.recurrence(before[0]);
-  /// What the cell adds to a gate: of i, o, f the 0th, 1st, 2nd part of the weights.
+  /// Peephole of the cell for a gate: i, o, f have the 0th, 1st, 2nd part of the weights.
   const auto peephole = [&](const at::Tensor& gate, int64_t part, const at::Tensor& cell) {
     constexpr size_t kPeepholes = 7;
     if (e.is_absent(kPeepholes)) return gate;

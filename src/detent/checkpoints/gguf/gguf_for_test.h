@@ -22,7 +22,7 @@ class GgufBytes {
   static std::string text_bytes(std::string_view text) {
     return number_bytes(uint64_t{text.size()}) + std::string(text);
   }
-  /// What stands after the key of an array.
+  /// Bytes after the key of an array.
   static std::string array_bytes(GgufType type, uint64_t count, const std::string& elements) {
     return number_bytes(static_cast<uint32_t>(type)) + number_bytes(count) + elements;
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kAnyNan = 0x7FC00000;
 constexpr uint32_t kOnlyInMemory = 9;  // Q8_1, which no library decodes
 
-/// What tests/data/gguf/make_block_vectors.py wrote.
+/// Written by tests/data/gguf/make_block_vectors.py.
 const GgufFile& vectors() {
   static const GgufFile file = read_gguf(std::string(DETENT_SOURCE_DIR) + "/tests/data/gguf/blocks.gguf");
   return file;

@@ -30,7 +30,7 @@ class HelpFormat final : public CLI::Formatter {
     for (const CLI::Option* option : options) text += make_option(option, is_positional);
     return text + (is_positional ? "\n" : "");  // CLI11 puts one between the groups of options
   }
-  /// What is both, "model, --model", stands among the positionals only.
+  /// An option that is both, "model, --model", stands among the positionals only.
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     if (!is_positional && option->get_positional()) return "";
     std::string name = option->get_name(is_positional, true);

@@ -39,7 +39,7 @@ struct BenchOptions {
   bool profile = false;
 };
 
-/// What the shapes that are given say of the dimensions that the network leaves open.
+/// Sizes of the network's open dimensions, from the shapes that are given.
 NamedSizes open_sizes(const Graph& graph, const BenchOptions& options) {
   NamedSizes sizes;
   std::vector<std::string> known;

@@ -51,7 +51,7 @@ int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);
 int run_completion(const std::vector<std::string>& args);
 int run_man(const std::vector<std::string>& args);
-/// What may stand after `args`, a line each: for completion. `args` may begin with "--".
+/// Prints words that may follow `args`, a line each: for completion. `args` may begin with "--".
 int run_complete(const std::vector<std::string>& args);
 
 /// Begins the names of groups of options that `--help` leaves out and `--help-all` shows.
@@ -69,9 +69,8 @@ void add_result_options(CLI::App& app, ResultOptions& options, bool draws = fals
 /// called.
 int run_help(const std::vector<std::string>& words);
 
-/// What `detent list` says of a name: a pass, statistic, format, model, data set, operator, quantizer or
-/// strategy;
-/// "" where there is none. Passes and statistics come with their options.
+/// Text of `detent list` for a name: a pass, statistic, format, model, data set, operator, quantizer or
+/// strategy; "" where there is none. Passes and statistics come with their options.
 std::string topic_text(const std::string& name);
 
 struct Topic {

@@ -24,7 +24,7 @@ class FieldFlags {
   /// Adds a flag for each option of `command`, those that are usual under `group`, and hidden ones for former
   /// names. This must outlive `app`.
   void bind(CLI::App& app, std::string_view command, const std::string& group);
-  /// What the command line gave, by field. Text that is no number stays text, for the struct to refuse.
+  /// Values from the command line, by field. Text that is no number stays text, for the struct to refuse.
   Table given(const CLI::App& app) const;
 
  private:
@@ -36,7 +36,7 @@ class FieldFlags {
 /// "int4,fixed:width=6,frac_width=3" is two.
 Value with_whole_formats(const Value& value);
 
-/// What is said of a key of the table that flags fill, as said of its flag.
+/// A message about a key of the table that flags fill, as one about its flag.
 std::string about_flags(const std::string& message, const std::string& where);
 
 /// Calls `check`, which throws Error "WHERE: key "num_samples": ..."; such is a UsageError "--num-samples:
@@ -50,7 +50,7 @@ void check_flags(const std::string& where, const Check& check) {
   }
 }
 
-/// What the command line of train, test, transform and quantize gives for RunOptions.
+/// RunOptions from the command line of train, test, transform and quantize.
 struct RunArguments {
   std::string command;
   std::string config;

@@ -55,7 +55,7 @@ std::string options_text(const std::string& name) {
   return text.empty() ? "" : "option:\n" + text;
 }
 
-/// What has the name as a part of its own, a line each.
+/// Topics that have the name as a part of theirs, a line each.
 std::string related_text(const std::string& name) {
   std::string text;
   for (const Topic& topic : all_topics()) {

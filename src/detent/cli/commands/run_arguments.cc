@@ -91,7 +91,7 @@ void start_run(const std::string& command, const RunConfig& config) {
   if (command == "transform" || command == "quantize")
     Pipeline(config.passes, config.config_file)
         .claim_files(config.software_dir / command, config.options.overwrite);
-  // What a search that goes on showed before is shown anew.
+  // The earlier output of a resumed search is shown anew.
   claim_report(
       {.report = config.options.report, .overwrite = config.options.overwrite || config.options.resume});
   const std::optional<WorkerEnvironment> workers =

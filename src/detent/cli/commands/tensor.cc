@@ -52,7 +52,7 @@ std::vector<std::pair<const StoredTensor*, const StoredTensor*>> pairs_of(const 
   return pairs;
 }
 
-/// Those of others have no metadata that say they are packed.
+/// Tensors of other programs have no metadata that say they are packed.
 bool is_float8(const StoredTensor& tensor) {
   const DType dtype = stored_dtype(tensor);
   return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;

@@ -82,7 +82,7 @@ std::vector<QuantSpec> specs_of(const std::vector<std::string>& texts) {
   return specs;
 }
 
-/// What is wrong with one tensor, with its name.
+/// Adds the tensor's name to what is wrong with it.
 template <class Action>
 auto naming_tensor(const StoredTensor& tensor, const Action& action) {
   try {
@@ -92,7 +92,7 @@ auto naming_tensor(const StoredTensor& tensor, const Action& action) {
   }
 }
 
-/// What tensors take when packed, with what is stored for their channels and blocks.
+/// Bytes of packed tensors, with those stored for their channels and blocks.
 struct PackedSize {
   int64_t bytes = 0;
   int64_t values = 0;

@@ -21,7 +21,7 @@ bool is_network_command(const TorchCommand& command);
 /// For a worker that is not the first: it prints nothing but errors.
 void silence_worker();
 
-/// What comes after any command: says how many images were left out.
+/// Warns, after any command, of images that were left out.
 void warn_of_broken_images();
 
 // One command a file. Results go to standard output, which only the first worker of `group` has.

@@ -75,7 +75,7 @@ std::string joined_names(const Table& passes) {
   return names.empty() ? "none" : names;
 }
 
-/// What quantizes the network to a row's format by its method.
+/// Command that quantizes the network to a row's format by its method.
 std::string quantize_command(const ComparisonPlan& plan, const ComparedNetwork& network) {
   const ComparedFormat& format = plan.formats[network.format];
   const ComparedMethod& method = plan.methods[network.method];

@@ -62,7 +62,7 @@ struct Array {
   }
 };
 
-/// What is written of a node.
+/// Array written for a node.
 struct NodeArray {
   const Node* node;
   Array array;

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// Those that the command was given; only the first worker of `group` has results.
+/// Options that the command was given; only the first worker of `group` has results.
 ResultOptions result_options(const TorchCommand& command, ProcessGroup& group);
 
 /// Adds the options that differ from their defaults, and the passes.

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What the quickstart takes from libtorch.
+/// Training that the quickstart takes from libtorch.
 struct QuickstartTraining {
   /// The parameters of a network before its training, from the seed.
   std::function<void(Graph& graph, uint64_t seed)> initialize;

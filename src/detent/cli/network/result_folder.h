@@ -21,7 +21,7 @@ namespace detent {
 /// Every worker has such an object; only the first writes.
 class ResultFolder {
  public:
-  /// What is kept of the command's results, and where in it the network.
+  /// Results of the command, and the network's place in them.
   struct Places {
     std::filesystem::path results;
     std::filesystem::path network;
@@ -63,8 +63,8 @@ std::string shell_word(const std::string& text);
 /// Such words with blanks between.
 std::string shell_line(const std::vector<std::string>& words);
 
-/// What to type to resume the training that `arguments` began: they, with the project's name, which depends
-/// on the date where it was not given, and --resume.
+/// Command that resumes the training that `arguments` began: they, with the project's name, which depends on
+/// the date where it was not given, and --resume.
 std::string resume_command(std::vector<std::string> arguments, const TorchCommand& command);
 
 }  // namespace detent

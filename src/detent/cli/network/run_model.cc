@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What an output or a value should be.
+/// Expected output or value.
 struct Expected {
   std::string name;
   std::string file;
@@ -68,7 +68,7 @@ void check_tokens(const Tensor& tokens, const std::string& file) {
   }
 }
 
-/// What is given; else zeros, but of the mask of a language model ones: every token may be seen.
+/// The given input; else zeros, but for the mask of a language model ones: every token may be seen.
 Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
   const std::string name = source_name(graph, NodeInput::of(node));
   const TensorType& type = graph.input_types().find(node)->second;

@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What to calibrate on and what to judge networks by: parts of the test samples where these are all there
-/// are, and else of the training samples.
+/// Samples to calibrate on and to judge networks by: parts of the test samples where these are all there are,
+/// and else of the training samples.
 CalibrationSplits search_splits(const TorchCommand& command, const SearchOptions& options) {
   CalibrationSplits splits = load_calibration_splits(command, options.num_samples);
   if (splits.is_divided) return splits;

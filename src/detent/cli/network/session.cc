@@ -45,7 +45,7 @@ struct ImageDimensions {
   bool takes_own_size() const { return height.is_named() || width.is_named() || !(height == width); }
 };
 
-/// Those of an image_folder whose size no option says; nullopt where one does, or where the network takes
+/// Sizes of an image_folder whose size no option says; nullopt where one does, or where the network takes
 /// other inputs.
 std::optional<ImageDimensions> open_image(const RunOptions& options, const Graph& network) {
   if (options.image_size || options.transforms.center_crop) return std::nullopt;
@@ -92,7 +92,7 @@ Graph build_network(const TorchCommand& command, const Dataset& dataset) {
   return graph;
 }
 
-/// What was told, unless the file is something else, or what the file says. Folders hold graphs.
+/// The kind that was told, unless the file is something else, or the file's own. Folders hold graphs.
 const FileKind& kind_to_load(const RunOptions& options) {
   const std::string& file = *options.load;
   const FileKind* told = options.load_type ? &options.load_type->kind() : nullptr;

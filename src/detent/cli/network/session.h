@@ -21,11 +21,10 @@ namespace detent {
 /// All samples of the split, as it was published.
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split);
 
-/// What to train on and what to choose the best epoch on, as validation_split says.
+/// Samples to train on and to choose the best epoch by, as validation_split says.
 TrainingSplits load_training_splits(const TorchCommand& command);
 
-/// What to calibrate on, at most `most` samples where they are taken out of the test samples, and what to
-/// test on.
+/// Samples to calibrate on, at most `most` where they are taken out of the test samples, and to test on.
 CalibrationSplits load_calibration_splits(const TorchCommand& command, int64_t most);
 
 /// The network that the command asks for: built and initialised from the seed, then filled from `load`; or,
@@ -55,8 +54,8 @@ void check_workers_agree_on_inputs(const Graph& graph,
 /// Whether any operand of the graph is quantized.
 bool is_quantized(const Graph& graph);
 
-/// What pipelines need: samples in an order that `random` draws when the first pass asks for them; reports go
-/// to standard output, warnings to the log. `dataset` and `executor` must outlive the context.
+/// Context of pipelines: samples in an order that `random` draws when the first pass asks for them; reports
+/// go to standard output, warnings to the log. `dataset` and `executor` must outlive the context.
 PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
                               std::filesystem::path output_dir, Executor& executor);
 

@@ -19,9 +19,9 @@ struct StudyFiles {
   std::vector<std::string> others;
 };
 
-/// Of `detent search`.
+/// Files of `detent search`.
 StudyFiles search_files();
-/// Of `detent compare`.
+/// Journal of `detent compare`.
 constexpr const char* kComparisonJournal = "comparison.jsonl";
 constexpr const char* kComparisonReport = "comparison.json";
 StudyFiles comparison_files();

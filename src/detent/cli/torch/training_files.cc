@@ -31,7 +31,7 @@ constexpr std::array kFreeSettings = {"load",       "load_type",      "teacher",
                                       "max_epochs", "t_max",          "log_every_n_steps", "packed_weights",
                                       "skip_broken"};
 
-/// What must be the same when the training is resumed.
+/// Settings that must be the same when the training is resumed.
 Table training_settings(const RunOptions& options, const Graph& untrained, const Graph* teacher,
                         const Dataset& training_set, const ProcessGroup& group) {
   Table settings = write_fields(options);
@@ -93,7 +93,7 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
               where_it_stopped(progress));
 }
 
-/// What workers that resume together must have read.
+/// State that all workers that resume together must have read.
 Table resumed_position(const std::optional<SavedTraining>& saved) {
   if (!saved) return {};
   uint64_t hash = 0;

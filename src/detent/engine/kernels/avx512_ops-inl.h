@@ -17,7 +17,7 @@ struct Common {
   }
   static V Sum(V a, V b) { return _mm512_add_epi32(a, b); }
   static V Zero() { return _mm512_setzero_si512(); }
-  /// Of 16 bits; what comes from the neighbouring byte is masked away.
+  /// Shifts 16-bit lanes; bits that come from the neighbouring byte are masked away.
   template <int kBits>
   static V Shifted(V v) {
     if constexpr (kBits == 0)
@@ -48,7 +48,7 @@ struct Common {
   static void StoreBlock(const V* steps, uint8_t* to) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(steps[0]));
   }
-  /// What cuts bytes, in vectors.
+  /// Shift and mask that cut bytes, in vectors.
   struct Cut {
     explicit Cut(const SumFinish& f)
         : zero(_mm512_set1_epi16(static_cast<int16_t>(f.zero))),

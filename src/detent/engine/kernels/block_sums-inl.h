@@ -30,8 +30,7 @@ inline void LeaveSteps(const BlockSums& s, const float* steps, int64_t window, i
 // Weights are unsigned here and inputs signed: with w' = w + offset and x' = x - difference,
 // sum x w = sum x' w' - offset sum x' + difference sum w. Inputs of two bytes are x' = 256 high + low.
 
-/// What tells weights apart. Large ones are above kMostSmallWeight, so that 16 bits do not hold four
-/// products.
+/// How weights are stored. Large ones are above kMostSmallWeight, so that 16 bits do not hold four products.
 enum class BlockCodes { kBytes, kNibbles, kLargeNibbles };
 
 /// Adds the products of a vector of weights of each group, and goes on to the inputs after them.

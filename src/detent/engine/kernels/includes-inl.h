@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernels need, included before a target's instructions are switched on, so that what these headers
-// define inline is compiled for any processor.
+// Headers that the kernels need, included before a target's instructions are switched on, so that what these
+// headers define inline is compiled for any processor.
 
 #include <algorithm>
 #include <array>

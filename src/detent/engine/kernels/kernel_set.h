@@ -103,7 +103,7 @@ struct WindowSums {
   /// results what these give.
   const int32_t* sums_before = nullptr;
   int32_t* sums_after = nullptr;
-  /// What is computed with next: brought nearer meanwhile.
+  /// Weights that are read next, to prefetch.
   const int8_t* next = nullptr;
   int64_t next_bytes = 0;
 };

@@ -28,8 +28,8 @@ HWY_INLINE Ops::V Codes(Ops::V (&packed)[kPlanes]) {
   }
 }
 
-/// What codes instead of weights add to the sums of a window, negative: `Half` times the sum of its inputs.
-/// Bits of kSigned: steps whose weights have a sign all the same.
+/// Negated addend of the sums of a window where weights are stored as codes: `Half` times the sum of its
+/// inputs. Bits of kSigned: steps whose weights have a sign all the same.
 template <WeightPacking kPacking, unsigned kSigned>
 HWY_NOINLINE int32_t Excess(const WindowSums& w, const uint8_t* window) {
   constexpr int kChains = 4;

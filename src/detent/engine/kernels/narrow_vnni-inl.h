@@ -45,7 +45,7 @@ constexpr int bit_of_chain(WeightPacking packing, int chain) {
     if (in_place(packing, step).chain == chain) return in_place(packing, step).bit;
   }
 }
-/// Those in the highest bits have a sign, others are codes.
+/// Weights in the highest bits have a sign, others are codes.
 constexpr bool has_sign(WeightPacking packing, int step) {
   return in_place(packing, step).bit == packing_shape(packing).shift;
 }

@@ -28,7 +28,7 @@ struct Ops {
   static W LoadWeights(const int8_t* p) { return Factors(_mm256_loadu_si256(reinterpret_cast<const V*>(p))); }
   static V Sum(V a, V b) { return _mm256_add_epi32(a, b); }
   static V Zero() { return _mm256_setzero_si256(); }
-  /// Of 16 bits; what comes from the neighbouring byte is masked away.
+  /// Shifts 16-bit lanes; bits that come from the neighbouring byte are masked away.
   template <int kBits>
   static V Shifted(V v) {
     if constexpr (kBits == 0)

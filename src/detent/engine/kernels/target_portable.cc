@@ -57,7 +57,7 @@ struct Ops {
     std::memcpy(v.bytes.data(), words.data(), 16);
     return v;
   }
-  /// Of 16 bits; what comes from the neighbouring byte is masked away.
+  /// Shifts 16-bit lanes; bits that come from the neighbouring byte are masked away.
   template <int kBits>
   static HWY_INLINE V Shifted(V v) {
     Words words = WordsOf(v);

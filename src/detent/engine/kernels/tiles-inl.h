@@ -99,7 +99,7 @@ HWY_INLINE void FinishTile(const WindowSums& w,
   }
 }
 
-/// What the sums of a tile begin with: the same for each window, or what others left.
+/// Initial sums of a tile: the same for each window, or partial sums.
 template <int kWindows, int kAcross>
 HWY_INLINE void LoadTile(const WindowSums& w, int64_t first,
                          Ops::V (&sums)[size_t{kWindows}][size_t{kAcross}]) {

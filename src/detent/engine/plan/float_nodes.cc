@@ -43,7 +43,7 @@ SumsEnd clamped(SumsEnd end, const Clamp& clamp) {
   return end;
 }
 
-/// What a node computes on each element by itself, if it does that alone.
+/// The elementwise function of a node, if it computes nothing else.
 std::optional<FloatRows> element_function(const Node& node, const Shape& shape) {
   const FloatOperator* const found = find_float_operator(node.op);
   if (found == nullptr || found->rows == nullptr || node.inputs[0].is_constant()) return std::nullopt;

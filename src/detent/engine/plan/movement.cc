@@ -1,8 +1,8 @@
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/graph/traits.h"
 
-// What moves elements: views, slices, permutations, concatenations; of bytes, of codes of more than 8 bits
-// and of values.
+// Data movement: views, slices, permutations, concatenations; of bytes, of codes of more than 8 bits and of
+// values.
 
 namespace detent {
 namespace {

@@ -11,8 +11,8 @@ namespace detent {
 
 namespace {
 
-/// What a contiguous view `whole` of a view of channels, in a value of shape `from`, makes of them, if that
-/// is positions: the inner view has [samples, channels, height, rows, width, columns].
+/// The positions that a contiguous view `whole` makes of a view of channels, in a value of shape `from`: the
+/// inner view has [samples, channels, height, rows, width, columns].
 std::optional<SpreadChannels> channels_to_positions(const StridedView& inner, const StridedView& whole,
                                                     const Shape& from, const Shape& to) {
   if (inner.shape.size() != 6 || from.size() != 4 || to.size() != 4) return std::nullopt;
@@ -399,7 +399,7 @@ void PlanBuilder::add_output(size_t flow) {
   kept_flows_.insert(flow);
 }
 
-/// What nobody needs after a step goes with it.
+/// Flows that nothing reads after a step are dropped with it.
 void PlanBuilder::drop_flows() {
   for (const auto& [flow, step] : flow_uses_) {
     if (!kept_flows_.contains(flow) && step < plan_.steps.size())

@@ -116,7 +116,7 @@ class PlanBuilder {
   void note_rounded(const std::string& name, const std::string& format, size_t place) {
     values_.at(name).rounded.emplace(format, place);
   }
-  /// What a step computes is the value `name`.
+  /// Notes that a step computes the value `name`.
   void set_place(const std::string& name, size_t place);
 
   // Flows.

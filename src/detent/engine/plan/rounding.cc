@@ -1,7 +1,7 @@
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/formats/groups/given_parameters.h"
 
-// What rounds values to formats that have no codes in integer execution.
+// Rounding to formats that have no codes in integer execution.
 
 namespace detent {
 namespace {

@@ -77,7 +77,7 @@ bool plan_wide_mean(PlanBuilder& plan, const AverageForm& form, const Node& node
   return true;
 }
 
-/// What leaves codes in their type.
+/// Plans nodes that leave codes in their type.
 bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
   if (step.form || step.engine != NodeEngine::kMoves || node.inputs.empty() || node.inputs[0].is_constant())

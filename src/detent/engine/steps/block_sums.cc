@@ -56,7 +56,7 @@ class BlockSumsStep final : public EngineStep {
   int64_t position_blocks() const { return packed_->convolution_groups * packed_->blocks; }
   int64_t block_bytes() const { return packed_->steps * kStepInputs * (packed_->wide ? 2 : 1); }
 
-  /// Those of all positions, the border among them.
+  /// Inputs at all positions, the border among them.
   Inputs taken_inputs(RunState& state) const {
     constexpr int64_t kBytesOfTask = 16 << 10;
     const Place& in = state.places[input_];

@@ -282,7 +282,7 @@ class KnownFlow final : public EngineStep {
   size_t flow_;
 };
 
-/// What the node takes, of flows.
+/// Inputs of the node among `flows`.
 std::vector<Flow> inputs_of(const ReferenceStep& step, std::span<const size_t> flows, const RunState& state) {
   const Node& node = *step.node;
   std::vector<Flow> inputs;

@@ -59,7 +59,7 @@ class FloatSumsStep final : public EngineStep {
   static constexpr int64_t kMostWindows = 8 * kTileWindows;  // of a task
   static constexpr int64_t kMostBlockOutputs = 2 * kSumOutputs;
   /// Positions a multiple of so many values apart take each other's place in a first-level cache of 64 sets.
-  /// Those of a tile do not fit where each window has more values than kMostShared: 3 x 3 positions of 256
+  /// Values of a tile do not fit where each window has more values than kMostShared: 3 x 3 positions of 256
   /// channels, or one of 1,024, or of 512 of which every second is read.
   static constexpr int64_t kSharedSets = 256;
   static constexpr int64_t kMostShared = 1023;
@@ -324,7 +324,7 @@ class FloatSumsStep final : public EngineStep {
   int64_t windows_ = 0;
 };
 
-/// What may follow on sums, on values that are there.
+/// An epilogue of sums, applied to values that are there.
 class FloatElementsStep final : public EngineStep {
  public:
   FloatElementsStep(FloatFollowUps follow_ups, size_t from, size_t to)

@@ -14,7 +14,7 @@ std::vector<int64_t> steps_of(const Place& place) {
   return steps;
 }
 
-/// Those in the dimensions of `shape`, 0 where the value is repeated.
+/// Strides in the dimensions of `shape`, 0 where the value is repeated.
 std::vector<int64_t> repeated_steps(const Place* place, const Shape& shape) {
   std::vector<int64_t> steps(shape.size(), 0);
   if (place == nullptr) return steps;

@@ -51,13 +51,13 @@ class PoolingStep : public EngineStep {
   void add_table(std::span<const uint8_t> table) override { table_.assign(table.begin(), table.end()); }
 
  protected:
-  /// What becomes of the bytes that windows are reduced to; empty: nothing.
+  /// Table for the bytes that windows are reduced to; empty: nothing.
   const std::vector<uint8_t>& table() const { return table_; }
 
   /// `count` elements, each of as many as there are rows.
   virtual void reduce(std::span<const Element* const> rows, int64_t counted, Element* result,
                       int64_t count) const = 0;
-  /// What becomes of elements that are reduced.
+  /// Finishes reduced elements.
   virtual void finish(Element* /*result*/, int64_t /*count*/) const {}
   /// Whether windows may be reduced along rows first, and what that gives from row to row.
   virtual bool is_separable() const { return false; }

@@ -8,7 +8,7 @@
 namespace detent {
 namespace {
 
-/// What each position along one dimension is made of, as kernels read it.
+/// Taps of each position along one dimension, as kernels read them.
 class AxisTaps {
  public:
   AxisTaps() = default;

@@ -139,7 +139,7 @@ class SumsStep final : public EngineStep {
     });
   }
 
-  /// What kernels read: the codes' bytes, of those of two the lower ones, or their bit planes.
+  /// Inputs of kernels: the codes' bytes, of two the lower ones, or their bit planes.
   struct Inputs {
     const uint8_t* bytes = nullptr;
     std::unique_ptr<uint8_t[]> both_bytes = nullptr;  // the lower ones of all positions, then the upper ones
@@ -147,7 +147,7 @@ class SumsStep final : public EngineStep {
     std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
   };
 
-  /// Those of all positions, the border among them.
+  /// Takes the bits of all positions, the border among them.
   void take_bits(RunState& state, Inputs& inputs) const {
     constexpr int64_t kAtOnce = 512;
     const Place& in = state.places[layer_.input];
@@ -199,7 +199,7 @@ class SumsStep final : public EngineStep {
     }
   }
 
-  /// What a task computes: where its windows begin, and where their results go.
+  /// Windows of a task: where they begin, and where their results go.
   struct Windows {
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];

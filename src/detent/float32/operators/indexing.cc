@@ -150,7 +150,7 @@ Tensor gathered_by_position(const FloatNode& n) {
                       element_count({x.shape().begin() + behind, x.shape().end()}));
 }
 
-/// What the attribute `reduction` makes of the element that is there and the one that is put there.
+/// Combines the element that is there with the one that is put there, by the attribute `reduction`.
 template <class T>
 auto reduction_of(const Node& node) -> T (*)(T, T) {
   if constexpr (std::is_same_v<T, bool>) {

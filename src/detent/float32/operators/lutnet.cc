@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// What stands for a sign in the address of a table: 0 of -1, and of 1 the base less 1. In base 3 there is a
+/// Digits of a table's address, one for each sign: 0 of -1, and of 1 the base less 1. In base 3 there is a
 /// digit 1 of zeros, in the border of a convolution.
 using Digits = std::vector<uint8_t>;
 

@@ -119,7 +119,7 @@ TEST_P(EveryTargetBlockCodes, OneNanAmongFiniteElements) {
   }
 }
 
-/// What each code of an element and of a scale means, one by one.
+/// Each code of an element and of a scale, one by one.
 template <BlockFormat F>
 std::vector<float> meaning_of_codes(const F& format, uint32_t scale_code) {
   const double tensor_scale = 0.375;
@@ -400,7 +400,7 @@ TEST(BlockCodes, DecodeRefusesScalesThatAreNone) {
   expect_decode_error(e, "the scale of block 0 has the code 126, expected at most 79");
 }
 
-/// What float32 cannot hold, which encode never writes but other programs may.
+/// Values that float32 cannot hold, which encode never writes but other programs may.
 TEST(BlockCodes, DecodeHoldsValuesTowardZero) {
   const auto decoded = [](Encoded e, int code, int scale) {
     e.streams[0].data.values<uint8_t>()[0] = static_cast<uint8_t>(code);

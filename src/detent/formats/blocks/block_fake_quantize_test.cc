@@ -1,4 +1,4 @@
-// What block formats mean: examples and properties, not against the reference.
+// Meaning of block formats: examples and properties, not against the reference.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -20,10 +20,9 @@ namespace detent {
 /// The element formats whose codes the elements of blocks may have.
 using BlockElement = std::variant<Fixed, MinifloatIeee, Log, Fp8E4M3Fn, Fp8E5M2, Fp6E3M2, Fp6E2M3, Fp4E2M1>;
 
-/// What all block formats have in common. Blocks share an exponent or a scale that follows from `max`, the
-/// largest finite |x| of the block: neither NaN, which stays as it is, nor infinities, which saturate, have a
-/// part in it.
-/// Blocks of zeros stay zeros where there is a zero; a block without a finite non-zero element has the
+/// Common base of block formats. Blocks share an exponent or a scale that follows from `max`, the largest
+/// finite |x| of the block: neither NaN, which stays as it is, nor infinities, which saturate, have a part in
+/// it. Blocks of zeros stay zeros where there is a zero; a block without a finite non-zero element has the
 /// largest shared exponent, unless its format says otherwise.
 struct BlockFormatBase {
   static constexpr std::array<const char*, 0> kAliases = {};
@@ -66,10 +65,10 @@ concept BlockFormat = NumberFormat<F> && BlockScaleRule<typename F::Parameters> 
   /// Bits stored for each block, at most 8, and the name of their stream.
   { format.shared_bits() } -> std::same_as<int>;
   { F::kScaleStream } -> std::convertible_to<const char*>;
-  /// What is stored for the tensor.
+  /// Streams stored for the tensor.
   { format.streams() } -> std::same_as<std::vector<ParameterStream>>;
   format.store(rule, numbers);
-  /// What each code of a block's scale stands for.
+  /// Scale that each code of a block stands for.
   { format.scales(numbers) } -> std::same_as<BlockScales>;
 };
 

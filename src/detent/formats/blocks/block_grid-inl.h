@@ -21,7 +21,7 @@ namespace detent::HWY_NAMESPACE {
 /// subnormal or overflows. An addend held to 2^-126 makes no difference since the values are multiples of
 /// 2^-126; nor does one held to 2^126, as all that it is added to is below 2^88 and vanishes.
 ///
-/// What rounds to 0 keeps its sign, unless `kOneZero`.
+/// Values rounded to 0 keep their sign, unless `kOneZero`.
 template <class D, bool kOneZero>
 class BlockGridKernel {
   using V = hn::Vec<D>;
@@ -82,7 +82,7 @@ auto MakeBlockKernel(D d, const BlockGridParameters& parameters) {
   return BlockGridKernel<D, false>(d, parameters);
 }
 
-/// Those of a grid with one zero, as a type: asking each time would cost all grids some speed.
+/// A grid with one zero, as a type: asking each time would cost all grids some speed.
 struct OneZeroGridParameters : BlockGridParameters {};
 
 template <class D>

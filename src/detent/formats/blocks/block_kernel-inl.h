@@ -99,7 +99,7 @@ HWY_INLINE IntVec PlainCodes(const PlainBlocks& plain, IntVec held) {
   return plain.descends ? hn::Sub(code, exponent) : hn::Add(code, exponent);
 }
 
-/// What many blocks share, whose largest magnitudes have these bits.
+/// Shared values of many blocks, whose largest magnitudes have these bits.
 template <class Kernel, size_t kBlocks>
 class PlainScales {
  public:
@@ -123,7 +123,7 @@ class PlainScales {
     }
     return true;
   }
-  /// Those of blocks that are not plain mean nothing.
+  /// Codes of blocks that are not plain mean nothing.
   HWY_INLINE void write_codes(uint8_t* codes, size_t blocks) const {
     const IntTag di;
     const hn::Rebind<uint8_t, IntTag> du8;
@@ -183,8 +183,8 @@ class ElementSign {
   int sign_shift_ = 0;
 };
 
-/// What rounds the elements of blocks by a rule for their scale, a vector at a time. MakeBlockKernel(d, rule)
-/// makes one; block_rounder-inl.h walks the blocks with it.
+/// Kernel that rounds the elements of blocks by a rule for their scale, a vector at a time.
+/// MakeBlockKernel(d, rule) makes one; block_rounder-inl.h walks the blocks with it.
 template <class K>
 concept BlockKernel = requires(const K kernel, BlockTag d, BlockVec x, const typename K::Shared& shared,
                                const ElementSign& sign) {

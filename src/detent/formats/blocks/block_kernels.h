@@ -28,8 +28,8 @@ class FirstIndex {
   std::atomic<int64_t> least_ = kNone;
 };
 
-/// What is written for each element: the value of its block's format, or 1 where it was held without
-/// saturating, else 0.
+/// Output for each element: the value of its block's format, or 1 where it was held without saturating, else
+/// 0.
 enum class BlockOutput { kValue, kUnsaturated };
 
 /// Rounds the blocks of the units [begin, end). `input` and `output` point to element 0 and may be equal.
@@ -69,7 +69,7 @@ struct BlockCodeOutput {
 void code_blocks(const GroupParameters& parameters, const BlockLayout& layout, const BlockCodeOutput& output,
                  const float* input, uint32_t* codes, int64_t first, int64_t begin, int64_t end);
 
-/// What the codes of blocks mean.
+/// Meaning of the codes of blocks.
 struct BlockCodeInput {
   const GroupParameters& elements;  // of one group
   const ElementLayout& layout;      // of the same
@@ -108,7 +108,7 @@ const T* address_after(const T* from, size_t count) {
   return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + count * sizeof(T));
 }
 
-/// What encoding and decoding the blocks of one tensor need, beside the data. The caller holds a
+/// Encoder and decoder of the blocks of one tensor, without the data. The caller holds a
 /// DefaultFloatEnvironment.
 struct BlockCodec {
   BlockLayout layout;

@@ -153,8 +153,8 @@ TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
   }
 }
 
-/// What Nvfp4Kernel computes instead of |x| / divisor, for every significand of the divisor and the |x|
-/// around what is a tie.
+/// Nvfp4Kernel's substitute for |x| / divisor, for every significand of the divisor and the |x| around what
+/// is a tie.
 TEST(Nvfp4Quotient, OneNewtonStepDecidesAsDivision) {
   const auto side = [](float quotient, float tie) { return (quotient > tie) - (quotient < tie); };
   int64_t wrong = 0;
@@ -222,7 +222,7 @@ std::string random_block_size(int rank) {
   return text;
 }
 
-/// What the scalar reference gives is what the kernels give, and what comes back from codes.
+/// Checks that the scalar reference, the kernels and decoded codes agree.
 void check_any_shape(const char* format) {
   const Shape shape = random_shape();
   const auto rank = static_cast<int>(shape.size());

@@ -32,7 +32,7 @@ struct BlockLog : BlockFormatBase {
   int shared_bits() const { return exponent_bias_width; }
   BlockSize blocks() const { return block_size; }
   void validate(const std::string&) const {}
-  /// Those of log.
+  /// As in log.
   BlockElement elements() const;
   BlockScales scales(const double* numbers) const;
 
@@ -48,8 +48,8 @@ struct BlockLog : BlockFormatBase {
   int element_bias() const;
 };
 
-/// What the kernel needs. Shared are: the largest and the smallest magnitude, the value of 0, both 2^24 times
-/// as large; then both as they are, and the largest input that does not saturate.
+/// Parameters of the kernel. Shared are: the largest and the smallest magnitude, the value of 0, both 2^24
+/// times as large; then both as they are, and the largest input that does not saturate.
 class BlockLogParameters {
  public:
   static constexpr bool kByBlocks = true;

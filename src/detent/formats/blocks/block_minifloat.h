@@ -36,7 +36,7 @@ struct BlockMinifloat : BlockFormatBase {
   BlockSize blocks() const { return block_size; }
   void validate(const std::string& where) const { check_mantissa_bits(width, exponent_width, 0, 22, where); }
 
-  /// Those of minifloat_ieee.
+  /// As in minifloat_ieee.
   BlockElement elements() const {
     return MinifloatIeee{.width = width, .exponent_width = exponent_width, .exponent_bias = element_bias()};
   }

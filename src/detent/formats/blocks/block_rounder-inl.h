@@ -25,7 +25,7 @@ namespace detent::HWY_NAMESPACE {
 /// Columns of narrow blocks that are taken at a time: tile_columns() at most.
 constexpr size_t kMaxTile = 512;
 
-/// What is written: as BlockOutput says, or codes.
+/// Output: as BlockOutput says, or codes.
 enum class Written { kValue, kUnsaturated, kCode };
 
 /// One tensor's work, by a block kernel.
@@ -82,7 +82,7 @@ class BlockRounder {
   }
 
  private:
-  /// What a block's elements need.
+  /// Scale of a block's elements.
   struct OfBlock {
     BlockShared shared;
     bool plain;
@@ -448,7 +448,7 @@ class BlockRounder {
     return true;
   }
 
-  /// What each column of a tile scales.
+  /// Scales of the columns of a tile.
   struct Tile {
     bool plain = true;
     bool scaled = false;  // whether the scales are known

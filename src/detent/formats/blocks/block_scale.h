@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// What the elements of one block share, as the kernel wants it.
+/// Shared values of one block, as the kernel wants them.
 using BlockShared = std::array<float, 5>;
 
 /// The same with the code that is stored for it. For `plain` blocks the kernel has a shorter way.
@@ -35,10 +35,10 @@ struct MaxExponent {
   int32_t carry() const { return round_up ? kFraction : 0; }
 };
 
-/// What plain blocks share, by arithmetic on the bits of their largest magnitudes, which are from `from` on
-/// and below `until`: of all finite ones that are normal in float32, a run of exponents. With the exponent's
-/// bits held to [lowest, highest], `first` and `second` add up to the bits of the first two shared values,
-/// and `code` to the code's, where the exponent counts downward if `descends`.
+/// Shared values of plain blocks, by arithmetic on the bits of their largest magnitudes, which are from
+/// `from` on and below `until`: of all finite ones that are normal in float32, a run of exponents. With the
+/// exponent's bits held to [lowest, highest], `first` and `second` add up to the bits of the first two shared
+/// values, and `code` to the code's, where the exponent counts downward if `descends`.
 struct PlainBlocks {
   MaxExponent exponent;
   int32_t from = 0, until = 0;
@@ -50,7 +50,7 @@ struct PlainBlocks {
   /// The bits of 2^exponent, held to what float32 has.
   static constexpr int32_t held(int exponent) { return bits_of(std::clamp(exponent + 127, 0, 255)); }
 
-  /// Those of largest magnitudes with an exponent in [lowest, highest].
+  /// Blocks are plain whose largest magnitudes have an exponent in [lowest, highest].
   void set_exponents(int lowest_plain, int highest_plain) {
     from = std::max(held(lowest_plain) - exponent.carry(), 1 << 23);
     until = std::max(held(highest_plain + 1) - exponent.carry(), from);
@@ -99,9 +99,9 @@ class SaturationEdge {
   bool tie_leaves_;
 };
 
-/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend, 2^23 times it for
-/// elements below 2^64 and 2^-41 times it for others (see block_grid-inl.h), the largest input that does not
-/// saturate.
+/// Parameters of the kernel for a BlockGrid. Shared are: the largest value, the least addend, 2^23 times it
+/// for elements below 2^64 and 2^-41 times it for others (see block_grid-inl.h), the largest input that does
+/// not saturate.
 class BlockGridParameters {
  public:
   static constexpr bool kByBlocks = true;
@@ -121,7 +121,7 @@ class BlockGridParameters {
   PlainBlocks plain_blocks_;
 };
 
-/// What a code of a block's scale stands for: the elements of the block are its values over `factor`.
+/// Meaning of a code of a block's scale: the elements of the block are its values over `factor`.
 struct BlockScale {
   double factor = 0;
   /// Where the kernels may multiply with these in float32: from the values that fake_quantize gives to

@@ -56,8 +56,8 @@ class BlockRounding {
   int64_t block_count_ = 0;
 };
 
-/// What a block format that stores a scale for the whole tensor makes of one: value = tensor scale * scale of
-/// the block * element, but for the roundings of these products.
+/// A block format with a scale for the whole tensor: value = tensor scale * scale of the block * element, but
+/// for the roundings of these products.
 struct TensorScaledBlocks {
   float tensor_scale = 1;
   std::vector<float> scales;  // of the blocks, in the order in which the format stores them

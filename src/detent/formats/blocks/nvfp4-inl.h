@@ -49,8 +49,8 @@ class Nvfp4Kernel {
     return hn::CopySignToAbs(value, x);
   }
 
-  /// What many blocks share, whose largest magnitudes have these bits: Nvfp4Parameters::shared_scale lane by
-  /// lane.
+  /// Shared values of many blocks, whose largest magnitudes have these bits: Nvfp4Parameters::shared_scale
+  /// lane by lane.
   template <size_t kBlocks>
   class Scales {
    public:

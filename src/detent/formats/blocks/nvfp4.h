@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// What the kernel needs. Shared are: the scale of the elements, what they are divided by, 1 over that.
+/// Parameters of the kernel. Shared are: the scale of the elements, what they are divided by, 1 over that.
 struct Nvfp4Parameters {
   static constexpr bool kByBlocks = true;
   float tensor_scale = 1;
@@ -22,7 +22,7 @@ struct Nvfp4Parameters {
   static constexpr MinifloatGrid kScaleGrid = Fp8E4M3Fn::kGrid;
   static constexpr float kLeastScaleAddend =
       power_of_two(kScaleGrid.min_exponent - kScaleGrid.mantissa_bits + 23);
-  /// What x over the scale is rounded to.
+  /// Grid that x over the scale is rounded to.
   static constexpr MinifloatGrid kElementGrid = Fp4E2M1::kGrid;
   static constexpr float kLeastElementAddend =
       power_of_two(kElementGrid.min_exponent - kElementGrid.mantissa_bits + 23);
@@ -66,7 +66,7 @@ struct Nvfp4 : BlockFormatBase {
   BlockSize blocks() const { return {{kBlockSize}}; }
   void validate(const std::string&) const {}
 
-  /// Those of fp4_e2m1.
+  /// As in fp4_e2m1.
   BlockElement elements() const { return Fp4E2M1(); }
   /// fp8_e4m3fn codes, without sign and NaN, of those whose product with the tensor's scale is finite.
   BlockScales scales(const double* numbers) const;

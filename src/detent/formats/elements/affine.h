@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What the kernel needs: value = clamp(round(x / scale), low, high) * scale.
+/// Parameters of the kernel: value = clamp(round(x / scale), low, high) * scale.
 struct AffineParameters {
   float scale;
   float low;  // codes minus zero point
@@ -62,7 +62,7 @@ struct Affine {
   int low_code() const { return (is_signed ? -(1 << (width - 1)) : 0) + (narrow_range ? 1 : 0); }
   int high_code() const { return (1 << (is_signed ? width - 1 : width)) - 1; }
 
-  /// What a learned scale replaces. A zero point that is not given is 0 then.
+  /// The scale that a learned one replaces. A zero point that is not given is 0 then.
   std::vector<float> given_scale() const { return scale; }
   Affine with_unit_scale() const {
     Affine codes = *this;

@@ -10,13 +10,13 @@
 
 namespace detent {
 
-/// What shares one binary scale.
+/// Granularity of binary scales.
 enum class BinaryScaling { kNone, kPerTensor, kPerChannel };
 constexpr std::array<const char*, 3> enum_names(BinaryScaling) {
   return {"none", "per_tensor", "per_channel"};
 }
 
-/// What the kernel needs: `high` where x >= 0 (or above a random level), else `low`.
+/// Parameters of the kernel: `high` where x >= 0 (or above a random level), else `low`.
 struct BinaryParameters {
   float low;
   float high;

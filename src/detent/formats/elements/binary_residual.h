@@ -12,7 +12,7 @@
 
 namespace detent {
 
-/// What the kernel needs.
+/// Parameters of the kernel.
 struct BinaryResidualParameters {
   std::vector<float> gammas;
   /// For every code, the lowest with the same value; empty where that is always the code itself.

@@ -16,7 +16,7 @@
 
 namespace detent {
 
-/// What the kernel needs: both tables have a power of two of entries, at least 32. Entry i is chosen where
+/// Parameters of the kernel: both tables have a power of two of entries, at least 32. Entry i is chosen where
 /// bounds[i - 1] < x <= bounds[i]; after the last value, bounds are infinite.
 struct CodebookParameters {
   std::vector<float> bounds;

@@ -34,7 +34,7 @@ inline int numbers_per_group(const std::vector<ParameterStream>& streams) {
   return count;
 }
 
-/// What a format is to the rest of detent, beside its `fields`.
+/// Interface of a format, beside its `fields`.
 template <class F>
 concept NumberFormat = std::equality_comparable<F> && requires(const F format, const std::string& where) {
   F::kName;
@@ -48,7 +48,7 @@ concept NumberFormat = std::equality_comparable<F> && requires(const F format, c
   { format.channel_conflict() } -> std::same_as<const char*>;
   /// Checks relations between fields; throws Error.
   format.validate(where);
-  /// What format.h says of representable_values.
+  /// As representable_values in format.h.
   { format.values(where) } -> std::same_as<std::vector<float>>;
 };
 
@@ -59,7 +59,7 @@ concept FormatWithoutData = requires(const F format) {
 };
 
 /// An element format with parameters (scale, threshold) that each group of a tensor derives from its data.
-/// What decoding needs of them is stored beside the codes.
+/// Parameters of decoding are stored beside the codes.
 template <class F>
 concept FormatWithData = requires(const F format, const typename F::Parameters& parameters,
                                   const Group& group, double* numbers) {

@@ -53,8 +53,8 @@ struct ElementGroups {
   LaneTable lanes = {};
 };
 
-/// What there is to do with the elements [begin, end) of a tensor; pointers are to element `begin`, and may
-/// be equal. The caller holds a DefaultFloatEnvironment.
+/// Work on the elements [begin, end) of a tensor; pointers are to element `begin`, and may be equal. The
+/// caller holds a DefaultFloatEnvironment.
 template <class P>
 struct ElementKernels {
   /// To the nearest value that the format holds. `stream` writes past the caches, which is for outputs larger

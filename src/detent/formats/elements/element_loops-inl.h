@@ -84,7 +84,7 @@ struct SameLanes {
   HWY_INLINE hn::Vec<FloatTag> operator()(size_t k) const { return hn::Set(FloatTag(), values[k]); }
 };
 
-/// What a LaneTable has from `offset` on.
+/// Entries of a LaneTable from `offset` on.
 struct LanesAt {
   const LaneTable& table;
   size_t offset;

@@ -18,7 +18,7 @@ namespace detent {
 enum class Rounding { kNearest, kFloor };
 constexpr std::array<const char*, 2> enum_names(Rounding) { return {"nearest", "floor"}; }
 
-/// What the kernel needs: value = clamp(round(x * scale), low, high) * step.
+/// Parameters of the kernel: value = clamp(round(x * scale), low, high) * step.
 struct FixedParameters {
   float scale;  // 2^frac_width
   float step;   // 2^-frac_width
@@ -63,7 +63,7 @@ struct Fixed {
   double low_code() const;
   double high_code() const;
 
-  /// What a learned scale replaces: values are codes times 2^-frac_width.
+  /// The scale that a learned one replaces: values are codes times 2^-frac_width.
   std::vector<float> given_scale() const { return {power_of_two(-fraction_bits())}; }
   Fixed with_unit_scale() const {
     Fixed codes = *this;

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// What the kernel needs.
+/// Parameters of the kernel.
 struct LogParameters {
   float smallest;  // magnitudes
   float largest;

@@ -41,7 +41,7 @@ enum class ReservedCodes {
   kNegativeZero,    // NaN; there is one zero
 };
 
-/// What the kernel needs.
+/// Parameters of the kernel.
 struct MinifloatParameters {
   MinifloatGrid grid;
   float overflow_from;     // from this magnitude on, the result is:

@@ -23,7 +23,7 @@ constexpr std::array<const char*, kScaledElements> enum_names(ScaledElement) {
 }
 static_assert(minifloat_row("fp4_e2m1") == kScaledElements - 1);
 
-/// What the kernel needs: value = element nearest to x / scale, times scale.
+/// Parameters of the kernel: value = element nearest to x / scale, times scale.
 struct ScaledParameters {
   MinifloatParameters element;
   float scale;

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// What the kernel needs: sign(x) * alpha where |x| > delta, else 0.
+/// Parameters of the kernel: sign(x) * alpha where |x| > delta, else 0.
 struct TernaryParameters {
   float delta;
   float alpha;

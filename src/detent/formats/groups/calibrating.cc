@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// What most formats are like.
+/// Traits of most formats.
 template <class F>
 struct Calibrating {};
 

@@ -23,8 +23,8 @@ const char* assumed_key(const Format& format);
 /// there is nothing but 0 to hold.
 QuantSpec completed_from(const Tensor& tensor, const QuantSpec& spec);
 
-// What calibration asks of formats beside `qparams_from_range`. A format of which one of these does not hold
-// as for most says so in calibrating.cc.
+// Verbs of calibration beside `qparams_from_range`. A format of which one of these does not hold as for most
+// says so in calibrating.cc.
 
 /// Whether there are parameters that calibration can give: by `qparams_from_range` or by `fitted`.
 bool is_calibratable(const Format& format);
@@ -43,9 +43,9 @@ bool is_ranged(const Format& format);
 /// The format times a scale that calibration gives, for formats whose few values rarely are where the data
 /// are: fp8, fp6, fp4. As it is otherwise.
 Format with_scale(const Format& format);
-/// What weights take: a scale for all of `spec` that can have one (formats of one or two bits the mean |x|
-/// that they derive), and parameters for each channel or group at `axis` where the format has such; `spec`
-/// wins where it names a granularity.
+/// Granularity of weights: a scale for all of `spec` that can have one (formats of one or two bits the mean
+/// |x| that they derive), and parameters for each channel or group at `axis` where the format has such;
+/// `spec` wins where it names a granularity.
 QuantSpec with_weight_scales(const QuantSpec& spec, Granularity granularity, int64_t axis,
                              std::optional<int64_t> group_size);
 

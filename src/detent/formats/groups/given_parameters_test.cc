@@ -35,7 +35,7 @@ std::vector<QuantSpec> all_specs() {
   return specs;
 }
 
-/// What is rounded to 0 would be rounded to 1 next time; scales of groups have no key, and signs are chosen
+/// Values rounded to 0 would be rounded to 1 next time; scales of groups have no key, and signs are chosen
 /// one after another; a block of block_fp whose largest element is rounded to a power of two gets a lower
 /// exponent.
 bool may_move(const std::string& text) {
@@ -59,7 +59,7 @@ TEST(GivenParameters, KeepWhatWasRoundedWithThem) {
   }
 }
 
-/// What other programs read in such a tensor is what the codes stand for.
+/// Other programs read in such a tensor what the codes stand for.
 TEST(ElementDtype, HasTheCodesOfTheFormat) {
   for (const char* format : {"fp8_e4m3fn", "fp8_e5m2", "fp16", "bf16"}) {
     const QuantSpec spec = parse_quant_spec_text(format);

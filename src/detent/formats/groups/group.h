@@ -24,8 +24,8 @@ class Group {
   /// The same over all finite elements.
   MagnitudeSum magnitudes() const { return magnitudes_above(-1.0F); }
 
-  /// What is left of them after subtracting, one after another and in float32, each gamma with the sign of
-  /// what the ones before left (+ for 0). At most kMostGammas.
+  /// Magnitudes of what is left after subtracting, one after another and in float32, each gamma with the sign
+  /// of the rest so far (+ for 0). At most kMostGammas.
   MagnitudeSum residual_magnitudes(std::span<const float> gammas) const;
   /// The smallest interval that holds 0 and all finite elements.
   Interval range_with_zero() const;

@@ -33,7 +33,7 @@ struct Whole {
   }
 };
 
-/// What the first `kCount` gammas leave of them.
+/// Rest after the first `kCount` gammas.
 template <size_t kCount>
 class Residual {
  public:

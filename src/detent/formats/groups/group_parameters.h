@@ -26,7 +26,7 @@ std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shap
 GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, const Grouping& grouping,
                                   uint64_t seed);
 
-/// What is stored beside the codes for the groups of a format.
+/// Streams stored beside the codes for the groups of a format.
 std::vector<ParameterStream> parameter_streams(const Format& format);
 
 /// Calls visit(ElementGroups<P>, ElementKernels<P>) with the parameters of an element format's groups, of

@@ -9,7 +9,7 @@
 namespace detent {
 namespace {
 
-/// What `ask` says of a format that has a scale.
+/// Result of `ask` for a format that has a scale.
 template <class Function>
 auto ask_scaled(const QuantSpec& spec, Function ask) {
   using Result = decltype(ask(Fixed()));

@@ -14,7 +14,7 @@ namespace detent {
 // Its gradient is q(x / s) - x / s where the format does not saturate (clipped_ste_mask: up to half a step
 // beyond the outermost code, where the paper stops at the code itself), the outermost code elsewhere.
 
-/// What rounds x / s to codes for a spec with a learned scale: its scale is 1.
+/// Spec that rounds x / s to codes for a learned scale: its scale is 1.
 QuantSpec code_spec(const QuantSpec& spec);
 /// Q_P of the paper.
 double largest_code(const QuantSpec& spec);

@@ -13,10 +13,11 @@ namespace detent {
 /// is not 0.
 double sqnr_db(double signal, double noise);
 
-/// What quantization did to values, gathered in one pass and mergeable. Elements that are not finite before
-/// or after are counted and have no part in the rest. Sums are in double over chunks of fixed size, in order,
-/// so that threads do not change them. Memory does not grow with the tensors: beside the different values
-/// (distinct_values.h), which each thread may hold once, there are the sums of a fixed number of chunks.
+/// Distortion of values by quantization, gathered in one pass and mergeable. Elements that are not finite
+/// before or after are counted and have no part in the rest. Sums are in double over chunks of fixed size, in
+/// order, so that threads do not change them. Memory does not grow with the tensors: beside the different
+/// values (distinct_values.h), which each thread may hold once, there are the sums of a fixed number of
+/// chunks.
 class Distortion {
  public:
   /// Whether different values are counted, which takes half of the time.
@@ -27,7 +28,7 @@ class Distortion {
 
   /// Both float32, of the same shape. Throws Error otherwise.
   void update(const Tensor& original, const Tensor& quantized);
-  /// What `clipped_ste_mask` gave for the same originals; those with a 0 have saturated.
+  /// Takes the `clipped_ste_mask` of the same originals; those with a 0 have saturated.
   void update_saturated(const Tensor& original, const Tensor& unsaturated);
   void merge(const Distortion& other);
 

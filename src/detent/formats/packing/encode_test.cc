@@ -257,7 +257,7 @@ TEST(Encode, MinifloatsAreAsTheirStandardsSay) {
   EXPECT_THAT(bytes("fp8_e4m3fnuz"), ElementsAre(0x40, 0xC6, 0x02, 0x7F, 0x80, 0x00));
 }
 
-/// What storage_bits counts is what is stored, but for the last byte of each stream.
+/// storage_bits counts the bits that are stored, but for the last byte of each stream.
 TEST(Encode, StreamsTakeTheBitsThatStorageBitsCounts) {
   for (const char* text : kSpecs) {
     const QuantSpec spec = parse_quant_spec_text(text);

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// What `fake_quantize` must give, element by element from the definitions, in double arithmetic and without
+/// Oracle of `fake_quantize`, element by element from the definitions, in double arithmetic and without
 /// vectors. For tests; slow. Parameters that the data give come from derive_parameters, as they do for the
 /// kernels. Needs the default floating-point environment.
 Tensor reference_fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);

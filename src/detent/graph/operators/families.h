@@ -44,7 +44,7 @@ OperatorSchema weighted_sum(std::string name, std::string help, const WeightedSu
 /// The whole result, from `from` in input 0.
 std::vector<StridedCopy> whole_result(const StridedView& from);
 
-// What several families' shape inference needs.
+// Shape inference that several families share.
 
 /// The operand's shape; Error when it is a number instead of a tensor.
 const Shape& tensor_shape(std::span<const Operand> inputs, size_t index);

@@ -74,7 +74,7 @@ Operand infer_lutnet_convolution(const Node& node, std::span<const Operand> inpu
   return {std::move(shape), Value()};
 }
 
-/// What a table may read.
+/// Checks the inputs of tables.
 void check_table_inputs(const Node& node, std::span<const Operand> operands, size_t dims) {
   int64_t elements = dims == 0 ? operands[0].shape.back() : operands[0].shape[1];
   if (dims > 0)

@@ -51,7 +51,7 @@ class ConfigReader {
   std::string where_;
 };
 
-// What families have in common.
+// Common to families.
 
 /// Sizes that most families call the same, ids of special tokens, and whether the head is tied.
 LanguageConfig common_config(const ConfigReader& json, const std::string& family, bool tied_by_default);

@@ -62,7 +62,7 @@ LanguageConfig read_encoder(const ConfigReader& json, const std::string& family)
 /// Positions count tokens other than the padding, from the row after that of the padding on (RoBERTa).
 LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family);
 std::vector<StoredName> encoder_weights(const std::string& prefix);
-/// What is stored of heads that stand on an encoder.
+/// Names of heads that stand on an encoder.
 std::vector<std::string> encoder_heads();
 
 // Gemma 1 to 3: norms that multiply by 1 + weight, a scaled embedding and a tied head.

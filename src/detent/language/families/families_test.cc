@@ -17,8 +17,8 @@
 namespace detent {
 namespace {
 
-/// What config.json has besides `common_keys`, and the first results of the last token that transformers
-/// 5.24 computes in float64 where tensors are filled by their stored names (WeightsForTest).
+/// Keys of config.json besides `common_keys`, and the first results of the last token that transformers 5.24
+/// computes in float64 where tensors are filled by their stored names (WeightsForTest).
 struct Golden {
   const char* config;
   std::vector<double> results;

@@ -114,7 +114,7 @@ NodeInput whole_mask(NodeImport& node, const Heads& heads) {
   return node.add("dynamic_pad", {mask, NodeImport::list_of(border), beyond}, {{"mode", "constant"}});
 }
 
-/// What is added to the scores; absent where nothing is.
+/// Addend of the scores; absent where there is none.
 NodeInput bias_of(NodeImport& node, const Heads& heads) {
   Visibility visible(node);
   const bool has_numbers = node.has_input(kMask) && node.type(kMask).dtype != DType::kBool;

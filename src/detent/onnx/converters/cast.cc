@@ -21,8 +21,8 @@ int largest_exponent(const NarrowType& type) {
   return (1 << exponent_bits) - 1 - type.bias;
 }
 
-/// What detent computes of an element type of ONNX: all floats are float32 inside of a graph, but a cast
-/// rounds to them; integers of few bits wrap as they do.
+/// Casts to an element type of ONNX: all floats are float32 inside of a graph, but a cast rounds to them;
+/// integers of few bits wrap as they do.
 void cast(NodeImport& node, int64_t element_type) {
   const DType dtype = dtype_of_onnx(element_type);
   const NarrowType* const narrow = find_narrow_type(element_type);

@@ -19,7 +19,7 @@ Converters joined(std::initializer_list<OnnxConverterList> lists) {
   return converters;
 }
 
-/// Those of another domain's list that have the same operators.
+/// Converters of another domain's list that have the same operators.
 OnnxConverterList chosen(const OnnxConverterList& list, std::initializer_list<std::string_view> names) {
   OnnxConverterList result;
   for (const auto& converter : list)

@@ -13,8 +13,8 @@
 namespace detent {
 namespace {
 
-/// What values of such codes are rounded to; nothing where scales or zero points are computed, or no format
-/// has such elements.
+/// Rounding to values of such codes; nothing where scales or zero points are computed, or no format has such
+/// elements.
 std::optional<QuantSpec> spec_of_codes(NodeImport& node, const NarrowType& type) {
   const auto scales = known_numbers(node, quantization_operand(node, 1));
   if (!scales || type.format == nullptr) return std::nullopt;
@@ -51,7 +51,7 @@ Tensor times_scales(const Tensor& codes, const QuantSpec& spec) {
   return values;
 }
 
-/// What was divided by the same scale and rounded to the node's input; nullptr for other inputs.
+/// The value that was divided by the same scale and rounded to the node's input; nullptr for other inputs.
 const NodeInput* rounded_input(NodeImport& node, const NarrowType& type, const QuantSpec& spec) {
   const Node* rounding = node.producer(0);
   const auto rounded = rounding == nullptr ? std::nullopt : rounding->rounding("data_out_0");

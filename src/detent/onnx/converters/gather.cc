@@ -4,7 +4,7 @@
 namespace detent {
 namespace {
 
-/// What a constant of two dimensions and more has at computed indices of its first, or its last of two.
+/// Elements of a constant of two dimensions and more at computed indices of its first, or its last of two.
 std::optional<NodeInput> looked_up_rows(NodeImport& node, int64_t axis) {
   const Tensor* const table = node.constant(0);
   if (table == nullptr || table->dtype() != DType::kFloat32 || table->rank() < 2 || table->numel() == 0 ||

@@ -4,7 +4,7 @@
 
 namespace detent {
 
-// What attention of several domains is made of. Queries, keys and values are [batch, heads, sequence, size].
+// Attention of several domains. Queries, keys and values are [batch, heads, sequence, size].
 
 inline constexpr int64_t kHeadAxis = 1;
 inline constexpr int64_t kSequenceAxis = 2;

@@ -13,7 +13,7 @@ struct Bits {
   bool is_signed = false;
 };
 
-/// Those of input 0. Refuses the node where it has no integers.
+/// Bits of input 0. Refuses the node where it has no integers.
 Bits bits_of(const NodeImport& node) {
   const NarrowType* const narrow = node.narrow_type(0);
   const DType dtype = node.type(0).dtype;

@@ -80,7 +80,7 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
     const int64_t beyond = wanted.empty() ? 0 : wanted[i] - *size * window.stride[i];
     const int64_t total =
         border.extra[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i] - beyond;
-    // What a larger result has more lies at the end, as in ONNX Runtime; ONNX does not say where.
+    // Additional positions of a larger result lie at the end, as in ONNX Runtime; ONNX does not say where.
     border.before[i] = std::max<int64_t>(automatic == "SAME_UPPER" ? total / 2 : total - total / 2, 0);
     border.behind[i] = total - border.before[i];
   }
@@ -94,8 +94,8 @@ NodeInput bias_along_channels(NodeImport& node, size_t dims) {
   return node.add("unsqueeze", {node.input(2), NodeImport::list_of(added)});
 }
 
-/// What libtorch's layer cannot cut, as its border is the same on both sides and not negative, a pad or slice
-/// does afterwards. The bias comes after that where it adds positions.
+/// libtorch's layer cuts the same border on both sides, and none below 0: a pad or slice does the rest
+/// afterwards. The bias comes after that where it adds positions.
 void convert_transposed(NodeImport& node) {
   const Shape weight = node.shape(1);
   const ImportedWindow window = imported_window(node, spatial(weight), OpenBorders::kComputed);

@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// What is added to each channel of a layer's result, and nothing else reads that, is the layer's bias: the
+/// A constant added to each channel of a layer's result, which nothing else reads, is the layer's bias: the
 /// layer with it. Nothing where input `addend` is something else.
 std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_t addend);
 
@@ -46,7 +46,7 @@ struct ImportedWindow {
   bool cuts() const;
 };
 
-/// What becomes of borders that follow from open sizes.
+/// Treatment of borders that follow from open sizes.
 enum class OpenBorders { kRefused, kComputed };
 
 /// As the node's attributes say, auto_pad resolved; `kernel` where they do not give it. Throws Error where a

@@ -79,7 +79,7 @@ NodeInput beyond_ends(NodeImport& node, size_t mask, const AttendedParts& parts)
   return node.add("logical_or", {behind, before});
 }
 
-/// What a mask adds to the scores.
+/// Addend of the scores for a mask.
 NodeInput mask_bias(NodeImport& node, size_t mask, const AttendedParts& parts) {
   const double filtered = node.number("mask_filter_value", -10000.0F);
   NodeInput is_left_out;
@@ -200,7 +200,7 @@ NodeInput layer_of_columns(NodeImport& node, const NodeInput& x, const RoundedCo
   return node.add("linear", {x}, {}, std::move(parameters));
 }
 
-/// What becomes of the input of an attention: its product with a matrix, input 1, whose columns are those of
+/// Projections of the input of an attention: its product with a matrix, input 1, whose columns are those of
 /// queries, keys and values, and a bias, input 2. `matrix` is the constant that it is.
 AttendedParts projected(NodeImport& node, const NodeInput& x, const std::optional<RoundedConstant>& matrix) {
   if (node.rank(0) != 3 || node.rank(1) != 2)
@@ -267,7 +267,7 @@ void convert_quantized_attention(NodeImport& node) {
   give_projected_attention(node, inputs, dequantized(node, {0, 3, 6}), matrix);
 }
 
-/// What a bias, of all columns of queries, keys and values, has for one of them.
+/// Adds the part of a bias of all columns of queries, keys and values that belongs to one of them.
 NodeInput with_part_of_bias(NodeImport& node, size_t bias, NodeInput x, int64_t begin, int64_t end) {
   if (!node.has_input(bias)) return x;
   return node.add("add", {std::move(x), sliced_last(node, node.input(bias), begin, end)});

@@ -17,7 +17,7 @@ namespace {
 // Operators of QONNX beside those that round to integers (rounding.cc):
 // https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops
 
-/// What FloatQuant rounds to: exponent and mantissa widths, the exponent's bias, and the largest value.
+/// Grid of FloatQuant: exponent and mantissa widths, the exponent's bias, and the largest value.
 struct FloatGrid {
   int exponent_bits = 0;
   int mantissa_bits = 0;

@@ -48,7 +48,7 @@ NodeInput quantized_codes(NodeImport& node, NodeInput value, NodeInput scale, si
   return node.add("quantize_linear", std::move(inputs), {{"dtype", std::string(dtype_name(dtype))}});
 }
 
-/// What a QuantizeLinear gives codes of: the type that holds them, and the model's where it has few bits.
+/// Code type of a QuantizeLinear: the type that holds the codes, and the model's where it has few bits.
 struct CodeType {
   DType held = DType::kUInt8;
   const NarrowType* narrow = nullptr;

@@ -22,7 +22,7 @@ NodeInput dequantized(NodeImport& node, const QuantizedInput& codes);
 NodeInput quantized(NodeImport& node, NodeInput value, size_t scale);
 /// int32 sums, whose unit is the product of two scales, as floats.
 NodeInput in_units(NodeImport& node, const NodeInput& sums, const NodeInput& unit);
-/// What quantized() takes of such sums.
+/// Input of quantized() for such sums.
 NodeInput requantized(NodeImport& node, const NodeInput& sums, const NodeInput& unit, size_t scale);
 
 // Layers of codes as layers of the floats that these stand for, with quantizers: of the input, of the weight,

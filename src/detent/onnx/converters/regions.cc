@@ -4,7 +4,7 @@
 namespace detent {
 namespace {
 
-/// What is read of each region of an image: so many places a bin, in bins of the result.
+/// Samples of each region of an image: so many places a bin, in bins of the result.
 struct Regions {
   int64_t height = 1;
   int64_t width = 1;

@@ -71,7 +71,7 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return {numbers.values<double>().begin(), numbers.values<double>().end()};
 }
 
-/// Those of a type of few bits where the input has one.
+/// The range of the input's type of few bits, where it has one.
 std::pair<double, double> range_of_input(const NodeImport& node, size_t input) {
   const NarrowType* const narrow = node.narrow_type(input);
   return narrow != nullptr ? std::pair(narrow->low(), narrow->high())
@@ -208,7 +208,7 @@ bool is_power_of_two(double number) {
   return std::frexp(number, &exponent) == 0.5;
 }
 
-/// What the attributes and the width, input `bits`, of a node of QONNX say.
+/// Codes by the attributes and the width, input `bits`, of a node of QONNX.
 struct CodeRange {
   int width;
   bool is_signed;
@@ -236,7 +236,7 @@ std::string rounding_mode(const NodeImport& node, const char* otherwise) {
   return mode == "HALF_EVEN" ? "ROUND" : mode;
 }
 
-/// Of Quant: any width, and rounding down where the scale is a power of two. Nothing where no format does so.
+/// Quant takes any width, and rounds down where the scale is a power of two. Nothing where no format does so.
 std::optional<QuantSpec> spec_of_quant(const NodeImport& node, const CodeRange& range,
                                        const std::string& mode) {
   const Tensor* scale = node.constant(1);

@@ -15,7 +15,7 @@ struct QuantizedInput {
   size_t zero_point;
 };
 
-/// What constant codes stand for, and the format that has just these values; none of 32-bit codes.
+/// Values of constant codes, and the format that has just these values; none of 32-bit codes.
 struct RoundedConstant {
   Tensor values;
   std::optional<QuantSpec> spec;
@@ -37,13 +37,13 @@ struct CodeBlocks {
 };
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, const CodeBlocks& blocks);
-/// What a node that rounds makes of a tensor of the graph's own; nothing for other nodes.
+/// A tensor of the graph's own, rounded by a node; nothing for other nodes.
 std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node);
 /// The codes of a QuantizeLinear's input, perhaps of few bits of the type; nothing where that is not
 /// constant.
 std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, const NarrowType* narrow,
                                      int64_t axis, int64_t block);
-/// Those that a quantize_linear node gives of a tensor of the graph's own; nothing for other nodes.
+/// Codes that a quantize_linear node gives of a tensor of the graph's own; nothing for other nodes.
 std::optional<Tensor> constant_codes(const Graph& graph, const Node& node);
 /// For codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
 /// what was quantized, rounded.

@@ -105,7 +105,7 @@ NodeInput exchanged(NodeImport& node, NodeInput x, int64_t a, int64_t b) {
   return a == b ? x : node.add("transpose", {std::move(x)}, {{"dim0", a}, {"dim1", b}});
 }
 
-/// What a node asks for along an axis of this size.
+/// The node's transform along an axis of this size.
 Transform transform_of(const NodeImport& node, int64_t size) {
   const bool is_half = node.integer("onesided", 0) != 0;
   Transform transform = {size, size, size, node.integer("inverse", 0) != 0};

@@ -19,12 +19,12 @@ struct GuaranteedWidth {
   std::string node;
   int width = 0;
 };
-/// Those of the layers that add up products of codes, in execution order.
+/// Widths for layers that add up products of codes, in execution order.
 std::vector<GuaranteedWidth> guaranteed_widths(const Graph& graph);
 /// "15 (conv1) to 18 bits (fc) hold every sum of 4 layers"; "" where no layer has codes.
 std::string guaranteed_widths_text(const Graph& graph);
 
-/// What happened in the accumulators of a layer while a network ran.
+/// Overflows in the accumulators of a layer while a network ran.
 struct AccumulatedLayer {
   std::string node;
   std::string accumulator;
@@ -34,7 +34,7 @@ struct AccumulatedLayer {
   AccumulatorOverflows overflows;
 };
 
-/// Those that have accumulators, in execution order. `program` is that of the graph.
+/// Layers that have accumulators, in execution order. `program` is that of the graph.
 std::vector<AccumulatedLayer> accumulated_layers(const Graph& graph, const Program& program,
                                                  std::span<const Tensor> inputs);
 TextTable accumulated_layers_table(std::span<const AccumulatedLayer> layers);

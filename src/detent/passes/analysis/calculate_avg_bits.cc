@@ -22,8 +22,7 @@ int64_t operand_bits(const Node& node, std::string_view operand, const Shape& sh
   return spec == nullptr ? element_count(shape) * kFloatBits : storage_bits(*spec, shape);
 }
 
-/// What the results of all nodes take, batch size 1. Those whose number the data of a run decide take
-/// nothing.
+/// Bits of the results of all nodes, batch size 1. Those whose number the data of a run decide take nothing.
 class ResultBits {
  public:
   explicit ResultBits(const Graph& graph) : results_(infer_shapes(graph)) {
@@ -54,7 +53,7 @@ class ResultBits {
                     moves_codes(node) ? moved_bits(node, values) : values * kFloatBits);
   }
 
-  /// Of `values` values that are some of the inputs', so that each takes as much as there.
+  /// Bits of `values` values that are some of the inputs', so that each takes as much as there.
   int64_t moved_bits(const Node& node, int64_t values) const {
     int64_t read = 0;
     int64_t bits = 0;

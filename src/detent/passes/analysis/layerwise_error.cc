@@ -294,7 +294,7 @@ class LayerwiseErrorAnalysis {
     }
   }
 
-  /// What is compared of a node's result.
+  /// The compared part of a node's result.
   Tensor compared(size_t index, const Tensor& value) const {
     const auto output = output_of_.find(node_errors_[index].node);
     if (output != output_of_.end() && is_float(value))
@@ -358,7 +358,7 @@ struct LayerwiseErrorOptions {
   }
 };
 
-/// What the results of quantized nodes take for a sample.
+/// Bytes of the results of quantized nodes for a sample.
 double kept_bytes(const Graph& quantized, NamedSizes sizes) {
   sizes[kBatchName] = 1;
   const ValueTypes values = infer_shapes(quantized, sizes);
@@ -404,7 +404,7 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   return analysis.finish();
 }
 
-/// What fits the columns of a terminal; files hold the cosines too.
+/// Table that fits the columns of a terminal; files hold the cosines too.
 TextTable printed_table(const LayerwiseErrors& errors) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "SQNR together", "SQNR weight", "saturated %"});
   for (const NodeError& node : errors.nodes) {
@@ -470,7 +470,7 @@ std::string output_sqnr_text(const LayerwiseErrors& errors) {
 
 namespace {
 
-/// What the column "output gain" holds.
+/// Text of the column "output gain".
 std::string gain_text(const LayerwiseErrors& errors) {
   if (errors.measured_output.empty()) return "; no output is of floats";
   const auto tried =

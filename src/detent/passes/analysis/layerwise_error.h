@@ -13,13 +13,12 @@
 
 namespace detent {
 
-/// What quantization does to one node. Where only relu or relu6 reads its result, that of the clamp; where
-/// its result is an output, what is compared of it (compared_values).
+/// Error of one node by quantization. Where only relu or relu6 reads its result, that of the clamp; where its
+/// result is an output, what is compared of it (compared_values).
 struct NodeError {
   std::string node;
   std::string op;
-  /// What the SQNR of the network's logits would win with the node in float, in dB; none where that was not
-  /// tried.
+  /// Gain of the SQNR of the network's logits with the node in float, in dB; none where that was not tried.
   std::optional<double> output_gain = {};
   std::string more_bits;  // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
   Distortion alone;       // of its result, when only this node is quantized

@@ -7,8 +7,7 @@
 
 namespace detent {
 
-/// What storing a graph's tensors takes, codes and scales counted as they are stored; float32 where no format
-/// is.
+/// Bits that a graph's tensors take, codes and scales counted as they are stored; float32 where no format is.
 ///
 /// Activations are the values that quantizable nodes read. Each is counted once, however many nodes read it,
 /// with the bits that it is rounded to wherever that is: by the node that computes it (data_out), by those
@@ -25,6 +24,7 @@ struct StorageBits {
   int64_t weight_bytes() const { return (weight_bits + 7) / 8; }
 };
 
+/// Counted from shapes and formats, without packing anything.
 StorageBits storage_bits(const Graph& graph);
 
 /// Products that a run takes for one sample: of weighted sums and of products of matrices, and one for each

@@ -26,7 +26,7 @@ constexpr double kFewestSamples = 8;  // or chance decides
 /// Some 2 seconds of a core: of resnet18 at 224 x 224, 3.5 runs over 8 samples.
 constexpr double kMostProducts = 5e10;
 
-/// What the compilation of a node takes, in products: some 9 microseconds.
+/// Cost of compiling a node, in products: some 9 microseconds.
 constexpr double kProductsOfCompiling = 2e5;
 
 /// As many samples as cost no more than kMostRuns runs of the network, of which every node takes its share,
@@ -37,7 +37,7 @@ int64_t samples_for(int64_t samples, double runs, double products) {
   return std::min(samples, static_cast<int64_t>(std::max(kFewestSamples, most)));
 }
 
-/// What the compilation of the network for each batch costs a sample, in products.
+/// Cost, a sample, of compiling the network for each batch, in products.
 double compiling_a_sample(const CalibrationSet& data, const Graph& graph, int64_t most) {
   const int64_t samples = std::min(data.size(), static_cast<int64_t>(kFewestSamples));
   const size_t batches = calibration_batches(data, graph, samples, most).size();

@@ -24,7 +24,7 @@ std::optional<size_t> measured_output(const Graph& graph);
 /// Whether the output gives a row of two and more numbers a sample, as of classes.
 bool is_classifier(const Tensor& output);
 
-/// What is compared of an output of floats, wherever an SQNR of outputs is told. Of a classifier: logits less
+/// Compared values of an output of floats, wherever an SQNR of outputs is told. Of a classifier: logits less
 /// their mean over the classes, which is all that class probabilities depend on; logits, log-probabilities
 /// and (of a softmax) probabilities give the same. Of other networks the values as they are.
 std::vector<double> compared_values(const Graph& graph, size_t output, const Tensor& value);
@@ -34,7 +34,7 @@ Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value);
 /// Sum over what is finite in `expected`; infinite where `actual` is NaN there.
 double squared_distance(const std::vector<double>& expected, const std::vector<double>& actual);
 
-/// Those of compared values, in the memory of the outputs where each element is compared by itself.
+/// Distance of compared values, in the memory of the outputs where each element is compared by itself.
 double compared_distance(const Graph& graph, size_t output, const Tensor& expected, const Tensor& actual);
 /// The same of zeros.
 double compared_signal(const Graph& graph, size_t output, const Tensor& expected);
@@ -46,7 +46,7 @@ struct OutputSqnr {
   double quantized = 0;                 // over these samples
   std::vector<double> with_float_node;  // with one node in float, as many as were tried
 
-  /// What node i in float would win, in dB; below 0 where its errors make up for others'.
+  /// Gain of node i in float, in dB; below 0 where its errors make up for others'.
   double gain(size_t i) const;
 };
 

@@ -71,7 +71,7 @@ class MicroBatches {
   int64_t workers_;
 };
 
-/// What an operand's values are collected by.
+/// Collector of an operand's values.
 struct Observed {
   ProfileSweep sweep = {};
   std::mutex mutex = {};  // of its probes
@@ -201,7 +201,8 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
   return samples;
 }
 
-/// What was asked for but has no value is an error, or, where that is allowed, left out with a warning.
+/// An operand that was asked for but has no value is an error, or, where that is allowed, left out with a
+/// warning.
 void drop_uncovered(const Graph& graph, bool allow, std::vector<Probe>& probes, const PassContext& context) {
   std::vector<std::string> uncovered;
   std::erase_if(probes, [&](const Probe& probe) {

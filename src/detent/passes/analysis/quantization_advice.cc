@@ -213,7 +213,7 @@ class Advisor {
     return choosing + 2 * each * static_cast<double>(errors_.samples);
   }
 
-  /// What takes no more bytes: the best of them.
+  /// Tries better weights that take no more bytes, and keeps the best.
   void try_better_weights() {
     const auto is_narrow = [](const Node& node) {
       constexpr double kEight = 8;
@@ -359,7 +359,7 @@ class Advisor {
     return options;
   }
 
-  /// What the options give, where that is better than what there is, and affordable.
+  /// The options' network, where it is better than the present one, and affordable.
   std::optional<TriedOptions> better(const Options& options) {
     const double products = cost(options);
     if (products > products_left_) return std::nullopt;

@@ -18,7 +18,7 @@ struct TriedOptions {
   int64_t weight_bytes = 0;
 };
 
-/// What brings a quantized network nearer to the one in float.
+/// Advice that brings a quantized network nearer to the one in float.
 struct QuantizationAdvice {
   double output_sqnr_db = 0;  // as it is
   int64_t weight_bytes = 0;

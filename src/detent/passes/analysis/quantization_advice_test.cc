@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-/// What `advise_quantization` says of a network that `passes` quantize.
+/// Result of `advise_quantization` for a network that `passes` quantize.
 struct Advised {
   Advised(const char* model, const Shape& sample, const std::string& passes)
       : Advised(build_model(model, sample, 10), "", passes) {}

@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// What PyTorch's FX tracer calls this kind of node: placeholder, output, get_attr, call_module,
+/// Name of this kind of node in PyTorch's FX tracer: placeholder, output, get_attr, call_module,
 /// call_function or call_method.
 std::string fx_opcode(const Node& node);
 

@@ -44,7 +44,7 @@ class VariantRuns {
     std::map<std::string, Quantizer, std::less<>> input_quantizers;
   };
 
-  /// What all runs of one call share.
+  /// State that all runs of one call share.
   struct Call {
     std::span<const Tensor> inputs;
     const Executor& executor;

@@ -35,7 +35,7 @@ Table statistics_for(const std::set<Calibrator>& calibrators) {
   return statistics;
 }
 
-/// What was seen of one operand; nothing of one without elements. Throws Error where that includes NaN or
+/// Distribution of one operand; nothing of one without elements. Throws Error where that includes NaN or
 /// infinities.
 std::optional<Distribution> seen(const Node& node, const std::string& operand, const std::string& where) {
   const Table* results = node.statistics.find(operand);

@@ -135,7 +135,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node, types);
-    // What computes shapes and positions has nothing to quantize.
+    // Nodes that compute shapes and positions have nothing to quantize.
     const bool is_of_integers = role != CodeRole::kStructure && types.at(node.name).dtype != DType::kFloat32;
     if (is_of_integers || positions.contains(node.name)) role = CodeRole::kStructure;
     const bool passes = role == CodeRole::kPasses || role == CodeRole::kClamps;

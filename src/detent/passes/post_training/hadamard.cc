@@ -49,7 +49,7 @@ struct HadamardPassOptions {
   }
 };
 
-/// Those that the options ask for. A node that is named but has none is an error.
+/// Rotations that the options ask for. A node that is named but has none is an error.
 std::vector<Rotation> chosen_rotations(const Graph& graph, const HadamardPassOptions& options,
                                        const PassContext& context) {
   Rotations all = find_rotations(graph, options.block_size);

@@ -37,8 +37,8 @@ class Scores {
     }
   }
 
-  /// What computes on masks that depend on an input, or on scores after such a mask: no samples tell their
-  /// range, as there may be nothing masked in them.
+  /// Nodes that compute on masks that depend on an input, or on scores after such a mask: no samples tell
+  /// their range, as there may be nothing masked in them.
   Names by_input() const {
     Names names;
     for (const std::string& name : by_input_)
@@ -154,7 +154,7 @@ class Scores {
     return has_scores && has_mask;
   }
 
-  /// What a mask is computed from.
+  /// Marks the nodes that a mask is computed from.
   void keep_mask(const NodeInput& value) {
     std::vector<NodeInput> open = {value};
     while (!open.empty()) {

@@ -30,17 +30,17 @@
 // times weight scale, and every node that has an integer form computes on codes. Ranges of activations come
 // from a run of the float network over calibration samples.
 //
-// What one node computes and all that only moves or compares it (relu, max pooling, views, padding) are one
-// group of values with one scale, chosen for those of its values that a node computes with: a relu after a
-// convolution is so part of the convolution's rounding. Layers with weights take `activations` bits in; what
-// adds, joins, averages or looks up takes `elementwise` bits, so that a sum of residuals need not be as
+// A node's result, with all that later nodes only move or compare of it (relu, max pooling, views, padding),
+// is one group of values with one scale, chosen for those that a node computes with: a relu after a
+// convolution is so part of the convolution's rounding. Layers with weights take `activations` bits in; nodes
+// that add, join, average or look up take `elementwise` bits, so that a sum of residuals need not be as
 // coarse as the inputs of the layers. `bits` names nodes that take other widths; keep_float wins over it, it
 // over the rest.
 
 namespace detent {
 namespace {
 
-/// Those that keep_float names.
+/// Nodes that keep_float names.
 std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQuantizeOptions& options,
                                                const std::string& where) {
   std::set<std::string, std::less<>> in_float;
@@ -64,7 +64,7 @@ std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQ
   return in_float;
 }
 
-/// What there is instead of layers with weights, and why it is in float.
+/// Nodes that there are instead of layers with weights, and why they are in float.
 std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan,
                                 const std::set<std::string, std::less<>>& kept) {
   std::vector<std::string> in_float;
@@ -135,7 +135,7 @@ CalibrationOptions calibration_for(const Format& format, CalibrationOptions opti
   return options;
 }
 
-/// What the formats of activations are calibrated by.
+/// Calibrators of the formats of activations.
 std::set<Calibrator> calibrators_of(const StaticQuantizeOptions& options) {
   std::set<Calibrator> calibrators = {options.activation_calibration.calibrator};
   const auto add = [&](const std::optional<QuantSpec>& spec) {
@@ -207,7 +207,7 @@ class NetworkQuantizer {
     }
   }
 
-  /// What was changed so that sums fit into 32 bits, a line a layer.
+  /// Scales raised so that sums fit into 32 bits, a line a layer.
   const std::string& raised_scales() const { return raised_; }
 
  private:
@@ -219,7 +219,7 @@ class NetworkQuantizer {
     return position == plan_.weighted.front() || position == plan_.weighted.back();
   }
 
-  /// What the layer takes when nothing names it.
+  /// Format of the layer when nothing names it.
   OperandFormat layer_format(size_t position, const OperandFormat& format) const {
     const bool eight =
         options_.first_last_layers == FirstLastLayers::kEightBits && is_first_or_last(position);
@@ -256,7 +256,7 @@ class NetworkQuantizer {
     node.quantization["weight"] = std::move(scales.rounding);
   }
 
-  /// What the node takes in; nothing where it computes in float.
+  /// Format of the node's inputs; nothing where it computes in float.
   std::optional<OperandFormat> activation_format(size_t position) const {
     const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);

@@ -35,8 +35,7 @@ std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const C
 std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan, int bits,
                                                       const std::string& where);
 
-/// What ranges are chosen from stands in the statistics of `graph`; `masked` is not to be quantized
-/// as the samples show it.
+/// Ranges are chosen from the statistics of `graph`; `masked` is not to be quantized as the samples show it.
 struct MeasuredNetwork {
   Graph graph;
   MaskedScores masked;

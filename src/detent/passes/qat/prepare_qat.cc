@@ -119,7 +119,7 @@ std::vector<std::pair<std::string, const QatPreset*>> chosen_layers(const Graph&
   return chosen;
 }
 
-/// What the layers read: magnitudes, from which scales begin, and whether anything is below 0.
+/// Profiles the layers' inputs: magnitudes, from which scales begin, and whether anything is below 0.
 void profile_inputs(Graph& graph, const std::vector<std::pair<std::string, const QatPreset*>>& layers,
                     int64_t samples, PassContext& context) {
   List names;
@@ -161,7 +161,7 @@ QuantSpec weight_spec(const Node& layer, const QatPreset& preset) {
   return spec;
 }
 
-/// What the profile found to be the least input, as a code.
+/// The least input of the profile, as a code.
 float begin_zero_point(const Node& layer, const Quantizer& quantizer, const std::string& where) {
   const float scale = quantizer.find_parameter("scale")->tensor.values<float>()[0];
   return static_cast<float>(std::nearbyint(std::max(-least_input(layer, where), 0.0) / double{scale}));

@@ -20,7 +20,7 @@ struct QatPreset {
   std::string weights;
   std::string activations;              // "": these stay in float
   std::string activations_not_below_0;  // of inputs that were never negative, as after a relu
-  /// What stands for the scales that are learned.
+  /// Learned parameter that gives the scales.
   ScaleParameter weight_scale = ScaleParameter::kScale;
   ScaleParameter activation_scale = ScaleParameter::kScale;
   bool learns_zero_points = false;  // of activations, which are unsigned then
@@ -45,8 +45,8 @@ struct WeightBeginning {
   double argument = 0;                   // of the statistic
 };
 
-/// What the quantizer of a layer's weights owns, beside the scale that it has, and where it begins. Throws
-/// Error, beginning with `where`, where such weights cannot be rounded so.
+/// Gives the quantizer of a layer's weights its parameters, beside the scale that it has, with initial
+/// values. Throws Error, beginning with `where`, where such weights cannot be rounded so.
 void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginning& beginning,
                       const std::string& where);
 

@@ -29,7 +29,7 @@ struct BoundedSums {
 /// Nullopt where the layer's form has no sums of codes, or it has no accumulator of integers.
 std::optional<BoundedSums> bounded_sums(const Graph& graph, const Node& node);
 
-/// What the codes of a row may still add to its sums at their largest and at their least.
+/// Amounts that the codes of a row may still add to its largest and its least sum.
 class SumBudget {
  public:
   explicit SumBudget(const BoundedSums& sums)

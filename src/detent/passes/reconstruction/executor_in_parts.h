@@ -44,9 +44,9 @@ class GraphCut {
   std::optional<ValueTypes> values_of_two_;  // samples
 };
 
-/// What an executor makes of networks with many weights takes as much memory again as these. This one lets
-/// another compile them part after part while they run, and keeps no part: the same values, to the bit, for
-/// the time that it takes to compile each part in every run. Several threads at the same part share it.
+/// Compiled networks with many weights take as much memory again as these. This one lets another compile them
+/// part after part while they run, and keeps no part: the same values, to the bit, for the time that it takes
+/// to compile each part in every run. Several threads at the same part share it.
 class ExecutorInParts final : public Executor {
  public:
   /// Networks whose weights take fewer bytes are compiled as a whole, as are those with several outputs or

@@ -102,7 +102,7 @@ TEST(ExecutorInParts, KeepsNoPart) {
   EXPECT_LE(counting.most_bytes, 8 * 9 * 4);
 }
 
-/// What it made of them, with later changes of the graph out of sight.
+/// Parts as they were compiled, whatever changes in the graph later.
 TEST(ExecutorInParts, CutsPartsAgainAndRunsThemAtOnce) {
   PassBench bench(three_layers());
   const FastExecutor whole;

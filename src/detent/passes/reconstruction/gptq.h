@@ -25,7 +25,7 @@ struct GptqOptions {
   }
 };
 
-/// What GPTQ needs to know of a layer's inputs: several roundings of a weight share it.
+/// Moments of a layer's inputs for GPTQ: several roundings of a weight share it.
 class GptqColumns {
  public:
   /// `gram` [n, n] is proportional to the sum of x x^T over the inputs x that the rows multiply; its lower
@@ -61,10 +61,10 @@ GptqColumns block_columns(const Matrix<double>& gram, const BlockRounding& round
 void match_float_outputs(const GptqColumns& columns, const Matrix<double>& shift, Tensor& weight,
                          int64_t row_begin, int64_t row_end);
 
-/// What Qronos (Zhang et al. 2025, arXiv:2505.11695) rounds the first column of each row w to, before
-/// match_float_outputs: the value that brings outputs nearest to the float network's while all other columns
-/// stay as they are, w_1 + (w D)_1 / H_11. From then on it is what match_float_outputs and gptq_round are:
-/// the columns that follow are those with which outputs are nearest, and each is rounded to nearest.
+/// First column of each row w by Qronos (Zhang et al. 2025, arXiv:2505.11695), before match_float_outputs:
+/// the value that brings outputs nearest to the float network's while all other columns stay as they are, w_1
+/// + (w D)_1 / H_11. From then on it is what match_float_outputs and gptq_round are: the columns that follow
+/// are those with which outputs are nearest, and each is rounded to nearest.
 std::vector<double> best_first_columns(const GptqColumns& columns, const Matrix<double>& shift,
                                        const Tensor& weight, int64_t row_begin, int64_t row_end);
 

@@ -45,7 +45,7 @@ int64_t Im2Col::count(const Shape& input) const {
   return convolves_ ? input[0] * element_count(positions(input)) : element_count(input) / channels_;
 }
 
-/// What the window at `position` sees of dimensions `dim`, dim + 1, ... of one channel.
+/// Copies the window at `position`, from dimension `dim` on. of one channel.
 void Im2Col::copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
                          float* target) const {
   const bool is_last = dim + 1 == kernel_.shape.size();

@@ -8,8 +8,8 @@
 
 namespace detent {
 
-/// What a layer's output channels are to be and what they are, at the same positions. Of many positions every
-/// second, fourth, ... is kept, which the number of positions alone decides: memory stays bounded.
+/// Outputs of a layer in float and quantized, at the same positions. Of many positions every second, fourth,
+/// ... is kept, which the number of positions alone decides: memory stays bounded.
 class OutputPairs {
  public:
   /// Keeps at most so many numbers.

@@ -33,7 +33,7 @@ std::string decibel(double signal, double noise);
 /// Throws Error, beginning with `where`, where no linear layer or convolution has a quantized weight.
 void check_weights_to_round(const Graph& graph, const std::string& where);
 
-/// What the outputs of a layer are to be near to, with the inputs that it gets from the quantized network.
+/// Target of the outputs of a layer, with the inputs that it gets from the quantized network.
 enum class RoundingTarget {
   kSameInputs,   // what the layer gave with these inputs before it was rounded
   kFloatNetwork  // what the float network gives
@@ -49,12 +49,12 @@ enum class RoundingTarget {
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
                    RoundingTarget target, const MakeWeightRounding& make);
 
-/// What all rows of a layer, the node at `index`, see, by group. Both runs go on to the layer; with
+/// Moments of the inputs of a layer, the node at `index`, by group. Both runs go on to the layer; with
 /// `in_float`, a run of the network in float, there are shifts.
 std::vector<InputMoments> input_moments(const Node& layer, size_t index, StagedRun& run, StagedRun* in_float,
                                         const std::string& where);
 
-/// What choosing the values of all weights takes, and correcting the biases after it, in products: for each
+/// Cost of choosing the values of all weights, and of correcting the biases after it, in products: for each
 /// sample, and whatever the samples.
 struct ChoosingCost {
   double per_sample = 0;

@@ -111,7 +111,7 @@ TEST(ScaleSearch, SearchesEachGroupOfAChannelByItself) {
   EXPECT_NEAR(found.after, expected, 1e-4 * expected);
 }
 
-/// What was found is what the spec does.
+/// The error found is that of the spec.
 TEST(ScaleSearch, GivesASpecWithTheErrorThatItSays) {
   for (const char* text :
        {"affine:width=4,symmetric=true,granularity=channel", "scaled:element=fp4_e2m1,granularity=channel",

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMicroBatch = 64;
 constexpr int64_t kMiB = int64_t{1} << 20;
-/// What is computed again in every part (GraphCut) waits for its layer alone, under a name that no node has.
+/// Values that every part computes again (GraphCut) wait for its layer alone, under a name that no node has.
 constexpr char kRecomputed[] = "input of the layer";
 
 }  // namespace

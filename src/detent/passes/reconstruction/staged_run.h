@@ -56,8 +56,8 @@ class StagedRun {
   /// `graph` must outlive this; between calls its parameters and specs may change, its nodes may not.
   StagedRun(const Graph& graph, const CalibrationInputOptions& options, PassContext& context);
 
-  /// What node `index` takes as its input 0, before that is quantized, in micro-batches. Runs the nodes
-  /// before it as they are now. From call to call `index` must not decrease.
+  /// Visits input 0 of node `index`, before it is quantized, in micro-batches. Runs the nodes before it as
+  /// they are now. From call to call `index` must not decrease.
   void inputs_of(size_t index, const std::function<void(const Tensor& input)>& visit);
   /// The same in two steps: runs the nodes before; then what node `index` takes, by micro-batch.
   void advance_to(size_t index);

@@ -12,7 +12,7 @@
 namespace detent {
 namespace {
 
-/// What methods have in common that choose the value below or above.
+/// Common to methods that choose the value below or above.
 struct UpOrDown {
   const char* name;
   void (*round)(const RandomLayer& layer, const ValueGrid& grid, Tensor& weight);

@@ -25,8 +25,8 @@ struct IntegerType {
 /// The number of bits of a code, 2 to 16, in decimal; nullopt when the text is none.
 std::optional<int> parse_width(std::string_view text);
 
-/// What quantized operands are to hold: "int8", integers of 2 to 16 bits whose scales and zero points
-/// calibration chooses, or any other number format: "nvfp4", "log:width=4".
+/// Format of quantized operands: "int8", integers of 2 to 16 bits whose scales and zero points calibration
+/// chooses, or any other number format: "nvfp4", "log:width=4".
 struct OperandFormat {
   IntegerType integer;
   std::optional<QuantSpec> other = std::nullopt;  // instead of integers

@@ -11,7 +11,7 @@
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 
-// What the pass quantize does to operands that have formats already.
+// The pass quantize on operands that have formats already.
 
 namespace detent {
 namespace {

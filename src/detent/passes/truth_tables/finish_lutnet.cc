@@ -44,7 +44,7 @@ constexpr double kMostInputBits = 12;
 
 bool is_step(const Node& node) { return is_batch_norm(node) || clamp_of(node) != nullptr; }
 
-/// What neither changes codes nor their order.
+/// Whether a node changes neither codes nor their order.
 bool moves_largest(const Node& node) {
   return (is_view(node) && node.inputs.size() == 1) || is_pooling(node, Pooling::Of::kLargest);
 }

@@ -218,7 +218,7 @@ class Fusion {
     return luts;
   }
 
-  /// What comes out of tables needs no rounding again.
+  /// Results of tables need no rounding again.
   void replace(const TableChain& chain, Node tables) {
     const Node& first = graph_.node(chain.first());
     const ValueList* given = values_.of_result(value_name(first.inputs[0]));

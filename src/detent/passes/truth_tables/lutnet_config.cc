@@ -74,7 +74,7 @@ Table part_of(const Table& config, const std::string& operand, std::vector<std::
   return part;
 }
 
-/// What several keys say; they must say the same.
+/// Value of several keys, which must be the same.
 template <class T>
 class Said {
  public:

@@ -31,7 +31,7 @@ struct Connection {
   bool is_pruned = false;
 };
 
-/// What the signs of each level count, of formats whose values are sums of them, for the whole tensor.
+/// Gammas of each level's signs, for formats whose values are sums of them, for the whole tensor.
 std::optional<std::vector<float>> gammas_of(const QuantSpec& spec) {
   std::vector<float> levels = sign_levels(spec.format);
   return levels.empty() ? std::nullopt : std::optional(std::move(levels));
@@ -83,7 +83,7 @@ std::optional<SignedWeights> signed_weights(const Node& layer) {
   return result;
 }
 
-/// What the signs of an input count, by level.
+/// Gammas of an input's signs, by level.
 std::optional<std::vector<float>> input_gammas(const Node& layer) {
   const Quantizer* quantizer = layer.find_quantizer("data_in_0");
   if (quantizer == nullptr || quantizer->spec.granularity != Granularity::kTensor) return std::nullopt;
@@ -218,7 +218,7 @@ struct LayerTables {
     }
   }
 
-  /// Of 0 the sign is +1, on both sides of its table's.
+  /// The sign of 0 is +1, in both its tables.
   static float weight_of(float residual) {
     return residual == 0 ? std::numeric_limits<float>::min() : residual;
   }

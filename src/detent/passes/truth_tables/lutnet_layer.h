@@ -38,14 +38,14 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
 /// The power of two of which the largest amplitude takes `width` bits; 0: none.
 double amplitude_unit(const Tensor& amplitude, int64_t width);
 
-/// What stands between a layer and the signs of the next: batch norms and what clamps, each of which grows or
-/// falls with its input, for each channel by itself.
+/// Steps between a layer and the signs of the next: batch norms and what clamps, each of which grows or falls
+/// with its input, for each channel by itself.
 class ElementSteps {
  public:
   /// `steps` in the order of execution; `rank` is that of what they take.
   ElementSteps(const std::vector<const Node*>& steps, int64_t channels, size_t rank, Executor& executor);
 
-  /// What the network makes of rows of one number a channel.
+  /// Results for rows of one number a channel.
   std::vector<float> run(const std::vector<float>& rows) const;
   int64_t channels() const { return channels_; }
 

@@ -34,8 +34,8 @@ bool has_padding(const Node& layer);
 /// are multiples of nothing, tables no signs, or sums beyond what float32 holds exactly.
 IntegerTables integer_tables(const Node& layer, int64_t elements_of_channel);
 
-/// What the residual binarization of x gives, as a number: bit `levels - 1 - l` is 1 where the sign of level
-/// l is +1. It grows with x.
+/// Residual binarization of x as a number: bit `levels - 1 - l` is 1 where the sign of level l is +1. It
+/// grows with x.
 int residual_code(float x, const std::vector<float>& gamma);
 
 /// The values that a residually binarized operand may have, ascending, and the code of each. nullopt where

@@ -84,7 +84,7 @@ Shape rows_shape(size_t dims, int64_t rows, int64_t channels) {
   return shape;
 }
 
-/// What the layer takes for each input value, [values, channels].
+/// Inputs of the layer for each value, [values, channels].
 Tensor layer_inputs(const Graph& graph, const TableChain& chain, const ValueList& values,
                     Executor& executor) {
   const Node& layer = graph.node(chain.layer);

@@ -40,7 +40,8 @@ bool lets_roundings_pass(const Node& node) {
          is_pooling(node, Pooling::Of::kLargest);
 }
 
-/// What all readers round the value to, there or after what moves it; nullptr where they do not.
+/// Quantizer that all readers of the value share, there or after nodes that move it; nullptr where they do
+/// not.
 const Quantizer* common_quantizer(const Graph& graph, const std::string& name) {
   const Quantizer* common = nullptr;
   for (const Reader& reader : readers_of(graph, name)) {

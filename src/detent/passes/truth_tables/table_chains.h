@@ -13,8 +13,8 @@ namespace detent {
 /// Values that an operand can have, ascending.
 using ValueList = std::vector<float>;
 
-/// What a quantizer rounds to. nullopt where the list follows from the data, is one for each channel, or has
-/// more than 2^16 values.
+/// Values of a quantizer. nullopt where the list follows from the data, is one for each channel, or has more
+/// than 2^16 values.
 std::optional<ValueList> values_of(const Quantizer& quantizer);
 
 /// The finite lists of values that operands of a graph have: those of its quantizers and tables, and what
@@ -25,7 +25,7 @@ class ValueLists {
 
   /// nullptr where there is none.
   const ValueList* of_result(const std::string& value) const;
-  /// What the node takes in: rounded by its quantizer, or as the value comes.
+  /// Values of the node's input: rounded by its quantizer, or as they come.
   std::optional<ValueList> of_operand(const Node& node, size_t input) const;
 
  private:
@@ -34,7 +34,7 @@ class ValueLists {
   std::map<std::string, ValueList, std::less<>> results_;
 };
 
-/// What becomes one layer of truth tables:
+/// Chain that becomes one layer of truth tables:
 ///
 ///     rounded -> [batch norm, activation] -> layer -> [batch norm, activation] -> rounded
 struct TableChain {

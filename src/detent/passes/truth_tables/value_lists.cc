@@ -40,7 +40,7 @@ std::optional<ValueList> values_of(const Quantizer& quantizer) {
   try {
     const std::optional<QuantSpec> spec = quantizer.rounding();
     if (!spec || spec->granularity != Granularity::kTensor) return std::nullopt;
-    // What depends on the data gives another list for other data.
+    // A format that depends on the data gives another list for other data.
     ValueList values = grid(*spec, 1);
     return values == grid(*spec, -3) ? std::optional(std::move(values)) : std::nullopt;
   } catch (const Error&) {

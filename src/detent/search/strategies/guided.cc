@@ -124,7 +124,7 @@ class GuidedSearch {
     const std::vector<double> measured =
         study_.measure_variants(key, made, variants, changes.size(), samples);
     if (measured.empty()) return std::nullopt;
-    // What is farther away is left as it was: too dear or too bad to be taken.
+    // Farther choices stay as they were: too dear or too bad to be taken.
     Sensitivities local{.samples = samples, .losses = {}, .pairs = {}};
     for (size_t c = 0; c < choices().size(); ++c) {
       std::vector<double>& losses = local.losses.emplace_back(choices()[c].formats.size());

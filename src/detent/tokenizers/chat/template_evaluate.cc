@@ -157,7 +157,7 @@ class Evaluator {
     for (size_t i = 0; i < parts.size(); ++i) set_key(scopes_.back(), targets[i], parts[i]);
   }
 
-  /// Those that pass the condition of the loop.
+  /// Entries that pass the condition of the loop.
   TemplateList loop_entries(const TemplateStatement& statement) {
     TemplateList entries = entries_of(value_of(*statement.expressions[0]));
     if (statement.condition == nullptr) return entries;
