@@ -16,6 +16,7 @@
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
 #include "detent/files/open_files.h"
+#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {
@@ -156,6 +157,7 @@ TEST_F(OutputFolderTest, NamesAreClaimedForFilesThatAreReplacedOneByOne) {
 }
 
 TEST_F(OutputFolderTest, LeavesNoTemporaryFolderWhenASignalEndsIt) {
+  DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED();
   write_result("a", 6);
   std::ofstream(folder_ / "notes.txt") << "mine";
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {

@@ -15,6 +15,7 @@
 #include "detent/core/error.h"
 #include "detent/files/append_file.h"
 #include "detent/files/file.h"
+#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {
@@ -104,6 +105,7 @@ TEST_F(UnfinishedFileTest, WritersAreSafeFromThoseWhoRemove) {
 }
 
 TEST_F(UnfinishedFileTest, SignalsLeaveNothing) {
+  DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
