@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/language/language_graph.h"
 
 namespace detent {
 namespace {
@@ -96,16 +97,6 @@ void quantize_cache(Graph& graph, const Format& format) {
 
 std::shared_ptr<const CacheCodec> cache_codec(const QuantSpec& spec, int64_t size) {
   return spec == spec_of(spec.format, size) ? CacheCodec::of_format(spec.format) : nullptr;
-}
-
-ValueTypes values_of_tokens(const Graph& graph, int64_t tokens) {
-  NamedSizes sizes;
-  for (const auto& [name, type] : graph.input_types()) {
-    for (const Dimension& dimension : type.shape) {
-      if (dimension.is_named()) sizes[dimension.symbol] = dimension.symbol == kBatchName ? 1 : tokens;
-    }
-  }
-  return infer_shapes(graph, sizes);
 }
 
 }  // namespace detent

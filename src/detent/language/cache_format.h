@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "detent/graph/graph.h"
-#include "detent/graph/operators.h"
 #include "detent/language/cache_codec.h"
 #include "detent/language/cached_tensor.h"
 
@@ -27,8 +26,5 @@ void quantize_cache(Graph& graph, const Format& format);
 /// How a cache can keep what such a quantizer has rounded: of [1, tokens, heads, size], an operand with this
 /// spec. Null where it is none of quantize_cache.
 std::shared_ptr<const CacheCodec> cache_codec(const QuantSpec& spec, int64_t size);
-
-/// Shapes and types of all values of a run of one sequence of so many tokens.
-ValueTypes values_of_tokens(const Graph& graph, int64_t tokens);
 
 }  // namespace detent

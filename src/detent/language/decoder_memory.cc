@@ -4,7 +4,7 @@
 #include <set>
 #include <span>
 
-#include "detent/language/cache_format.h"
+#include "detent/language/language_graph.h"
 #include "detent/reference/reference_step.h"
 
 namespace detent {

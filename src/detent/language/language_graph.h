@@ -1,6 +1,7 @@
 #pragma once
 
 #include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_weights.h"
 
@@ -19,5 +20,8 @@ inline constexpr const char* kTypesInput = "token_type_ids";
 ///
 /// Names of nodes are those of the weights (language_weights.h). Throws Error where a weight is missing.
 Graph build_language_graph(const LanguageConfig& config, WeightSource& weights);
+
+/// Shapes and types of all values of a run of one sequence of so many tokens.
+ValueTypes values_of_tokens(const Graph& graph, int64_t tokens);
 
 }  // namespace detent
