@@ -42,7 +42,10 @@ const Converters& converters_of(std::string_view domain) {
        joined({microsoft_converters(), microsoft_attention_converters(), grouped_attention_converters(),
                microsoft_normalization_converters(), fused_layer_converters(), block_weight_converters(),
                channels_last_pooling_converters(), layer_norm_converters(), linear_code_converters(),
-               quantized_recurrent_converters(), chosen(gather_converters(), {"GatherND", "Trilu"})})},
+               quantized_recurrent_converters(), microsoft_window_converters(), microsoft_matrix_converters(),
+               microsoft_state_space_converters(), crop_converters(),
+               chosen(gather_converters(), {"GatherND", "Trilu"}),
+               chosen(shape_converters(), {"Pad", "Range"}), chosen(sampling_converters(), {"GridSample"})})},
       {"ai.onnx.ml", joined({feature_converters()})},
       {"detent", joined({format_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};

@@ -42,18 +42,22 @@ OnnxConverterList format_converters();  // of detent.torch
 OnnxConverterList spectrum_converters();
 OnnxConverterList sampling_converters();
 OnnxConverterList region_converters();
+OnnxConverterList crop_converters();  // of com.microsoft
 OnnxConverterList early_converters();
 OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();
 OnnxConverterList state_space_converters();
+OnnxConverterList microsoft_state_space_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();
 OnnxConverterList microsoft_attention_converters();
 OnnxConverterList grouped_attention_converters();
 OnnxConverterList microsoft_normalization_converters();
+OnnxConverterList microsoft_window_converters();
+OnnxConverterList microsoft_matrix_converters();
 OnnxConverterList block_weight_converters();
 OnnxConverterList rounding_converters();  // of QONNX
 OnnxConverterList qonnx_converters();

@@ -444,7 +444,7 @@ void convert_matmul(NodeImport& node) {
   const bool column = node.rank(1) == 1;
   if (row) a = node.add("unsqueeze", {a, NodeImport::list_of({0})});
   if (column) b = node.add("unsqueeze", {b, NodeImport::list_of({1})});
-  NodeInput result = node.add("matmul", {a, b});
+  NodeInput result = matrix_product(node, a, b);
   if (column) result = node.add("squeeze", {result, NodeImport::list_of({-1})});
   if (row) result = node.add("squeeze", {result, NodeImport::list_of({column ? -1 : -2})});
   node.set_output(0, result);
@@ -457,6 +457,13 @@ void convert_einsum(NodeImport& node) {
 }
 
 }  // namespace
+
+NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b) {
+  if (is_floating_point(node.type_of(a).dtype)) return node.add("matmul", {a, b});
+  const NodeInput rows = node.add("unsqueeze", {a, NodeImport::list_of({-1})});
+  const NodeInput columns = node.add("unsqueeze", {b, NodeImport::list_of({-3})});
+  return node.add("sum", {node.add("mul", {rows, columns}), NodeImport::list_of({-2})});
+}
 
 OnnxConverterList fused_layer_converters() {
   return {{"FusedConv", convert_fused_conv},

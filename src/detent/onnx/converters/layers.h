@@ -14,6 +14,9 @@ std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_
 /// Two inputs added to each other; a layer with a bias where they are one.
 NodeInput added(NodeImport& node, size_t product, size_t addend);
 
+/// The product of matrices of two or more dimensions; of integers as sums of products, which wrap.
+NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b);
+
 NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims);
 
 /// (x - mean) / sqrt(variance + epsilon), and what it took.
