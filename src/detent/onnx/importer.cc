@@ -645,7 +645,7 @@ Graph OnnxImporter::finish() {
   try {
     remove_dead_nodes();
     verify(graph_);
-    recognize_layer_norm(graph_);
+    recognize_norms(graph_);
     recognize_activations(graph_);
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
