@@ -22,6 +22,7 @@ bool is_channels_last(std::string_view domain);
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;
 OnnxConverterList layer_converters();
+OnnxConverterList einsum_converters();
 OnnxConverterList fused_layer_converters();  // of com.microsoft
 OnnxConverterList normalization_converters();
 OnnxConverterList layer_norm_converters();  // of several domains

@@ -450,12 +450,6 @@ void convert_matmul(NodeImport& node) {
   node.set_output(0, result);
 }
 
-void convert_einsum(NodeImport& node) {
-  std::vector<NodeInput> inputs;
-  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.input(i));
-  node.set_output(0, node.add("einsum", std::move(inputs), {{"equation", node.text("equation", "")}}));
-}
-
 }  // namespace
 
 NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b) {
@@ -473,11 +467,12 @@ OnnxConverterList fused_layer_converters() {
 }
 
 OnnxConverterList layer_converters() {
-  return {{"Conv", convert_conv},
-          {"ConvTranspose", convert_transposed},
-          {"Gemm", convert_gemm},
-          {"MatMul", convert_matmul},
-          {"Einsum", convert_einsum}};
+  return {
+      {"Conv", convert_conv},
+      {"ConvTranspose", convert_transposed},
+      {"Gemm", convert_gemm},
+      {"MatMul", convert_matmul},
+  };
 }
 
 }  // namespace detent
