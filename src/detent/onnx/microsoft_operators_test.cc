@@ -585,5 +585,21 @@ TEST_F(Microsoft, PadAndRangeTakeListsOfOne) {
   expect_near(results.at(1), {0, 1, 2});
 }
 
+/// Before opset 13 of all dimensions from the axis on.
+TEST_F(Microsoft, QuantizedSoftmaxOfRows) {
+  const std::vector<uint8_t> codes = {3, 40, 90, 60};
+  input("x", Tensor::from({1, 2, 2}, codes), kOnnxUint8);
+  input("row", Tensor::from({1, 4}, codes), kOnnxUint8);
+  model.constant<float>("s", {}, {0.05F});
+  model.constant<uint8_t>("z", {}, {10});
+  model.constant<float>("t", {}, {1.0F / 256});
+  model.constant<uint8_t>("zero", {}, {0});
+  node("QLinearSoftmax", {"x", "s", "z", "t", "zero"}, {"y"}, {{"axis", 1}, {"opset", 12}});
+  node("QLinearSoftmax", {"row", "s", "z", "t", "zero"}, {"u"}, {{"axis", 1}, {"opset", 13}});
+  const std::vector<Tensor> results = run();
+  EXPECT_EQ(results.at(0).shape(), (Shape{1, 2, 2}));
+  EXPECT_TRUE(results.at(0).reshaped({1, 4}).equals(results.at(1)));
+}
+
 }  // namespace
 }  // namespace detent

@@ -44,9 +44,13 @@ void convert_quantized_softmax(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   int64_t axis = node.integer("axis", -1);
   if (axis < 0) axis += rank;
-  if (node.integer("opset", kOfOneAxis) < kOfOneAxis && axis != rank - 1)
-    node.refuse("an axis before the last one in this opset");
-  convert_function(node, "softmax", {{"dim", axis}});
+  if (node.integer("opset", kOfOneAxis) >= kOfOneAxis || axis == rank - 1)
+    return convert_function(node, "softmax", {{"dim", axis}});
+  const NodeInput x = dequantized(node, {0, 1, 2});
+  const NodeInput result = as_rows_from(node, x, axis, [&](const NodeInput& rows) {
+    return node.add("softmax", {rows}, {{"dim", -1}});
+  });
+  node.set_output(0, quantized(node, result, 3));
 }
 
 void convert_global_average(NodeImport& node) {
