@@ -15,6 +15,7 @@
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/language/language_model.h"
 #include "detent/language/language_weights.h"
+#include "detent/onnx/import_onnx.h"
 
 namespace detent {
 namespace {
@@ -120,8 +121,12 @@ FileInfo graph_info(const fs::path& path, const InputShapes& shapes) {
 }
 
 FileInfo onnx_info(const fs::path& path, const InputShapes& shapes) {
-  Graph graph = read_network(path, shapes);
+  std::string reason;
+  Graph graph = import_onnx_at_any_size(path, shapes, reason);
   FileInfo info{.kind = "ONNX model", .tensors = {}, .facts = network_facts(graph)};
+  if (!reason.empty())
+    info.facts["only with known sizes"] =
+        fmt::format("open ones are those above; --shape gives others, and samples and arrays do: {}", reason);
   info.facts["name"] = graph.name();
   for (const Node& node : graph.nodes()) {
     for (const auto& [name, parameter] : node.parameters) {

@@ -24,6 +24,9 @@ void ask_for_huge_pages(std::byte* data, size_t bytes) {
   if (first < end) static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE));
 }
 
+/// The place of tensors without elements, of which programs make many.
+alignas(kAlignment) std::byte kNoBytes[kAlignment] = {};
+
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   const bool fits = bytes <= physical_memory();
@@ -94,7 +97,7 @@ int64_t element_count(const Shape& shape) {
   return count;
 }
 
-Tensor::Tensor() : Tensor(DType::kFloat32, {0}) {}
+Tensor::Tensor() : shape_{0}, data_(kNoBytes) {}
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {

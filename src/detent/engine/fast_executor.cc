@@ -163,7 +163,7 @@ struct FastProgram::Compiled {
   std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs,
                                              const Observation& observation = {}) const {
     constexpr size_t kMostPlans = 8;
-    check_inputs(reference->graph, inputs);
+    check_inputs(*reference, inputs);
     std::vector<Shape> shapes;
     for (const Tensor& input : inputs) shapes.push_back(input.shape());
     const std::lock_guard lock(mutex);

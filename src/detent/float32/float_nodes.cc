@@ -41,6 +41,8 @@ std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const Flo
 
 /// Rounded when the node is computed for the first time.
 const NamedTensors& FloatNodes::parameters_of(const Node& node) const {
+  static const NamedTensors none;
+  if (node.parameters.empty()) return none;
   const std::lock_guard lock(mutex_);
   const auto known = parameters_.find(node.name);
   if (known != parameters_.end()) return known->second;

@@ -228,6 +228,26 @@ TEST(OnnxComposed, UniqueElementsAndSlices) {
   expect_lists(numbers, {{1, 0}, {1, 0, 1}, {1, 2}});
 }
 
+TEST(OnnxComposed, ProductsOfIntegersWrap) {
+  OnnxModelForTest model(13);
+  model.input("x", {2, 2}, kOnnxInt64);
+  model.constant<int64_t>("w", {2}, {3, int64_t{1} << 62});
+  model.output("y");
+  model.node("MatMul", {"x", "w"}, {"y"});
+  const Tensor y = result_of(model, {Tensor::from({2, 2}, Ints{1, 4, -2, 1})});
+  EXPECT_TRUE(y.equals(Tensor::from({2}, Ints{3, (int64_t{1} << 62) - 6})));
+}
+
+/// Before opset 13 of all dimensions from the axis on.
+TEST(OnnxComposed, HardmaxOfRows) {
+  OnnxModelForTest model(11);
+  model.input("x", {2, 2, 2});
+  model.output("y");
+  model.node("Hardmax", {"x"}, {"y"});
+  const Tensor x = Tensor::from({2, 2, 2}, Floats{0, 3, 2, 1, 5, 4, 6, 7});
+  expect_result(model, {x}, {2, 2, 2}, {0, 1, 0, 0, 0, 0, 0, 1});
+}
+
 TEST(OnnxComposed, GatedActivation) {
   OnnxModelForTest model(28);
   model.input("a", {2});

@@ -21,6 +21,9 @@ constexpr std::string_view kOnnxRuntimeLayout =
 constexpr std::string_view kOnnxRuntimeFused =
     "ONNX Runtime's optimizer fused it: take the model before it, or save the optimized one with "
     "graph_optimization_level ORT_ENABLE_BASIC (Optimum: -O1 or none)";
+constexpr std::string_view kGeneration =
+    "it generates text around a network: export the network itself (the decoder of convert_generation.py's "
+    "option decoder_onnx, or Optimum's decoder_model.onnx)";
 constexpr std::string_view kPyTorchAten =
     "PyTorch wrote what it could not translate: export with operator_export_type=ONNX (not ONNX_ATEN, "
     "ONNX_ATEN_FALLBACK or ONNX_FALLTHROUGH), or with dynamo=True";
@@ -38,6 +41,10 @@ constexpr std::string_view kTensorFlow =
 constexpr Advice kAdvice[] = {
     {"com.microsoft.nchwc", "", kOnnxRuntimeLayout},
     {"com.ms.internal.nhwc", "", kOnnxRuntimeLayout},
+    {"com.microsoft", "BeamSearch", kGeneration},
+    {"com.microsoft", "GreedySearch", kGeneration},
+    {"com.microsoft", "Sampling", kGeneration},
+    {"com.microsoft", "WhisperBeamSearch", kGeneration},
     {"com.microsoft", "", kOnnxRuntimeFused},
     {"org.pytorch.aten", "", kPyTorchAten},
     {"aten", "", kPyTorchAten},

@@ -20,6 +20,9 @@ struct OnnxImportOptions {
   /// Whether `shapes` also fix what would be the batch: done where a network takes no other sizes, as of a
   /// loop over the first dimension.
   bool fixes_first = false;
+  /// Whether open sizes that `shapes` do not give, but the batch's, are those that are tried, of which the
+  /// network takes the first.
+  bool fixes_open = false;
 };
 
 /// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a
@@ -30,5 +33,10 @@ struct OnnxImportOptions {
 /// values theirs in Node::source_names. Throws Error naming the file and the node, once with all nodes whose
 /// operators are not supported.
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options = {});
+
+/// The same for what only tells of a network: where it loads with known sizes only, as with a loop over an
+/// open one, these are `fixes_open`'s, and `reason` is why. Else that stays empty.
+Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,
+                              std::string& reason);
 
 }  // namespace detent

@@ -55,9 +55,9 @@ void make_parameter_keys_unique(Graph& graph);
 void recognize_activations(Graph& graph);
 
 /// Puts a layer_norm in the place of what exporters before opset 17 took one apart into: (x - mean(x)) /
-/// sqrt( mean((x - mean(x))^2) + eps) * weight + bias over the last dimension. Where something else reads a
-/// value inside, it stays as it is.
-void recognize_layer_norm(Graph& graph);
+/// sqrt( mean((x - mean(x))^2) + eps) * weight + bias over the last dimension; and an rms_norm in that of x /
+/// sqrt(mean(x^2) + eps) * weight. Where something else reads a value inside, it stays as it is.
+void recognize_norms(Graph& graph);
 
 /// Nodes that only round, which `roundings` names, become quantizers of the operands that read them, which
 /// then read what was rounded. Nothing reads those nodes any more.

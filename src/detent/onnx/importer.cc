@@ -250,7 +250,13 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
     const auto fixed = given_sizes_.find(type.shape.back().symbol);
     if (fixed != given_sizes_.end()) type.shape.back() = fixed->second;
   }
-  if (given == options_.shapes.end()) return type;
+  if (given == options_.shapes.end()) {
+    for (Dimension& dim : type.shape) {
+      const bool is_fixed = dim.is_named() && options_.fixes_open;
+      if (is_fixed && (dim.symbol != kBatchName || options_.fixes_first)) dim = first_sizes_.at(dim.symbol);
+    }
+    return type;
+  }
   if (!proto.has_shape()) return {type.dtype, {given->second.begin(), given->second.end()}};
   bool fits = given->second.size() == type.shape.size();
   for (size_t i = 0; fits && i < type.shape.size(); ++i) {
@@ -639,7 +645,7 @@ Graph OnnxImporter::finish() {
   try {
     remove_dead_nodes();
     verify(graph_);
-    recognize_layer_norm(graph_);
+    recognize_norms(graph_);
     recognize_activations(graph_);
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
@@ -729,13 +735,30 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
   try {
     if (!graph) graph = import_with_open_sizes(file, options, false);
   } catch (const Error&) {
-    if (options.shapes.empty() || options.fixes_first) throw;
+    if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
     OnnxImportOptions fixing = options;
     fixing.fixes_first = true;
     graph = import_with_open_sizes(file, fixing, false);
   }
   file.warn_of_newer_versions();
   return std::move(*graph);
+}
+
+Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,
+                              std::string& reason) {
+  try {
+    return import_onnx(path, {.shapes = shapes});
+  } catch (const Error& error) {
+    std::optional<Graph> graph;
+    try {
+      graph = import_onnx(path, {.shapes = shapes, .fixes_open = true});
+    } catch (const Error&) {
+      // The first one says why no size would do.
+    }
+    if (!graph) throw;
+    reason = error.what();
+    return std::move(*graph);
+  }
 }
 
 }  // namespace detent

@@ -127,6 +127,31 @@ TEST(OnnxLayers, ProductsWithAConstantOnEitherSide) {
   for (const ProductCase& c : cases) expect_layer(c);
 }
 
+TEST(OnnxLayers, SumsOfEinsumOverOneDimension) {
+  using Case = std::tuple<const char*, Shape, Shape, size_t>;
+  for (const auto& [equation, first, second, weight] :
+       {Case{"bij,jk->bik", {2, 3, 5}, {5, 4}, 1}, Case{"bij,kj->bik", {2, 3, 5}, {4, 5}, 1},
+        Case{"...j, jk -> ...k", {2, 6, 3, 5}, {5, 4}, 1}, Case{"bjt,jk->kbt", {2, 5, 3}, {5, 4}, 1},
+        Case{"kj,b...j->b...k", {4, 5}, {2, 3, 6, 5}, 0}, Case{"j,jk->k", {5}, {5, 4}, 1}})
+    expect_layer({"Einsum", {first, second}, weight, {{"equation", equation}}});
+}
+
+TEST(OnnxLayers, OtherSumsOfEinsumAreNoLayers) {
+  using Case = std::tuple<const char*, Shape, Shape>;
+  for (const auto& [equation, x, w] :
+       {Case{"bij,jk->bk", {2, 3, 5}, {5, 4}}, Case{"bj,bj->b", {2, 5}, {2, 5}},
+        Case{"bjj,jk->bk", {2, 5, 5}, {5, 4}}, Case{"bi,jk->bik", {2, 3}, {5, 4}},
+        Case{"bij,jk", {2, 3, 5}, {5, 4}}}) {
+    OnnxModelForTest model(17);
+    model.constant("w", w, wave(element_count(w), 0));
+    model.input("x", x);
+    model.output("y");
+    model.node("Einsum", {"x", "w"}, {"y"}, {{"equation", equation}});
+    const Graph graph = import_onnx(model.write());
+    EXPECT_EQ(std::ranges::count_if(graph.nodes(), is_weighted_sum), 0) << equation;
+  }
+}
+
 /// A sum of one product, as angles of rotary positions are, has nothing to sum; matrices that broadcast are
 /// the weights of no layer.
 TEST(OnnxLayers, OtherConstantsAreFactors) {

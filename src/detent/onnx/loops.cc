@@ -248,8 +248,7 @@ ImportedValue& OnnxImporter::part_of(const onnx::NodeProto& node, ImportedValue&
                                      int64_t place) {
   NodeImport import(*this, node, opset(node.domain()));
   return own_result(
-      import.add("gather", {operand(value, node.op_type()), NodeImport::integer_of(place)}, {{"dim", axis}}),
-      value);
+      import.add("select", {operand(value, node.op_type())}, {{"dim", axis}, {"index", place}}), value);
 }
 
 }  // namespace detent

@@ -453,5 +453,153 @@ TEST_F(Microsoft, DynamicLstmHasTheValuesOfItsWeights) {
   EXPECT_TRUE(quantized.equals(expected.at(0)));
 }
 
+TEST_F(Microsoft, InverseTakesPivots) {
+  input("x", varied_numbers({2, 3, 3}, 1));
+  input("z", Tensor::from({2, 2}, Floats{0, 2, 4, 0}));
+  node("Inverse", {"x"}, {"y"});
+  node("Inverse", {"z"}, {"u"});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {-1.7867393, -0.83317029, 0.036178518, 1.2649518, 0.49701583, 1.0857264,
+                              0.33339021, 1.1352893, 0.54986054, 0.55505449, 0.8154881, 0.48826155,
+                              -1.1002883, 1.2265013, 1.9742352, 1.17258, -1.6826205, -4.4250836});
+  expect_near(results.at(1), {0, 0.25, 0.5, 0});
+}
+
+TEST_F(Microsoft, UnfoldTensorHasWindowsLast) {
+  input("x", Tensor::from({5, 2}, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  node("UnfoldTensor", {"x"}, {"y"}, {{"dim", 0}, {"size", 3}, {"step", 2}});
+  const std::vector<Tensor> results = run();
+  EXPECT_EQ(results.at(0).shape(), (Shape{2, 2, 3}));
+  expect_near(results.at(0), {0, 2, 4, 1, 3, 5, 4, 6, 8, 5, 7, 9});
+}
+
+TEST_F(Microsoft, UnfoldTensorRefusesWindowsThatDoNotFit) {
+  input("x", varied_numbers({2, 3}, 1));
+  node("UnfoldTensor", {"x"}, {"y"}, {{"size", 4}});
+  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("windows of 4 positions of dimension 1 of size 3"));
+}
+
+/// A masked position ends its row of a window; the first of all counts where there are several dimensions.
+TEST_F(Microsoft, MaskedPoolingEndsRowsOfWindows) {
+  input("x", varied_numbers({1, 2, 3, 4}, 1));
+  integers("m", {1, 1, 3, 4}, {0, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1});
+  node("MaxpoolWithMask", {"x", "m"}, {"y"},
+       {{"kernel_shape", Ints{2, 3}}, {"pads", Ints{0, 1, 0, 0}}, {"strides", Ints{1, 2}}});
+  input("v", varied_numbers({1, 2, 5}, 1));
+  integers("n", {1, 2, 5}, {1, 1, 0, 1, 1, 1, 0, 1, 1, 1});
+  node("MaxpoolWithMask", {"v", "n"}, {"u"}, {{"kernel_shape", Ints{2}}});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {0.97434926, 0.97434926, 0.97434926, 0.97434926, 0.99314284, 0.99314284,
+                              -0.51746035, 0.57155561});
+  const double none = -std::numeric_limits<float>::max();
+  expect_near(results.at(1),
+              {0.24495244, 0.24495244, none, -0.16368252, 0.97434926, none, 0.85904765, 0.69041264});
+}
+
+TEST_F(Microsoft, MatMulBnb4HasTheWeightsOfItsCodes) {
+  input("x", varied_numbers({1, 3}, 1));
+  model.constant<uint8_t>("w", {3}, {0x1f, 0x80, 0x5a});
+  model.constant<float>("s", {1}, {2});
+  for (const int kind : {0, 1})
+    node("MatMulBnb4", {"x", "w", "s"}, {kind == 0 ? "floats" : "quantiles"},
+         {{"K", 3}, {"N", 2}, {"block_size", 16}, {"quant_type", kind}});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {-0.12737966, 0.84855032});
+  expect_near(results.at(1), {1.0732911, 0.62810969});
+}
+
+TEST_F(Microsoft, QuantizedEmbeddingsKeepTheirCodes) {
+  integers("ids", {1, 2}, {1, 0});
+  model.constant<uint8_t>("we", {2, 4}, {10, 20, 5, 250, 30, 40, 9, 0});
+  model.constant<uint8_t>("pe", {2, 4}, {1, 2, 3, 4, 3, 4, 9, 1});
+  model.constant<uint8_t>("g", {4}, {130, 140, 110, 90});
+  model.constant<uint8_t>("b", {4}, {120, 110, 10, 200});
+  const char* const names[] = {"ws", "ps", "gs", "bs"};
+  for (size_t i = 0; const float scale : {0.5F, 0.25F, 0.1F, 0.2F})
+    model.constant<float>(names[i++], {}, {scale});
+  const char* const zeros[] = {"wz", "pz", "gz", "bz"};
+  for (size_t i = 0; const uint8_t zero : std::vector<uint8_t>{25, 0, 120, 100})
+    model.constant<uint8_t>(zeros[i++], {}, {zero});
+  node("QEmbedLayerNormalization",
+       {"ids", "", "we", "pe", "", "g", "b", "", "ws", "ps", "", "gs", "bs", "wz", "pz", "", "gz", "bz"},
+       {"y", "lengths"}, {{"epsilon", 1e-5F}});
+  expect_near(run().at(0),
+              {4.6127439, 4.5799742, -17.322758, 23.676462, 3.3955946, 0.99632049, -17.376059, 14.809439});
+  const Graph network = graph();
+  for (const Node& table : network.nodes())
+    EXPECT_EQ(table.find_quantizer("weight") != nullptr, table.op == "embedding") << table.name;
+}
+
+TEST_F(Microsoft, CropsAreCornerAligned) {
+  input("x", varied_numbers({1, 1, 3, 3}, 1));
+  input("r", Tensor::from({2, 4}, Floats{0, 0, 1, 1, 0.25F, -0.5F, 0.75F, 0.5F}));
+  integers("i", {2}, {0, 0});
+  const auto size = [&](const char* name, int32_t height, int32_t width) {
+    onnx::TensorProto& list = *model.graph().add_initializer();
+    list.set_name(name);
+    list.set_data_type(kOnnxInt32);
+    list.add_dims(2);
+    list.add_int32_data(height);
+    list.add_int32_data(width);
+  };
+  size("large", 2, 3);
+  size("small", 1, 2);
+  node("CropAndResize", {"x", "r", "i", "large"}, {"y"}, {{"extrapolation_value", 7.0F}});
+  node("CropAndResize", {"x", "r", "i", "small"}, {"u"}, {{"mode", "nearest"}});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {-0.47073019, 0.24495244, -0.45269841, 0.62336504, 0.85904765, 0.081396818, 7,
+                              -0.31720635, -0.12152377, 7, 0.22984126, 0.18552381});
+  expect_near(results.at(1), {-0.16368252, 0.97434926, 0, -0.48799998});
+}
+
+TEST_F(Microsoft, GatesOfStateSpaceLayers) {
+  input("x", varied_numbers({1, 2, 3}, 1));
+  constant("w", {2, 1, 2}, 2);
+  constant("b", {2}, 3);
+  node("CausalConvWithState", {"x", "w", "b"}, {"y", "state"}, {{"dilation", 2}, {"activation", "silu"}});
+  input("a", varied_numbers({1, 1, 2}, 1));
+  input("z", varied_numbers({1, 1, 2}, 4));
+  constant("shift", {2}, 2);
+  node("LinearAttentionGate", {"a", "shift", "b", "z"}, {"decay", "rate"});
+  input("n", varied_numbers({1, 1, 4}, 1));
+  input("g", varied_numbers({1, 1, 4}, 3));
+  node("GatedRMSNorm", {"n", "shift", "g"}, {"normed"}, {{"epsilon", 1e-5F}});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {0.048190337, -0.17193845, 0.14055982, 0.25731254, 0.49199578, -0.22946569});
+  expect_near(results.at(1), {0.24495244, -0.45269841, -0.48799998, 0.97434926});
+  expect_near(results.at(2), {-0.092613436, 0.12936832});
+  expect_near(results.at(3), {0.46257806, 0.32865256});
+  expect_near(results.at(4), {-0.051132616, -0.074763097, 0.34824541, 0.059177373});
+}
+
+TEST_F(Microsoft, PadAndRangeTakeListsOfOne) {
+  input("x", Tensor::from({1, 3}, Floats{1, 2, 3}));
+  input("pads", Tensor::from({1, 4}, Ints{0, 1, 1, -1}), kOnnxInt64);
+  input("value", Tensor::from({1}, Floats{5}));
+  input("end", Tensor::from({1}, Floats{3}));
+  model.constant<float>("zero", {1}, {0});
+  node("Pad", {"x", "pads", "value"}, {"y"});
+  node("Range", {"zero", "end"}, {"u"});
+  const std::vector<Tensor> results = run();
+  expect_near(results.at(0), {5, 1, 2, 5, 5, 5});
+  expect_near(results.at(1), {0, 1, 2});
+}
+
+/// Before opset 13 of all dimensions from the axis on.
+TEST_F(Microsoft, QuantizedSoftmaxOfRows) {
+  const std::vector<uint8_t> codes = {3, 40, 90, 60};
+  input("x", Tensor::from({1, 2, 2}, codes), kOnnxUint8);
+  input("row", Tensor::from({1, 4}, codes), kOnnxUint8);
+  model.constant<float>("s", {}, {0.05F});
+  model.constant<uint8_t>("z", {}, {10});
+  model.constant<float>("t", {}, {1.0F / 256});
+  model.constant<uint8_t>("zero", {}, {0});
+  node("QLinearSoftmax", {"x", "s", "z", "t", "zero"}, {"y"}, {{"axis", 1}, {"opset", 12}});
+  node("QLinearSoftmax", {"row", "s", "z", "t", "zero"}, {"u"}, {{"axis", 1}, {"opset", 13}});
+  const std::vector<Tensor> results = run();
+  EXPECT_EQ(results.at(0).shape(), (Shape{1, 2, 2}));
+  EXPECT_TRUE(results.at(0).reshaped({1, 4}).equals(results.at(1)));
+}
+
 }  // namespace
 }  // namespace detent

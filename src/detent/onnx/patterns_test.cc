@@ -68,7 +68,7 @@ Graph live_part(Graph graph) {
 void expect_fused(Graph graph, const std::string& op) {
   fill(graph);
   Graph fused = graph.deep_copy();
-  recognize_layer_norm(fused);
+  recognize_norms(fused);
   recognize_activations(fused);
   fused = live_part(fused);
   verify(fused);
@@ -87,6 +87,44 @@ TEST(OnnxPatterns, LayerNormalizationBecomesOneNode) {
     GraphBuilder builder("g");
     expect_fused(builder.finish(layer_norm(builder, builder.input("x", {8}), by_pow)), "layer_norm");
   }
+}
+
+/// In the spellings of exporters: the root's reciprocal, 1 / root, a quotient, a power; the weight on either
+/// side.
+TEST(OnnxPatterns, RootMeanSquareNormBecomesOneNode) {
+  for (const int spelling : {0, 1, 2, 3}) {
+    GraphBuilder builder("g");
+    const NodeInput x = builder.input("x", {8});
+    const NodeInput square = spelling < 2 ? builder.call("pow", {x, number(2)}) : builder.call("mul", {x, x});
+    const NodeInput mean = builder.call("mean", {square, last()}, {{"keepdim", true}});
+    const NodeInput shifted = builder.call("add", {mean, number(1e-3)});
+    const NodeInput weight = builder.parameter("norm.weight", {8});
+    if (spelling == 3) {
+      const NodeInput inverse = builder.call("pow", {shifted, number(-0.5)});
+      expect_fused(builder.finish(builder.call("mul", {builder.call("mul", {inverse, x}), weight})),
+                   "rms_norm");
+      continue;
+    }
+    const NodeInput root = builder.call("sqrt", {shifted});
+    NodeInput normed;
+    if (spelling == 0) normed = builder.call("mul", {x, builder.call("reciprocal", {root})});
+    if (spelling == 1) normed = builder.call("mul", {builder.call("div", {number(1), root}), x});
+    if (spelling == 2) normed = builder.call("div", {x, root});
+    expect_fused(builder.finish(builder.call("mul", {weight, normed})), "rms_norm");
+  }
+}
+
+TEST(OnnxPatterns, LeaveNormsOfOtherValues) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {8});
+  const NodeInput other = builder.call("tanh", {x});
+  const NodeInput mean =
+      builder.call("mean", {builder.call("mul", {other, other}), last()}, {{"keepdim", true}});
+  const NodeInput root = builder.call("sqrt", {builder.call("add", {mean, number(1e-3)})});
+  const NodeInput normed = builder.call("div", {x, root});
+  Graph graph = builder.finish(builder.call("mul", {normed, builder.parameter("norm.weight", {8})}));
+  recognize_norms(graph);
+  EXPECT_THAT(computing_operators(graph), testing::Not(testing::Contains("rms_norm")));
 }
 
 TEST(OnnxPatterns, GeluBecomesOneNode) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/formats/elements/affine.h"
@@ -110,22 +111,62 @@ TEST_F(Qonnx, FloatQuantScalesAndCutsWhatNoFormatHas) {
               testing::Pointwise(testing::FloatNear(1e-6F), {3.0F, 10.0F, 30.0F, 0.0F, 5.0F, 7.5F}));
 }
 
-TEST_F(Qonnx, FloatQuantRefusesWhatItDoesNotCompute) {
-  numbers({{"s", 1}, {"e", 4}, {"m", 3}, {"b", 7}});
-  onnx::NodeProto& quant = node("FloatQuant", {"x", "s", "e", "m", "b"}, {{"has_subnormal", 0}});
-  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("has_subnormal 0, which is not supported"));
-  quant.clear_attribute();
-  OnnxAttribute("rounding_mode", "CEIL").write(*quant.add_attribute());
-  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("rounding_mode CEIL"));
-  quant.clear_attribute();
-  OnnxAttribute("saturation", 0).write(*quant.add_attribute());
-  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("saturation 0"));
+/// With 3 bits of mantissa, of 1.99 steps of 1 / 8, of 8.5 of 1, of 0.011 of 2^-9.
+TEST_F(Qonnx, FloatQuantRoundsInOtherWays) {
+  numbers({{"s", 1}, {"e", 4}, {"m", 3}, {"b", 7}, {"most", 448}});
+  onnx::NodeProto& quant =
+      node("FloatQuant", {"x", "s", "e", "m", "b", "most"}, {{"rounding_mode", "FLOOR"}});
+  const Floats x = {1.99F, -1.99F, 8.5F, 500, 0.011F, -2};
+  EXPECT_THAT(run(x), testing::ElementsAre(1.875F, -2, 8, 448, 0.009765625F, -2));
+  OnnxAttribute("rounding_mode", "ceil").write(*quant.mutable_attribute(0));
+  EXPECT_THAT(run(x), testing::ElementsAre(2, -1.875F, 9, 448, 0.01171875F, -2));
+}
+
+TEST_F(Qonnx, FloatQuantGoesBeyondItsLargestValue) {
+  numbers({{"s", 2}, {"e", 4}, {"m", 3}, {"b", 7}, {"most", 240}});
+  onnx::NodeProto& quant =
+      node("FloatQuant", {"x", "s", "e", "m", "b", "most"}, {{"saturation", 0}, {"has_inf", 1}});
+  const Floats x = {480, -490, 500, -1000, 1.01F, 0};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(run(x), testing::ElementsAre(480, -480, kInfinity, -kInfinity, 1, 0));
+  OnnxAttribute("has_nan", 1).write(*quant.mutable_attribute(1));
+  EXPECT_THAT(run(x), testing::ElementsAre(480, -480, testing::IsNan(), testing::IsNan(), 1, 0));
+  quant.mutable_attribute()->RemoveLast();
+  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("saturation 0 of floats without infinity and NaN"));
+}
+
+TEST_F(Qonnx, QuantTakesZeroPointsThatAreNoCodes) {
+  numbers({{"s", 0.5F}, {"z", -2}, {"bits", 2}, {"one", 1}, {"half", 0.75F}});
+  node("Quant", {"x", "s", "z", "bits"}, {{"signed", 0}, {"narrow", 0}});
+  const Floats x = {-1, 0, 1, 1.4F, 2.1F, 9};
+  EXPECT_THAT(run(x), testing::ElementsAre(1, 1, 1, 1.5F, 2, 2.5F));
+  model.graph().mutable_node(0)->set_input(2, "half");
+  model.graph().mutable_node(0)->set_input(3, "one");
+  OnnxAttribute("signed", 1).write(*model.graph().mutable_node(0)->mutable_attribute(0));
+  EXPECT_THAT(run({-1, -0.4F, -0.3F, 0, 1, 2}),
+              testing::ElementsAre(-0.875F, -0.875F, 0.125F, 0.125F, 0.125F, 0.125F));
 }
 
 TEST_F(Qonnx, MultiThresholdCountsWhatIsReached) {
   model.constant<float>("t", {3, 2}, {0, 1, -1, 2, 5, 5});
   node("MultiThreshold", {"x", "t"}, {{"out_scale", 0.5F}, {"out_bias", -1.0F}, {"out_dtype", "INT4"}});
   EXPECT_THAT(run({0, -2, 5, 3, 1.5F, 4.9F}), testing::ElementsAre(-0.5, -1, 0, 0, -0.5, -1));
+}
+
+class QonnxRows : public Qonnx {
+ protected:
+  QonnxRows() : Qonnx({1, 2, 3}) {}
+};
+
+/// Without a layout the channels of three dimensions are the last one.
+TEST_F(QonnxRows, MultiThresholdKnowsLayoutsByTheirRank) {
+  model.constant<float>("t", {3, 1}, {0, 10, 20});
+  model.constant<float>("u", {2, 1}, {0, 10});
+  node("MultiThreshold", {"x", "t"});
+  EXPECT_THAT(run({5, 5, 5, 25, 5, 25}), testing::ElementsAre(1, 0, 0, 1, 0, 1));
+  model.graph().mutable_node(0)->set_input(1, "u");
+  OnnxAttribute("data_layout", "NCW").write(*model.graph().mutable_node(0)->add_attribute());
+  EXPECT_THAT(run({5, 5, 5, 25, 5, 25}), testing::ElementsAre(1, 1, 1, 1, 0, 1));
 }
 
 class QonnxImages : public Qonnx {

@@ -234,6 +234,11 @@ TEST(OnnxSubgraphs, LoopsOverAnOpenSizeTakeAGivenOne) {
   const std::vector<Tensor> inputs = {floats({3, 2}, {1, 2, 3, 4, 5, 6})};
   const std::vector<Tensor> results = IntegerExecutor().compile(graph)->run(inputs);
   EXPECT_TRUE(results[0].equals(floats({2}, {9, 12})));
+  std::string reason;
+  const Graph told = import_onnx_at_any_size(model.write(), {}, reason);
+  EXPECT_THAT(reason, HasSubstr("number of iterations is not known"));
+  const int64_t rows = told.input_types().at("x").shape[0].size;
+  EXPECT_EQ(std::ranges::count(told.nodes(), "add", &Node::op), rows);
 }
 
 TEST(OnnxSubgraphs, ScansTakeInputsApart) {

@@ -373,15 +373,18 @@ std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector
   return results;
 }
 
-void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
-  const std::vector<std::string> names = graph.input_names();
+void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs) {
+  std::vector<std::string> names;
+  for (const Step& step : plan.steps) {
+    if (step.role == OperatorRole::kInput) names.push_back(step.node->name);
+  }
   if (inputs.size() != names.size()) {
     throw DetailedError(fmt::format("got {} inputs, expected {}", inputs.size(), names.size()),
                         {.got = std::to_string(inputs.size()), .allowed = std::to_string(names.size())});
   }
   NamedSizes sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorType& type = graph.input_types().find(names[i])->second;
+    const TensorType& type = plan.graph.input_types().find(names[i])->second;
     if (inputs[i].dtype() == type.dtype && type.matches(inputs[i].shape(), sizes)) continue;
     fail_value(fmt::format("input \"{}\"", names[i]),
                fmt::format("{} of shape {}", dtype_name(inputs[i].dtype()), shape_text(inputs[i].shape())),
@@ -404,7 +407,7 @@ std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<b
 std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,
                                   std::span<const Tensor> inputs, const Observation& observation,
                                   const IntegerObserver& observe_integers) {
-  check_inputs(plan.graph, inputs);
+  check_inputs(plan, inputs);
   const Shown shown(plan, observation);
   Flows flows;
   size_t next_input = 0;

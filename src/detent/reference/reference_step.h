@@ -63,7 +63,7 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
                                   const IntegerObserver& observe_integers = {});
 
 /// Throws Error where these are not of the placeholders' types and shapes.
-void check_inputs(const Graph& graph, std::span<const Tensor> inputs);
+void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs);
 
 /// The sums of a matrix product of int32 codes, [..., m, k] x [..., k, n], before requantization: int32.
 Tensor code_product(const ProductForm& form, const Node& node, const Tensor& a, const Tensor& b);

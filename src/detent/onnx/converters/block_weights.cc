@@ -122,6 +122,56 @@ void convert_matmul_of_blocks(NodeImport& node) {
   node.set_output(0, result);
 }
 
+/// The values of 4-bit codes of the library bitsandbytes: FP4, whose first bit is the sign, and NF4,
+/// quantiles of a normal distribution (Dettmers et al. 2023, arXiv:2305.14314).
+constexpr float kFloat4[] = {
+    0.0F,  5.208333333e-03F,  0.66666667F,  1.0F,  0.33333333F,  0.5F,  0.16666667F,  0.25F,
+    -0.0F, -5.208333333e-03F, -0.66666667F, -1.0F, -0.33333333F, -0.5F, -0.16666667F, -0.25F};
+constexpr float kNormalFloat4[] = {-1.0F,
+                                   -0.6961928009986877F,
+                                   -0.5250730514526367F,
+                                   -0.39491748809814453F,
+                                   -0.28444138169288635F,
+                                   -0.18477343022823334F,
+                                   -0.09105003625154495F,
+                                   0.0F,
+                                   0.07958029955625534F,
+                                   0.16093020141124725F,
+                                   0.24611230194568634F,
+                                   0.33791524171829224F,
+                                   0.44070982933044434F,
+                                   0.5626170039176941F,
+                                   0.7229568362236023F,
+                                   1.0F};
+
+/// x W^T, where W is a matrix of such codes, the first in the upper half of a byte, with a scale for each
+/// block of them in row-major order: a layer of the floats that they stand for.
+void convert_matmul_of_values(NodeImport& node) {
+  const int64_t outputs = positive(node, "N", 0);
+  const int64_t inputs = positive(node, "K", 0);
+  const int64_t block = positive(node, "block_size", 0);
+  const int64_t kind = node.integer("quant_type", 0);
+  if (kind != 0 && kind != 1) fail("quant_type is {}, expected 0 or 1", kind);
+  if (node.integer("transB", 1) == 0) node.refuse("transB 0");
+  node.integer("training_mode", 0);
+  const Tensor& bytes = node.expect_constant(1, "the weight");
+  const Tensor scales = to_dtype(node.expect_constant(2, "absmax"), DType::kFloat32);
+  const int64_t count = outputs * inputs;
+  if (bytes.dtype() != DType::kUInt8 || bytes.numel() != (count + 1) / 2 ||
+      scales.numel() != (count + block - 1) / block || node.rank(0) < 1 || node.size(0, -1) != inputs)
+    fail("{} bytes and {} scales for {} x {} codes in blocks of {}, and an input of shape {}", bytes.numel(),
+         scales.numel(), outputs, inputs, block, shape_text(node.type(0).shape));
+  Tensor weight(DType::kFloat32, {outputs, inputs});
+  for (size_t i = 0; float& value : weight.values<float>()) {
+    const unsigned byte = bytes.values<uint8_t>()[i / 2];
+    const unsigned code = i % 2 == 0 ? byte >> 4U : byte & 15U;
+    value =
+        (kind == 0 ? kFloat4 : kNormalFloat4)[code] * scales.values<float>()[i / static_cast<size_t>(block)];
+    ++i;
+  }
+  node.set_output(0, node.add("linear", {node.input(0)}, {}, {{"weight", NodeImport::parameter(weight)}}));
+}
+
 /// Codes of a constant as numbers of their own: those of bytes that hold several are taken apart.
 struct GatheredCodes {
   Tensor codes;
@@ -226,6 +276,7 @@ void convert_dynamic_matmul(NodeImport& node) {
 
 OnnxConverterList block_weight_converters() {
   return {{"MatMulNBits", convert_matmul_of_blocks},
+          {"MatMulBnb4", convert_matmul_of_values},
           {"GatherBlockQuantized", convert_gather_of_blocks},
           {"DynamicQuantizeMatMul", convert_dynamic_matmul}};
 }

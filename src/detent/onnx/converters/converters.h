@@ -22,6 +22,7 @@ bool is_channels_last(std::string_view domain);
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;
 OnnxConverterList layer_converters();
+OnnxConverterList einsum_converters();
 OnnxConverterList fused_layer_converters();  // of com.microsoft
 OnnxConverterList normalization_converters();
 OnnxConverterList layer_norm_converters();  // of several domains
@@ -42,18 +43,22 @@ OnnxConverterList format_converters();  // of detent.torch
 OnnxConverterList spectrum_converters();
 OnnxConverterList sampling_converters();
 OnnxConverterList region_converters();
+OnnxConverterList crop_converters();  // of com.microsoft
 OnnxConverterList early_converters();
 OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();
 OnnxConverterList state_space_converters();
+OnnxConverterList microsoft_state_space_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();
 OnnxConverterList microsoft_attention_converters();
 OnnxConverterList grouped_attention_converters();
 OnnxConverterList microsoft_normalization_converters();
+OnnxConverterList microsoft_window_converters();
+OnnxConverterList microsoft_matrix_converters();
 OnnxConverterList block_weight_converters();
 OnnxConverterList rounding_converters();  // of QONNX
 OnnxConverterList qonnx_converters();

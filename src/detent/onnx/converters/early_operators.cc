@@ -22,6 +22,10 @@ void convert_image_scaler(NodeImport& node) {
   node.set_output(0, numbers.empty() ? scaled : node.add("add", {scaled, node.constant_of(bias)}));
 }
 
+void convert_scale(NodeImport& node) {
+  node.set_output(0, times(node, node.input(0), node.number("scale", 1)));
+}
+
 /// alpha x + beta
 void convert_affine(NodeImport& node) {
   const NodeInput scaled = times(node, node.input(0), node.number("alpha", 1));
@@ -71,6 +75,7 @@ void convert_parametric_softplus(NodeImport& node) {
 OnnxConverterList early_converters() {
   return {{"ImageScaler", convert_image_scaler},
           {"Affine", convert_affine},
+          {"Scale", convert_scale},
           {"Crop", convert_crop},
           {"ScaledTanh", convert_scaled_tanh},
           {"ParametricSoftplus", convert_parametric_softplus}};

@@ -283,26 +283,35 @@ void convert_softmax(NodeImport& node) {
   if (axis < 0) axis += rank;
   if (node.opset() >= kSoftmaxOfOneAxis || axis == rank - 1)
     return node.set_output(0, node.add(kName, {node.input(0)}, {{"dim", axis}}));
-  const NodeInput shape = node.add("shape_of", {node.input(0)});
-  const NodeInput flat = node.add("flatten", {node.input(0)}, {{"start_dim", axis}});
-  const NodeInput result = node.add(kName, {flat}, {{"dim", -1}});
-  node.set_output(0, node.add("dynamic_reshape", {result, shape}));
+  node.set_output(0, as_rows_from(node, node.input(0), axis, [&](const NodeInput& rows) {
+                    return node.add(kName, {rows}, {{"dim", -1}});
+                  }));
 }
 
 constexpr char kSoftmax[] = "softmax";
 constexpr char kLogSoftmax[] = "log_softmax";
 
-/// 1 at the largest element, 0 elsewhere.
+/// 1 at the largest element, 0 elsewhere; before opset 13 of all dimensions from the axis on.
 void convert_hardmax(NodeImport& node) {
-  if (node.opset() < kSoftmaxOfOneAxis && node.integer("axis", 1) != static_cast<int64_t>(node.rank(0)) - 1)
-    node.refuse("an axis before the last one in this opset");
-  const int64_t axis = node.integer("axis", -1);
-  const auto size = node.size(0, axis);
-  if (!size) node.refuse("an axis of open size");
-  const NodeInput place = node.add("argmax", {node.input(0)}, {{"dim", axis}, {"keepdim", false}});
-  const NodeInput values = node.constant_of(Tensor::from({2}, std::vector<float>{0, 1}));
-  const NodeInput depth = NodeInput::of_constant(Value(*size));
-  node.set_output(0, node.add("one_hot", {place, depth, values}, {{"dim", axis}}));
+  const bool is_of_rows = node.opset() < kSoftmaxOfOneAxis;
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", is_of_rows ? 1 : -1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) fail("axis {} of {} dimensions", axis, rank);
+  int64_t size = 1;
+  for (int64_t d = axis; d < (is_of_rows ? rank : axis + 1); ++d) {
+    const auto known = node.size(0, d);
+    if (!known) node.refuse("an axis of open size");
+    size *= *known;
+  }
+  const auto hardmax = [&](const NodeInput& x, int64_t dim) {
+    const NodeInput place = node.add("argmax", {x}, {{"dim", dim}, {"keepdim", false}});
+    const NodeInput values = node.constant_of(Tensor::from({2}, std::vector<float>{0, 1}));
+    return node.add("one_hot", {place, NodeImport::integer_of(size), values}, {{"dim", dim}});
+  };
+  if (!is_of_rows || axis == rank - 1) return node.set_output(0, hardmax(node.input(0), axis));
+  node.set_output(
+      0, as_rows_from(node, node.input(0), axis, [&](const NodeInput& rows) { return hardmax(rows, -1); }));
 }
 
 void convert_where(NodeImport& node) {
@@ -353,6 +362,12 @@ std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_
 NodeInput added(NodeImport& node, size_t product, size_t addend) {
   const auto layer = layer_with_bias(node, product, addend);
   return layer ? *layer : node.add("add", {node.input(product), node.input(addend)});
+}
+
+NodeInput as_rows_from(NodeImport& node, const NodeInput& x, int64_t axis,
+                       const std::function<NodeInput(const NodeInput&)>& of_rows) {
+  const NodeInput shape = node.add("shape_of", {x});
+  return node.add("dynamic_reshape", {of_rows(node.add("flatten", {x}, {{"start_dim", axis}})), shape});
 }
 
 OnnxConverterList elementwise_converters() {

@@ -444,19 +444,20 @@ void convert_matmul(NodeImport& node) {
   const bool column = node.rank(1) == 1;
   if (row) a = node.add("unsqueeze", {a, NodeImport::list_of({0})});
   if (column) b = node.add("unsqueeze", {b, NodeImport::list_of({1})});
-  NodeInput result = node.add("matmul", {a, b});
+  NodeInput result = matrix_product(node, a, b);
   if (column) result = node.add("squeeze", {result, NodeImport::list_of({-1})});
   if (row) result = node.add("squeeze", {result, NodeImport::list_of({column ? -1 : -2})});
   node.set_output(0, result);
 }
 
-void convert_einsum(NodeImport& node) {
-  std::vector<NodeInput> inputs;
-  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.input(i));
-  node.set_output(0, node.add("einsum", std::move(inputs), {{"equation", node.text("equation", "")}}));
-}
-
 }  // namespace
+
+NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b) {
+  if (is_floating_point(node.type_of(a).dtype)) return node.add("matmul", {a, b});
+  const NodeInput rows = node.add("unsqueeze", {a, NodeImport::list_of({-1})});
+  const NodeInput columns = node.add("unsqueeze", {b, NodeImport::list_of({-3})});
+  return node.add("sum", {node.add("mul", {rows, columns}), NodeImport::list_of({-2})});
+}
 
 OnnxConverterList fused_layer_converters() {
   return {{"FusedConv", convert_fused_conv},
@@ -466,11 +467,12 @@ OnnxConverterList fused_layer_converters() {
 }
 
 OnnxConverterList layer_converters() {
-  return {{"Conv", convert_conv},
-          {"ConvTranspose", convert_transposed},
-          {"Gemm", convert_gemm},
-          {"MatMul", convert_matmul},
-          {"Einsum", convert_einsum}};
+  return {
+      {"Conv", convert_conv},
+      {"ConvTranspose", convert_transposed},
+      {"Gemm", convert_gemm},
+      {"MatMul", convert_matmul},
+  };
 }
 
 }  // namespace detent

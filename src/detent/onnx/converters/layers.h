@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -13,6 +14,14 @@ std::optional<NodeInput> layer_with_bias(NodeImport& node, size_t product, size_
 
 /// Two inputs added to each other; a layer with a bias where they are one.
 NodeInput added(NodeImport& node, size_t product, size_t addend);
+
+/// A function of rows, applied to a value whose dimensions from `axis` on make a row, in the value's own
+/// shape (elementwise.cc).
+NodeInput as_rows_from(NodeImport& node, const NodeInput& x, int64_t axis,
+                       const std::function<NodeInput(const NodeInput&)>& of_rows);
+
+/// The product of matrices of two or more dimensions; of integers as sums of products, which wrap.
+NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b);
 
 NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims);
 

@@ -44,9 +44,13 @@ void convert_quantized_softmax(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   int64_t axis = node.integer("axis", -1);
   if (axis < 0) axis += rank;
-  if (node.integer("opset", kOfOneAxis) < kOfOneAxis && axis != rank - 1)
-    node.refuse("an axis before the last one in this opset");
-  convert_function(node, "softmax", {{"dim", axis}});
+  if (node.integer("opset", kOfOneAxis) >= kOfOneAxis || axis == rank - 1)
+    return convert_function(node, "softmax", {{"dim", axis}});
+  const NodeInput x = dequantized(node, {0, 1, 2});
+  const NodeInput result = as_rows_from(node, x, axis, [&](const NodeInput& rows) {
+    return node.add("softmax", {rows}, {{"dim", -1}});
+  });
+  node.set_output(0, quantized(node, result, 3));
 }
 
 void convert_global_average(NodeImport& node) {
@@ -147,6 +151,21 @@ void convert_row_distances(NodeImport& node) {
   node.set_output(0, metric == "euclidean" ? node.add("sqrt", {sum}) : sum);
 }
 
+/// z sigmoid(z), where z is x times a number.
+void convert_scaled_silu(NodeImport& node) {
+  const NodeInput factor = node.has_input(1) ? node.input(1) : NodeImport::number_of(node.number("alpha", 1));
+  node.set_output(0, node.add("silu", {node.add("mul", {node.input(0), factor})}));
+}
+
+/// Elements in the order of their first places, these places among them, and how often each is there.
+void convert_first_unique(NodeImport& node) {
+  const NodeInput result = node.add("unique", {node.input(0)}, {{"dim", 0}, {"sorted", false}});
+  constexpr size_t kResults[] = {0, 2, 3};
+  for (size_t i = 0; i < std::size(kResults); ++i) {
+    if (node.wants(i)) node.set_output(i, NodeInput::of(result.node, kResults[i]));
+  }
+}
+
 }  // namespace
 
 OnnxConverterList microsoft_converters() {
@@ -165,6 +184,8 @@ OnnxConverterList microsoft_converters() {
           {"BiasGelu", convert_gelu_variant<false>},
           {"FastGelu", convert_gelu_variant<true>},
           {"QuickGelu", convert_quick_gelu},
+          {"ScaledSiLU", convert_scaled_silu},
+          {"Unique", convert_first_unique},
           {"ExpandDims", convert_expand_dims},
           {"CDist", convert_row_distances}};
 }

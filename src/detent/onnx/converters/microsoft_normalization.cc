@@ -1,6 +1,7 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
+#include "detent/onnx/converters/rounding.h"
 
 namespace detent {
 namespace {
@@ -19,6 +20,16 @@ struct LastNorm {
 bool is_constant_vector(const NodeImport& node, size_t input) {
   const Tensor* const constant = node.constant(input);
   return constant != nullptr && constant->dtype() == DType::kFloat32 && constant->rank() == 1;
+}
+
+/// QEmbedLayerNormalization has codes, whose scales and zero points are further inputs.
+std::optional<RoundedConstant> decoded_table(const NodeImport& node, size_t table) {
+  constexpr size_t kToScale = 6;
+  constexpr size_t kToZeroPoint = 11;
+  if (node.op() != "QEmbedLayerNormalization") return std::nullopt;
+  auto decoded = rounded_constant(node, {table, table + kToScale, table + kToZeroPoint}, 0);
+  if (!decoded) node.refuse("computed embeddings, scales or zero points");
+  return decoded;
 }
 
 /// A layer where scale and bias are constant.
@@ -70,6 +81,11 @@ NodeInput rows_of_table(NodeImport& node, size_t table, NodeInput indices) {
   if (node.rank(table) != 2) fail("a table of {} dimensions, expected 2", node.rank(table));
   if (node.type_of(indices).dtype != DType::kInt64)
     indices = node.add("cast", {std::move(indices)}, {{"dtype", "int64"}});
+  if (const auto decoded = decoded_table(node, table)) {
+    const ParameterRef weight = decoded->spec ? node.parameter(decoded->values, *decoded->spec)
+                                              : NodeImport::parameter(decoded->values);
+    return node.add("embedding", {std::move(indices)}, {}, {{"weight", weight}});
+  }
   const Tensor* const rows = node.constant(table);
   if (rows == nullptr || rows->dtype() != DType::kFloat32)
     return node.add("gather", {node.input(table), std::move(indices)}, {{"dim", 0}});
@@ -101,8 +117,9 @@ NodeInput masked_lengths(NodeImport& node) {
 /// The sum of embeddings of tokens, of places, and of segments if there are any, normalized.
 void convert_embed_layer_norm(NodeImport& node) {
   if (node.rank(kTokens) != 2) fail("input_ids of {} dimensions, expected 2", node.rank(kTokens));
+  const bool has_codes = node.op() == "QEmbedLayerNormalization";
   NodeInput places;
-  if (node.has_input(kTokenPlaces)) {
+  if (node.has_input(kTokenPlaces) && !has_codes) {
     places = node.input(kTokenPlaces);
   } else {
     places = node.add("unsqueeze",
@@ -112,8 +129,18 @@ void convert_embed_layer_norm(NodeImport& node) {
   sum = node.add("add", {sum, rows_of_table(node, kPlaceTable, places)});
   if (node.has_input(kSegments))
     sum = node.add("add", {sum, rows_of_table(node, kSegmentTable, node.input(kSegments))});
-  node.set_output(
-      0, last_normalized(node, sum, {.scale = kNormScale, .bias = kNormBias, .epsilon = epsilon_of(node)}));
+  if (has_codes) {
+    const auto numbers = [&](size_t input) {
+      return NodeImport::parameter(decoded_table(node, input)->values);
+    };
+    node.set_output(0,
+                    node.add("layer_norm", {sum},
+                             {{"normalized_shape", Value(node.shape(kNormScale))}, {"eps", epsilon_of(node)}},
+                             {{"weight", numbers(kNormScale)}, {"bias", numbers(kNormBias)}}));
+  } else {
+    node.set_output(
+        0, last_normalized(node, sum, {.scale = kNormScale, .bias = kNormBias, .epsilon = epsilon_of(node)}));
+  }
   if (node.wants(1)) node.set_output(1, masked_lengths(node));
   if (node.wants(2)) node.set_output(2, sum);
 }
@@ -135,12 +162,40 @@ void convert_bias_split_gelu(NodeImport& node) {
   node.set_output(0, node.add("mul", {half(0), gate}));
 }
 
+/// x + y gate
+void convert_gated_add(NodeImport& node) {
+  node.set_output(0, node.add("add", {node.input(0), node.add("mul", {node.input(1), node.input(2)})}));
+}
+
+/// Groups of as many of the last elements as there are scales, normalized, times a function of the gate.
+void convert_gated_rms_norm(NodeImport& node) {
+  const std::string function = node.text("activation", "silu");
+  if (function != "silu" && function != "swish" && function != "sigmoid")
+    fail("activation \"{}\", expected silu, swish or sigmoid", function);
+  const auto count = node.size(1, 0);
+  if (!count || node.rank(0) < 1) node.refuse("an open number of scales");
+  std::vector<int64_t> sizes(node.rank(0) - 1, 0);  // as they are
+  sizes.insert(sizes.end(), {-1, *count});
+  const NodeInput groups = node.add("dynamic_reshape", {node.input(0), NodeImport::list_of(sizes)});
+  const LastNorm norm = {.scale = 1,
+                         .bias = std::nullopt,
+                         .by_root_mean_square = true,
+                         .epsilon = node.number("epsilon", 1e-5F)};
+  const NodeInput normed =
+      node.add("flatten", {last_normalized(node, groups, norm)}, {{"start_dim", -2}, {"end_dim", -1}});
+  const NodeInput gate = node.add(function == "sigmoid" ? "sigmoid" : "silu", {node.input(2)});
+  node.set_output(0, node.add("mul", {normed, gate}));
+}
+
 }  // namespace
 
 OnnxConverterList microsoft_normalization_converters() {
   return {{"SkipLayerNormalization", convert_skip_layer_norm},
           {"SkipSimplifiedLayerNormalization", convert_skip_rms_norm},
           {"EmbedLayerNormalization", convert_embed_layer_norm},
+          {"QEmbedLayerNormalization", convert_embed_layer_norm},
+          {"GatedAdd", convert_gated_add},
+          {"GatedRMSNorm", convert_gated_rms_norm},
           {"BiasAdd", convert_bias_add},
           {"BiasSplitGelu", convert_bias_split_gelu}};
 }

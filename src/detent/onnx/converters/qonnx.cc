@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "detent/core/convert.h"
@@ -40,8 +41,7 @@ FloatGrid float_grid(const NodeImport& node) {
   FloatGrid grid;
   grid.exponent_bits = whole_number(node, 2, "the exponent's width", 1, 8);
   grid.mantissa_bits = whole_number(node, 3, "the mantissa's width", 0, kMostMantissa);
-  grid.bias =
-      whole_number(node, 4, "the exponent's bias", (1 << grid.exponent_bits) - 128, 150 - grid.mantissa_bits);
+  grid.bias = whole_number(node, 4, "the exponent's bias", -128, 150 - grid.mantissa_bits);
   const int top = (1 << grid.exponent_bits) - 1 - grid.bias;
   grid.largest = std::ldexp(2 - std::ldexp(1, -grid.mantissa_bits), top);
   grid.limit = grid.largest;
@@ -53,14 +53,39 @@ FloatGrid float_grid(const NodeImport& node) {
   return grid;
 }
 
-void refuse_other_floats(const NodeImport& node) {
-  std::string mode = node.text("rounding_mode", "ROUND");
-  std::ranges::transform(mode, mode.begin(), [](unsigned char c) { return std::toupper(c); });
-  if (mode != "ROUND" && mode != "HALF_EVEN") node.refuse("rounding_mode " + mode);
-  if (node.integer("saturation", 1) == 0) node.refuse("saturation 0");
-  if (node.integer("has_subnormal", 1) == 0) node.refuse("has_subnormal 0");
-  static_cast<void>(node.integer("has_inf", 0));  // with saturation they only lower the largest value,
-  static_cast<void>(node.integer("has_nan", 0));  // which the node gives
+/// Whether formats of floats have the values of the grid: those of float32.
+bool is_within_float32(const FloatGrid& grid) { return grid.bias >= (1 << grid.exponent_bits) - 128; }
+
+/// The largest power of two that is not above |x|: the nearest one, or half of it.
+NodeInput leading_power(NodeImport& node, const NodeInput& x) {
+  QuantSpec powers;
+  powers.format = MinifloatIeee{.width = 9, .exponent_width = 8, .exponent_bias = 128};
+  const NodeInput size = node.add("abs", {x});
+  const NodeInput nearest = node.add_rounding(size, powers);
+  const NodeInput half = node.add("mul", {nearest, NodeImport::number_of(0.5)});
+  return node.add("where", {node.add("gt", {nearest, size}), half, nearest});
+}
+
+/// x rounded in any way: x / step as whole numbers, where steps are as many bits below the leading one of x
+/// as the mantissa has, and the same below the least exponent. What exceeds the largest value is that, or
+/// with `saturation` 0 infinity where the floats have it, else no number.
+NodeInput rounded_in_steps(NodeImport& node, const NodeInput& x, const FloatGrid& grid, double least) {
+  const NodeInput least_step = NodeImport::number_of(std::ldexp(1, 1 - grid.bias - grid.mantissa_bits));
+  const NodeInput share = NodeImport::number_of(std::ldexp(1, -grid.mantissa_bits));
+  const NodeInput step = node.add("maximum", {node.add("mul", {leading_power(node, x), share}), least_step});
+  const std::string mode = rounding_mode(node, "ROUND");
+  const NodeInput rounded = node.add("mul", {rounded_to_whole(node, node.add("div", {x, step}), mode), step});
+  const NodeInput low = NodeImport::number_of(least);
+  const NodeInput high = NodeImport::number_of(grid.limit);
+  if (node.integer("saturation", 1) != 0) return node.add("clamp", {rounded, low, high});
+  const bool has_infinity = node.integer("has_inf", 0) != 0;
+  if (!has_infinity && node.integer("has_nan", 0) == 0)
+    node.refuse("saturation 0 of floats without infinity and NaN");
+  const double beyond =
+      has_infinity ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  const NodeInput above =
+      node.add("where", {node.add("gt", {rounded, high}), NodeImport::number_of(beyond), rounded});
+  return node.add("where", {node.add("lt", {rounded, low}), NodeImport::number_of(-beyond), above});
 }
 
 /// A standard format where it has just these values; else one that uses all codes, and nothing where the
@@ -102,9 +127,18 @@ std::optional<QuantSpec> format_of_scaled(const NodeImport& node, FloatGrid grid
 
 /// The input rounded to floats of few bits, times a scale.
 void convert_float_quant(NodeImport& node) {
-  refuse_other_floats(node);
+  for (const char* const name : {"has_inf", "has_nan", "has_subnormal"})
+    static_cast<void>(node.integer(name, 0));  // the package qonnx ignores the last
   const FloatGrid grid = float_grid(node);
   const bool is_signed = node.integer("signed", 1) != 0;
+  const bool is_plain = is_within_float32(grid) && rounding_mode(node, "ROUND") == "ROUND" &&
+                        node.integer("saturation", 1) != 0;
+  if (!is_plain) {
+    const NodeInput factor = node.number_or_input(1);
+    const NodeInput scaled = node.add("div", {node.input(0), factor});
+    const NodeInput rounded = rounded_in_steps(node, scaled, grid, is_signed ? -grid.limit : 0);
+    return node.set_output(0, node.add("mul", {rounded, factor}));
+  }
   if (const auto spec = is_signed ? format_of_scaled(node, grid) : std::nullopt) {
     const Tensor* const constant = node.constant(0);
     if (constant == nullptr) return node.set_output(0, node.add_rounding(node.input(0), *spec));
@@ -122,14 +156,15 @@ void convert_float_quant(NodeImport& node) {
   node.set_output(0, node.add("mul", {std::move(x), scale}));
 }
 
-/// The channels' dimension: the second of two or four dimensions, unless the layout says that they are last.
+/// The channels' dimension: where the layout has it; without one the last of three, else the second.
 int64_t channel_axis(const NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
-  const std::string layout = node.text("data_layout", "NCHW");
-  if (rank < 1 || layout.empty() || layout.front() != 'N' || layout.find('C') == std::string::npos)
+  std::string layout = node.text("data_layout", "");
+  if (layout.empty()) layout = rank == 3 ? "NWC" : "NC";
+  if (rank < 2 || layout.front() != 'N' || layout.find('C') == std::string::npos)
     fail("data_layout is \"{}\" of {} dimensions", layout, rank);
-  const bool is_last = layout.back() == 'C' || (rank != 2 && rank != 4);
-  return is_last ? rank - 1 : 1;
+  const size_t place = layout.find('C');
+  return static_cast<int64_t>(place) < rank ? static_cast<int64_t>(place) : 1;
 }
 
 /// How many of the channel's thresholds an element has reached, times a scale, and a bias.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 
@@ -96,9 +98,8 @@ PixelPair pixels_at(NodeImport& node, const NodeInput& place, int64_t dim) {
 
 /// Four pixels for each place, [channels, regions, height, width], each times its share: their sum, or the
 /// largest.
-NodeInput region_samples(NodeImport& node, const Regions& regions) {
-  const PixelPair rows = pixels_at(node, region_places(node, regions, 2), 2);
-  const PixelPair columns = pixels_at(node, region_places(node, regions, 3), 3);
+NodeInput region_samples(NodeImport& node, const PixelPair& rows, const PixelPair& columns,
+                         bool takes_largest) {
   const NodeInput first =
       node.add("permute", {node.input(0)}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}});
   const NodeInput pixels = node.add("flatten", {first}, {{"start_dim", 1}, {"end_dim", 3}});
@@ -119,8 +120,7 @@ NodeInput region_samples(NodeImport& node, const Regions& regions) {
       const NodeInput places = node.add("add", {start, row(columns.places[x])});
       NodeInput part = node.add("gather", {pixels, places}, {{"dim", 1}});
       part = node.add("mul", {part, node.add("mul", {share, row(columns.shares[x])})});
-      result =
-          result.is_absent() ? part : node.add(regions.takes_largest ? "maximum" : "add", {result, part});
+      result = result.is_absent() ? part : node.add(takes_largest ? "maximum" : "add", {result, part});
     }
   }
   return result;
@@ -132,13 +132,70 @@ void convert_region_alignment(NodeImport& node) {
     fail("images of shape {} and regions of shape {}, expected [N, C, H, W] and [R, 4]",
          shape_text(node.type(0).shape), shape_text(node.type(1).shape));
   const Regions regions = regions_of(node);
-  const NodeInput samples = region_samples(node, regions);
+  const NodeInput samples =
+      region_samples(node, pixels_at(node, region_places(node, regions, 2), 2),
+                     pixels_at(node, region_places(node, regions, 3), 3), regions.takes_largest);
   const NodeInput bins =
       node.add("dynamic_reshape", {samples, NodeImport::list_of({0, 0, regions.height, regions.samples,
                                                                  regions.width, regions.samples})});
   const NodeInput result =
       node.add(regions.takes_largest ? "amax" : "mean", {bins, NodeImport::list_of({3, 5})});
   node.set_output(0, node.add("permute", {result}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}}));
+}
+
+/// So many places of each region from its first to its last pixel, or its middle, and whether they are in the
+/// image.
+struct CropPlaces {
+  NodeInput places;      // [regions, count]
+  NodeInput are_inside;  // the same, bool
+};
+
+CropPlaces crop_places(NodeImport& node, int64_t count, int64_t dim) {
+  const auto number = [](double value) { return NodeImport::number_of(value); };
+  const NodeInput size = node.add("cast", {node.size_of(node.input(0), dim)}, {{"dtype", "float32"}});
+  const NodeInput last = node.add("sub", {size, number(1)});
+  const NodeInput begin = node.add("mul", {column_of(node, dim - 2), last});
+  const NodeInput end = node.add("mul", {column_of(node, dim), last});
+  NodeInput places;
+  if (count == 1) {
+    places = node.add("mul", {node.add("add", {begin, end}), number(0.5)});
+  } else {
+    Tensor steps(DType::kFloat32, {count - 1});
+    for (int64_t i = 0; float& step : steps.values<float>()) step = static_cast<float>(i++);
+    const NodeInput step =
+        node.add("div", {node.add("sub", {end, begin}), number(static_cast<double>(count - 1))});
+    places = node.add("add", {begin, node.add("mul", {step, node.constant_of(steps)})});
+    places = node.add("cat", {places, end}, {{"dim", 1}});
+  }
+  const NodeInput are_inside =
+      node.add("logical_and", {node.add("ge", {places, number(0)}), node.add("le", {places, last})});
+  if (node.text("mode", "bilinear") == "nearest")
+    places = node.add("floor", {node.add("add", {places, number(0.5)})});
+  return {places, are_inside};
+}
+
+/// Regions of images, each of as many pixels; what lies outside of the image is one number.
+void convert_crops(NodeImport& node) {
+  constexpr int64_t kMostPixels = 1 << 12;
+  const auto size = node.integers(3);
+  const std::string mode = node.text("mode", "bilinear");
+  if (!size) node.refuse("a crop_size that is not known before the network runs");
+  if (size->size() != 2 || std::ranges::any_of(*size, [](int64_t s) { return s < 1 || s > kMostPixels; }))
+    fail("crop_size {}, expected two numbers of 1 to {}", shape_text(*size), kMostPixels);
+  if (mode != "bilinear" && mode != "nearest") fail("mode is \"{}\", expected bilinear or nearest", mode);
+  if (node.rank(0) != 4 || node.rank(1) != 2 || node.size(1, 1) != 4 || node.rank(2) != 1)
+    fail("images of shape {} and regions of shape {}, expected [N, C, H, W] and [R, 4]",
+         shape_text(node.type(0).shape), shape_text(node.type(1).shape));
+  const CropPlaces rows = crop_places(node, (*size)[0], 2);
+  const CropPlaces columns = crop_places(node, (*size)[1], 3);
+  NodeInput result =
+      region_samples(node, pixels_at(node, rows.places, 2), pixels_at(node, columns.places, 3), false);
+  result = node.add("permute", {result}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}});
+  const NodeInput is_inside =
+      node.add("logical_and", {node.add("unsqueeze", {rows.are_inside, NodeImport::list_of({1, 3})}),
+                               node.add("unsqueeze", {columns.are_inside, NodeImport::list_of({1, 2})})});
+  const NodeInput beyond = NodeImport::number_of(node.number("extrapolation_value", 0));
+  node.set_output(0, node.add("where", {is_inside, result, beyond}));
 }
 
 /// Elements of matrices [..., n, n], each read once.
@@ -186,5 +243,7 @@ void convert_determinant(NodeImport& node) {
 OnnxConverterList region_converters() {
   return {{"RoiAlign", convert_region_alignment}, {"Det", convert_determinant}};
 }
+
+OnnxConverterList crop_converters() { return {{"CropAndResize", convert_crops}}; }
 
 }  // namespace detent

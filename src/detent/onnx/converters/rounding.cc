@@ -46,7 +46,7 @@ std::optional<Width> width_of(double low, double high) {
 std::optional<QuantSpec> spec_of(const Codes& codes, int64_t axis) {
   const std::optional<Width> width = width_of(codes.low, codes.high);
   const auto is_step = [](double s) { return s > 0 && std::isfinite(s); };
-  const auto is_code = [](double z) { return std::floor(z) == z && std::fabs(z) < 0x1p30; };
+  const auto is_code = [&](double z) { return std::floor(z) == z && z >= codes.low && z <= codes.high; };
   const bool fits = width && !codes.scale.empty() && std::ranges::all_of(codes.scale, is_step) &&
                     std::ranges::all_of(codes.zero_point, is_code) &&
                     (codes.zero_point.size() == 1 || codes.zero_point.size() == codes.scale.size());
@@ -230,12 +230,6 @@ CodeRange code_range(const NodeImport& node, size_t bits_input, bool narrow) {
           node.integer("narrow", narrow ? 1 : 0) != 0};
 }
 
-std::string rounding_mode(const NodeImport& node, const char* otherwise) {
-  std::string mode = node.text("rounding_mode", otherwise);
-  for (char& c : mode) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return mode == "HALF_EVEN" ? "ROUND" : mode;
-}
-
 /// Quant takes any width, and rounds down where the scale is a power of two. Nothing where no format does so.
 std::optional<QuantSpec> spec_of_quant(const NodeImport& node, const CodeRange& range,
                                        const std::string& mode) {
@@ -269,30 +263,6 @@ std::optional<QuantSpec> spec_of_quant(const NodeImport& node, const CodeRange& 
 NodeInput number_or_input(NodeImport& node, size_t index) {
   const auto number = node.number(index);
   return number ? NodeImport::number_of(*number) : node.input(index);
-}
-
-/// Whole numbers, in operators of the network.
-NodeInput whole(NodeImport& node, const NodeInput& x, const std::string& mode) {
-  constexpr std::pair<std::string_view, const char*> kPlain[] = {
-      {"ROUND", "round"}, {"FLOOR", "floor"}, {"CEIL", "ceil"}};
-  for (const auto& [name, op] : kPlain) {
-    if (mode == name) return node.add(op, {x});
-  }
-  const NodeInput size = node.add("abs", {x});
-  const NodeInput half = NodeImport::number_of(0.5);
-  NodeInput rounded;
-  if (mode == "DOWN" || mode == "ROUND_TO_ZERO") {
-    rounded = node.add("floor", {size});
-  } else if (mode == "UP") {
-    rounded = node.add("ceil", {size});
-  } else if (mode == "HALF_UP") {
-    rounded = node.add("floor", {node.add("add", {size, half})});
-  } else if (mode == "HALF_DOWN") {
-    rounded = node.add("ceil", {node.add("sub", {size, half})});
-  } else {
-    node.refuse("rounding_mode " + mode);
-  }
-  return node.add("mul", {node.add("sign", {x}), rounded});
 }
 
 /// x / scale + zero point
@@ -340,11 +310,16 @@ void convert_quant(NodeImport& node) {
   const CodeRange range = code_range(node, 3, false);
   const std::string mode = rounding_mode(node, "ROUND");
   if (range.width == 1 && range.is_signed) {
-    if (node.number(size_t{2}) != 0.0) node.refuse("a zero point of 1 bit");
-    return convert_bipolar_quant(node);
+    if (node.number(size_t{2}) == 0.0) return convert_bipolar_quant(node);
+    const NodeInput is_above = node.add("ge", {in_steps(node), NodeImport::number_of(0)});
+    const NodeInput truth = node.add("cast", {is_above}, {{"dtype", "float32"}});
+    const NodeInput twice = node.add("mul", {truth, NodeImport::number_of(2)});
+    const NodeInput sign = node.add("sub", {twice, NodeImport::number_of(1)});
+    const NodeInput code = node.add("sub", {sign, number_or_input(node, 2)});
+    return node.set_output(0, node.add("mul", {code, number_or_input(node, 1)}));
   }
   if (const auto spec = spec_of_quant(node, range, mode)) return set_rounded(node, *spec);
-  NodeInput codes = whole(node, clamped(node, in_steps(node), range), mode);
+  NodeInput codes = rounded_to_whole(node, clamped(node, in_steps(node), range), mode);
   codes = node.add("sub", {codes, number_or_input(node, 2)});
   node.set_output(0, node.add("mul", {codes, number_or_input(node, 1)}));
 }
@@ -381,7 +356,7 @@ void convert_trunc(NodeImport& node) {
   NodeInput codes = node.add("round", {in_steps(node)});
   codes = node.add("div", {codes, NodeImport::number_of(steps)});
   if (has_scale) codes = clamped(node, codes, code_range(node, out_bits, false));
-  codes = whole(node, codes, rounding_mode(node, "FLOOR"));
+  codes = rounded_to_whole(node, codes, rounding_mode(node, "FLOOR"));
   NodeInput zero = number_or_input(node, 2);
   if (has_scale) zero = scaled_zero(node, zero, steps);
   codes = node.add("sub", {codes, zero});
@@ -389,6 +364,35 @@ void convert_trunc(NodeImport& node) {
 }
 
 }  // namespace
+
+std::string rounding_mode(const NodeImport& node, const char* otherwise) {
+  std::string mode = node.text("rounding_mode", otherwise);
+  for (char& c : mode) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return mode == "HALF_EVEN" ? "ROUND" : mode;
+}
+
+NodeInput rounded_to_whole(NodeImport& node, const NodeInput& x, const std::string& mode) {
+  constexpr std::pair<std::string_view, const char*> kPlain[] = {
+      {"ROUND", "round"}, {"FLOOR", "floor"}, {"CEIL", "ceil"}};
+  for (const auto& [name, op] : kPlain) {
+    if (mode == name) return node.add(op, {x});
+  }
+  const NodeInput size = node.add("abs", {x});
+  const NodeInput half = NodeImport::number_of(0.5);
+  NodeInput rounded;
+  if (mode == "DOWN" || mode == "ROUND_TO_ZERO") {
+    rounded = node.add("floor", {size});
+  } else if (mode == "UP") {
+    rounded = node.add("ceil", {size});
+  } else if (mode == "HALF_UP") {
+    rounded = node.add("floor", {node.add("add", {size, half})});
+  } else if (mode == "HALF_DOWN") {
+    rounded = node.add("ceil", {node.add("sub", {size, half})});
+  } else {
+    node.refuse("rounding_mode " + mode);
+  }
+  return node.add("mul", {node.add("sign", {x}), rounded});
+}
 
 std::pair<double, double> range_of_codes(DType dtype) {
   switch (dtype) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,11 @@ std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const Quantiz
 /// Numbers that an operand holds, where they are known.
 std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand);
 std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeInput& operand);
+
+/// The attribute of QONNX in capitals; of two names of rounding to the nearest ROUND.
+std::string rounding_mode(const NodeImport& node, const char* otherwise);
+/// Whole numbers in that mode, by operators of the network.
+NodeInput rounded_to_whole(NodeImport& node, const NodeInput& x, const std::string& mode);
 
 /// Floats as a type of few bits has them, by the node's attribute `saturate` (cast.cc).
 NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type);

@@ -165,10 +165,10 @@ bool is_plain_slice(const NodeImport& node, const std::vector<int64_t>& starts,
   return true;
 }
 
-/// Bounds are attributes before opset 10, then inputs.
+/// Bounds are attributes before opset 10, then inputs, as those of the early DynamicSlice are.
 void convert_slice(NodeImport& node) {
   constexpr int64_t kBoundsAreInputs = 10;
-  const bool attributes = node.opset() < kBoundsAreInputs;
+  const bool attributes = node.opset() < kBoundsAreInputs && node.op() == "Slice";
   const auto given = [&](const char* name, size_t index) -> std::optional<std::vector<int64_t>> {
     return attributes ? std::optional(node.integers(name, {})) : node.integers(index);
   };
@@ -229,7 +229,7 @@ void convert_unsqueeze(NodeImport& node) {
 /// Zeros at the ends of dimensions are a layer of their own; anything else is general.
 void convert_pad(NodeImport& node) {
   constexpr int64_t kBordersAreInput = 11;
-  const bool attributes = node.opset() < kBordersAreInput;
+  const bool attributes = node.opset() < kBordersAreInput && !node.has_input(1);
   const std::string mode = node.text("mode", "constant");
   const char* const name = node.has_attribute("paddings") ? "paddings" : "pads";
   const auto borders = attributes ? std::optional(node.integers(name, {})) : node.integers(1);
@@ -252,8 +252,10 @@ void convert_pad(NodeImport& node) {
     }
     return node.set_output(0, node.add("pad", {node.input(0)}, {{"pad", Value(pad)}}));
   }
-  std::vector<NodeInput> inputs = {node.input(0), borders ? NodeImport::list_of(*borders) : node.input(1),
-                                   value};
+  NodeInput list = borders ? NodeImport::list_of(*borders) : node.input(1);
+  if (!borders && node.rank(1) == 2)  // of com.microsoft
+    list = node.add("dynamic_reshape", {list, NodeImport::list_of({-1})});
+  std::vector<NodeInput> inputs = {node.input(0), list, value};
   if (node.has_input(3)) inputs.push_back(node.list(3));
   node.set_output(0, node.add("dynamic_pad", std::move(inputs), {{"mode", mode}}));
 }
@@ -302,12 +304,20 @@ void convert_constant_of_shape(NodeImport& node) {
 }
 
 /// Numbers are int64 or float32: others say their type as tensors.
+/// That of com.microsoft takes lists of one too, and may lack the step.
 void convert_range(NodeImport& node) {
   std::vector<NodeInput> inputs;
   for (size_t i = 0; i < 3; ++i) {
+    if (!node.has_input(i)) {
+      inputs.push_back(
+          node.constant_of(to_dtype(Tensor::from({}, std::vector<float>{1}), node.type(0).dtype)));
+      continue;
+    }
     const DType dtype = node.type(i).dtype;
     const bool is_plain = dtype == DType::kInt64 || dtype == DType::kFloat32;
-    inputs.push_back(is_plain ? node.number_or_input(i) : node.input(i));
+    const NodeInput number = is_plain ? node.number_or_input(i) : node.input(i);
+    const bool is_list = !number.is_constant() && node.rank(i) == 1;
+    inputs.push_back(is_list ? node.add("select", {number}, {{"dim", 0}, {"index", 0}}) : number);
   }
   node.set_output(0, node.add("range", std::move(inputs)));
 }
@@ -450,6 +460,7 @@ OnnxConverterList shape_converters() {
           {"Concat", convert_concat},
           {"Split", convert_split},
           {"Slice", convert_slice},
+          {"DynamicSlice", convert_slice},
           {"Squeeze", convert_squeeze},
           {"Unsqueeze", convert_unsqueeze},
           {"Pad", convert_pad},

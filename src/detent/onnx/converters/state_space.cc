@@ -19,12 +19,24 @@ NodeInput end_of(NodeImport& node, const NodeInput& x, int64_t count, int64_t ax
                   {x, begin, end, NodeImport::list_of({axis}), NodeImport::list_of({int64_t{1}})});
 }
 
+/// That of com.microsoft has further attributes, of which the rest are CUDA's.
+void refuse_other_layouts(const NodeImport& node) {
+  if (node.integer("ndim", 1) != 1 || node.integer("channels_last", 0) != 0 ||
+      node.integer("state_window", 0) != 0)
+    node.refuse("ndim, channels_last or state_window");
+}
+
 /// Each channel by itself, over the positions up to its own: those before the first are given, or zeros.
 void convert_causal_convolution(NodeImport& node) {
   const Shape kernel = node.shape(kKernel);
   if (kernel.size() != 3 || kernel[1] != 1 || kernel[2] < 1)
     fail("a weight of shape {}, expected [channels, 1, positions]", shape_text(kernel));
-  const int64_t before = kernel[2] - 1;
+  refuse_other_layouts(node);
+  constexpr int64_t kMostApart = int64_t{1} << 20;
+  const int64_t apart = node.integer("dilation", 1);
+  if (apart < 1 || apart > kMostApart) fail("dilation is {}, expected 1 to {}", apart, kMostApart);
+  const int64_t before = (kernel[2] - 1) * apart;
+  const Table attributes = {{"groups", kernel[0]}, {"dilation", apart}};
   NodeInput x = node.input(kX);
   if (node.has_input(kPastPositions)) {
     x = node.add("cat", {node.input(kPastPositions), x}, {{"dim", 2}});
@@ -39,11 +51,11 @@ void convert_causal_convolution(NodeImport& node) {
   if (is_parameter(kKernel) && (!has_bias || is_parameter(kKernelBias))) {
     NodeImport::Parameters parameters = {{"weight", node.parameter(kKernel)}};
     if (has_bias) parameters.emplace_back("bias", node.parameter(kKernelBias));
-    result = node.add("conv1d", {x}, {{"groups", kernel[0]}}, std::move(parameters));
+    result = node.add("conv1d", {x}, attributes, std::move(parameters));
   } else {
     std::vector<NodeInput> inputs = {x, node.input(kKernel)};
     if (has_bias) inputs.push_back(node.input(kKernelBias));
-    result = node.add("convolution", std::move(inputs), {{"groups", kernel[0]}});
+    result = node.add("convolution", std::move(inputs), attributes);
   }
   const std::string activation = node.text("activation", "none");
   if (activation == "silu" || activation == "swish") {
@@ -156,10 +168,24 @@ class Recurrence {
 /// nothing about results.
 void convert_linear_attention(NodeImport& node) {
   node.integer("chunk_size", 0);
+  if (node.integer("state_window", 0) != 0) node.refuse("state_window");
   Recurrence(node).run();
 }
 
+/// Gates of recurrences: scale softplus(a + bias), and the sigmoid of b.
+void convert_recurrence_gates(NodeImport& node) {
+  const NodeInput sum = node.add("add", {node.input(0), node.input(1)});
+  node.set_output(0, node.add("mul", {node.add("softplus", {sum}), node.input(2)}));
+  if (node.wants(1)) node.set_output(1, node.add("sigmoid", {node.input(3)}));
+}
+
 }  // namespace
+
+OnnxConverterList microsoft_state_space_converters() {
+  OnnxConverterList list = state_space_converters();
+  list.emplace_back("LinearAttentionGate", convert_recurrence_gates);
+  return list;
+}
 
 OnnxConverterList state_space_converters() {
   return {{"CausalConvWithState", convert_causal_convolution}, {"LinearAttention", convert_linear_attention}};

@@ -106,6 +106,90 @@ std::optional<Normalized> normalized(const Pattern& pattern, const Node& quotien
   return Normalized{centred->inputs[0], *pattern.number(epsilon)};
 }
 
+/// A norm of the last dimension with these parameters, the first of which is the weight.
+void become_norm(const Pattern& pattern, Node& node, const std::string& op, const Normalized& norm,
+                 int64_t size, const std::vector<std::pair<std::string, NodeInput>>& parameters) {
+  constexpr std::string_view kWeight = ".weight";
+  const std::string& target = pattern.shared_giver(parameters.front().second, "get_attr")->target;
+  node.target = target.ends_with(kWeight) ? target.substr(0, target.size() - kWeight.size()) : node.name;
+  node.parameters.clear();
+  for (const auto& [name, input] : parameters)
+    node.parameters.emplace_back(name, pattern.shared_giver(input, "get_attr")->parameters.front().second);
+  node.op = op;
+  node.inputs = {norm.input};
+  node.attributes = {{"normalized_shape", Value(std::vector<int64_t>{size})}, {"eps", norm.epsilon}};
+  node.mase_type = find_operator(op).mase_type;
+}
+
+/// x of x^2, by pow or by mul.
+std::optional<NodeInput> squared(const Pattern& pattern, const NodeInput& square) {
+  const Node* power = pattern.giver(square, "pow");
+  if (power != nullptr && pattern.is_number(power->inputs[1], 2)) return power->inputs[0];
+  const Node* product = pattern.giver(square, "mul");
+  const bool is_square = product != nullptr && product->inputs[0] == product->inputs[1];
+  return is_square ? std::optional(product->inputs[0]) : std::nullopt;
+}
+
+/// x of sqrt(mean(x^2) + eps), or of its square.
+std::optional<Normalized> mean_square(const Pattern& pattern, const NodeInput& shifted_value, size_t rank) {
+  const Node* shifted = pattern.giver(shifted_value, "add");
+  if (shifted == nullptr) return std::nullopt;
+  const auto is_number = [&](const NodeInput& input) { return pattern.number(input).has_value(); };
+  const NodeInput* mean_value = beside(*shifted, is_number);
+  const Node* mean = mean_value != nullptr ? pattern.giver(*mean_value, "mean") : nullptr;
+  if (mean == nullptr || !is_mean_of_last(*mean, rank)) return std::nullopt;
+  const auto x = squared(pattern, mean->inputs[0]);
+  const NodeInput& epsilon = mean_value == &shifted->inputs[0] ? shifted->inputs[1] : shifted->inputs[0];
+  return x ? std::optional(Normalized{*x, *pattern.number(epsilon)}) : std::nullopt;
+}
+
+/// 1 / sqrt(mean(x^2) + eps) in its spellings, or with `is_divisor` sqrt(...) alone.
+std::optional<Normalized> over_mean_square(const Pattern& pattern, const NodeInput& factor, bool is_divisor,
+                                           size_t rank) {
+  const Node* root = pattern.giver(factor, "sqrt");
+  if (!is_divisor) {
+    const Node* power = pattern.giver(factor, "pow");
+    if (power != nullptr && pattern.is_number(power->inputs[1], -0.5))
+      return mean_square(pattern, power->inputs[0], rank);
+    const Node* inverse = pattern.giver(factor, "reciprocal");
+    const Node* quotient = pattern.giver(factor, "div");
+    if (quotient != nullptr && !pattern.is_number(quotient->inputs[0], 1)) return std::nullopt;
+    if (inverse == nullptr && quotient == nullptr) return std::nullopt;
+    root = pattern.giver(inverse != nullptr ? inverse->inputs[0] : quotient->inputs[1], "sqrt");
+  }
+  return root != nullptr ? mean_square(pattern, root->inputs[0], rank) : std::nullopt;
+}
+
+/// x / sqrt(mean(x^2) + eps), as a product or a quotient.
+std::optional<Normalized> divided_by_root(const Pattern& pattern, const NodeInput& value, size_t rank) {
+  if (const Node* quotient = pattern.giver(value, "div")) {
+    const auto found = over_mean_square(pattern, quotient->inputs[1], true, rank);
+    return found && found->input == quotient->inputs[0] ? found : std::nullopt;
+  }
+  const Node* product = pattern.giver(value, "mul");
+  for (const size_t i : {0U, 1U}) {
+    if (product == nullptr) break;
+    const auto found = over_mean_square(pattern, product->inputs[i], false, rank);
+    if (found && found->input == product->inputs[1 - i]) return found;
+  }
+  return std::nullopt;
+}
+
+/// Fuses the pattern of a root mean square norm that ends in the node `scaled`.
+void fuse_rms_norm(const Pattern& pattern, const ValueTypes& types, Node& scaled) {
+  const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
+  const NodeInput* value = beside(scaled, is_vector);
+  if (value == nullptr || value->is_constant()) return;
+  const Shape& shape = types.at(value->node).shape;
+  const NodeInput weight = value == &scaled.inputs[0] ? scaled.inputs[1] : scaled.inputs[0];
+  if (shape.empty() || pattern.tensor(weight)->tensor.shape() != Shape{shape.back()}) return;
+  const auto found = divided_by_root(pattern, *value, shape.size());
+  if (!found) return;
+  const Node* centred = pattern.shared_giver(found->input, "sub");  // part of a layer norm
+  if (centred != nullptr && pattern.shared_giver(centred->inputs[1], "mean") != nullptr) return;
+  become_norm(pattern, scaled, "rms_norm", *found, shape.back(), {{"weight", weight}});
+}
+
 /// Fuses the pattern that ends in the node `sum`.
 void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum) {
   const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
@@ -125,27 +209,19 @@ void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum)
   const NodeInput& weight_input =
       quotient_value == &scaled->inputs[0] ? scaled->inputs[1] : scaled->inputs[0];
   const NodeInput& bias_input = scaled_value == &sum.inputs[0] ? sum.inputs[1] : sum.inputs[0];
-  const auto parameter_of = [&](const NodeInput& input) {
-    return pattern.shared_giver(input, "get_attr")->parameters.front().second;
-  };
-  constexpr std::string_view kWeight = ".weight";
-  const std::string& target = pattern.shared_giver(weight_input, "get_attr")->target;
-  sum.target = target.ends_with(kWeight) ? target.substr(0, target.size() - kWeight.size()) : sum.name;
-  sum.parameters = {{"weight", parameter_of(weight_input)}, {"bias", parameter_of(bias_input)}};
-  sum.op = "layer_norm";
-  sum.inputs = {found->input};
-  sum.attributes = {{"normalized_shape", Value(std::vector<int64_t>{shape.back()})}, {"eps", found->epsilon}};
-  sum.mase_type = find_operator(sum.op).mase_type;
+  become_norm(pattern, sum, "layer_norm", *found, shape.back(),
+              {{"weight", weight_input}, {"bias", bias_input}});
 }
 
 }  // namespace
 
-void recognize_layer_norm(Graph& graph) {
+void recognize_norms(Graph& graph) {
   const Pattern pattern(graph);
   const ValueTypes types = infer_shapes(graph);
   for (Node& node : graph.nodes()) {
     const auto* pair = trait<PairOperation>(node);
     if (pair != nullptr && *pair == PairOperation::kAdd) fuse_layer_norm(pattern, types, node);
+    if (pair != nullptr && *pair == PairOperation::kMul) fuse_rms_norm(pattern, types, node);
   }
 }
 
