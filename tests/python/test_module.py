@@ -148,7 +148,7 @@ def test_a_failed_check_is_a_runtime_error():
         (lambda net, x: detent.load(__file__), {"file": __file__}),
         (lambda net, x: net.save("graph.txt"), {"file": "graph.txt"}),
         (lambda net, x: net.run({"x": x[:, :2]}), {"node": "x", "got": "float32 of shape [96, 2, 12, 12]"}),
-        (lambda net, x: net.values(x, ["relu9"]), {"key": "value", "got": "relu9"}),
+        (lambda net, x: net.values(x, ["relu9"]), {"key": "names", "got": "relu9"}),
         (lambda net, x: net.values(x, engine="slow"), {"key": "engine", "got": "slow"}),
         (lambda net, x: detent.set_num_threads(0), {"key": "threads", "got": "0", "allowed": "1 to 4096"}),
         (lambda net, x: net.quantize(x, num_samples=0), {"key": "num_samples", "got": "0"}),
