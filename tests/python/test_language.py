@@ -189,7 +189,7 @@ def test_tokenizer(language_folder, language_model):
     assert tokenizer.apply_chat_template(messages, add_generation_prompt=False) == tokenizer.encode("uAaB")
     assert tokenizer.apply_chat_template(messages, chat_template="{{ messages[1].content }}") == tokenizer.encode("B")
     assert detent.Tokenizer(language_folder).encode("A") == detent.Tokenizer(language_folder / "model.safetensors").encode("A") == [1]
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError):
         tokenizer.apply_chat_template([{"role": "user"}])
     with pytest.raises(TypeError):
         tokenizer.encode(3)
