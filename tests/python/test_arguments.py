@@ -120,3 +120,17 @@ def test_faults_say_which_keyword_helps(net, images):
             call(images)
     with pytest.raises(detent.Error, match="only NaN was seen, which infinite samples and overflow lead to"):
         net.quantize(np.full_like(images, np.inf))
+
+
+def test_arrays_that_are_none_say_of_what_they_are(net, images):
+    for array, words in (
+        (images.astype(">f4"), "ndarray of >f4, expected an array in memory"),
+        (images.astype(object), "ndarray of object, expected an array in memory"),
+        (images.astype(complex), "ndarray of complex128, expected an array of floats"),
+        (images.tolist(), "list, expected an array"),
+    ):
+        with pytest.raises(TypeError, match=f"input x: got {words}"):
+            net.run(array)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"input x: got Tensor of torch.float32 on meta, expected an array in memory"):
+        net.run(torch.zeros(1, 3, 12, 12, device="meta"))
