@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detent import _detent
 from detent._arguments import checked, checked_argument, listed
+from detent._copies import Unchanging
 from detent._results import Result
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Message = Mapping[str, str]
 MOST_THREADS = 4096
 
 
-class Tokenizer:
+class Tokenizer(Unchanging):
     """Text to ids of tokens and back: of a folder with tokenizer.json or tokenizer.model, or of a GGUF file.
 
     Raises Error where there is none, and on what it asks for that is not supported.
@@ -104,6 +105,9 @@ class Tokenizer:
         """Ids of tokens with a role, those that are there: bos, eos, unk, pad, sep, cls, mask."""
         return self._tokenizer.special_tokens()
 
+    def __reduce__(self) -> Any:
+        return Tokenizer, (self._path,)
+
     def __len__(self) -> int:
         """One more than the largest id."""
         return self._tokenizer.vocabulary_size()
@@ -151,6 +155,9 @@ class Generation(Iterator[GeneratedToken]):
     """
 
     __slots__ = ("_generation", "_seconds")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Generation: is not pickled or copied: to_dict() gives the whole")
 
     def __init__(self, generation: _detent.Generation) -> None:
         self._generation = generation

@@ -6,6 +6,7 @@ import os
 
 from detent import _detent
 from detent._arguments import checked, checked_argument
+from detent._copies import Unchanging
 from detent._options import (
     check_loading,
     described_compare,
@@ -48,20 +49,23 @@ else:
 _MOST_THREADS = 4096
 
 
-class Session:
+class Session(Unchanging):
     """A network that is ready to run, from several threads at once. threads: that one run uses; None: all there are.
 
     >>> session = detent.Session(net, threads=1)
     >>> logits = session.run({"x": images})["logits"]
     """
 
-    __slots__ = ("_session",)
+    __slots__ = ("_net", "_session")
+
+    _instead_of_pickling = "make one of the network in each process"
 
     @checked
     def __init__(self, net: Network, *, threads: int | None = None) -> None:
         _expect_network(net)
         if threads is not None and not 1 <= threads <= _MOST_THREADS:
             raise ValueError(f"threads: got {threads}, expected 1 to {_MOST_THREADS}")
+        self._net = net
         self._session = _detent.GraphSession(net._graph, threads or _MOST_THREADS)
 
     def run(self, inputs: Mapping[str, Any] | Any, *, out: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
@@ -77,17 +81,19 @@ class Session:
         result: dict[str, NDArray[Any]] = self._session.run(inputs, out)
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a session is not pickled: make one of the network in each process")
+    def __repr__(self) -> str:
+        return f"<detent.Session of {self._net!r}>"
 
 
-class Network:
+class Network(Unchanging):
     """A network in float or quantized: `detent.load`, `detent.from_torch` and `Network.quantize` make them.
 
     Networks do not change: what changes one gives another. From several threads at once.
     """
 
     __slots__ = ("_graph", "_language", "_session")
+
+    _instead_of_pickling = "save() writes it to a file, which detent.load() reads"
 
     def __init__(self, graph: _detent.NetworkGraph) -> None:
         self._graph = graph
@@ -714,12 +720,6 @@ class Network:
     def is_quantized(self) -> bool:
         """Whether any operand is rounded to a format."""
         return any(found["formats"] for found in self._graph.nodes())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Network:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a network is not pickled: save() writes it to a file, which detent.load() reads")
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name} {i.dtype} {list(i.shape)}" for i in self.inputs)
