@@ -267,3 +267,19 @@ def test_from_torch(images):
         detent.from_torch(module, [1, 2])
     named = detent.from_torch(module, torch.zeros(1, 3, 12, 12), input_names=["picture"], output_names=["scores"])
     assert (named.inputs[0].name, named.outputs) == ("picture", ["scores"])
+
+
+def test_a_second_interpreter_of_the_process_is_refused():
+    script = """
+import detent
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+second = interpreters.create()
+interpreters.run_string(second, "try:\\n import detent\\nexcept ImportError as error:\\n print(error, flush=True)")
+assert detent.Format("int4").bits == 4
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "another interpreter of this process" in done.stdout or "does not support loading in subinterpreters" in done.stdout
