@@ -65,7 +65,8 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_arguments_of_the_wrong_kind_are_named(calls, name):
+def test_arguments_of_the_wrong_kind_are_named(calls, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # "wrong" is a folder to some of them
     function, arguments, options = calls[name]
     threads = detent.num_threads()
     parameters = [p for p in inspect.signature(function).parameters.values() if p.kind != p.VAR_KEYWORD]
