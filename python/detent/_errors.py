@@ -65,6 +65,10 @@ _PHRASES = (
     (r"--labels FILE", "pairs of inputs and labels"),
     (r"with --classes FILE", "with the argument classes"),
     (r"^detent (quantize|search|compare): ", r"\1: "),
+    (
+        r"(the network is quantized already.*)$",
+        r"\1 (what it was made of; a module that detent.torch rounds: detent.from_torch(..., keep_formats=False))",
+    ),
 )
 _NAME = r"--([a-z][a-z-]*[a-z])"
 _CALL = r"`detent (quantize|search|compare|test)((?: --[a-z][a-z-]*(?: (?!--)[^\s`]+)?)+)`"
@@ -103,7 +107,7 @@ def in_python_words(message: str) -> str:
     """A message of the libraries, which name options as the command has them."""
     import re
 
-    if "--" not in message and not message.startswith("detent "):
+    if not any(sign in message for sign in ("--", "detent ", "quantized already")):
         return message
     for pattern, words in _PHRASES:
         message = re.sub(pattern, words, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from detent import _detent
+from detent._arguments import checked, natural
 from detent._errors import Error
 
 TYPE_CHECKING = False  # but for type checkers
@@ -72,6 +73,7 @@ class Format:
         """Bits that an array of this shape takes, with its scales."""
         return self._spec.storage_bits(list(shape))
 
+    @checked
     def fake_quantize(
         self, x: Any, *, out: NDArray[np.float32] | None = None, seed: int = 0
     ) -> NDArray[np.float32]:
@@ -85,7 +87,7 @@ class Format:
         >>> detent.Format("fixed", width=4, frac_width=1).fake_quantize(numpy.float32([0.3, 9]))
         array([0.5, 3.5], dtype=float32)
         """
-        result: NDArray[np.float32] = self._spec.fake_quantize(_plain(x), out, seed)
+        result: NDArray[np.float32] = self._spec.fake_quantize(_plain(x), out, natural("seed", seed))
         return result
 
     def saturates(self, x: Any) -> NDArray[np.bool_]:
@@ -94,6 +96,7 @@ class Format:
         beyond: NDArray[np.bool_] = held == 0
         return beyond
 
+    @checked
     def encode(self, x: Any, *, packing: str = "bits", seed: int = 0) -> Encoded:
         """`x` as codes, scales and what else the format stores. packing: "bits", or "base3" of ternary.
 
@@ -103,7 +106,7 @@ class Format:
         from detent._format_results import Encoded
 
         x = _plain(x)
-        streams = self._spec.encode(x, packing, seed)
+        streams = self._spec.encode(x, packing, natural("seed", seed))
         return Encoded(self, tuple(x.shape), packing, streams)
 
     def decode(self, encoded: Encoded) -> NDArray[np.float32]:
@@ -113,11 +116,12 @@ class Format:
         values: NDArray[np.float32] = self._spec.decode(list(encoded.shape), encoded.streams, encoded.packing)
         return values
 
+    @checked
     def error(self, x: Any, *, seed: int = 0) -> FormatError:
         """What `fake_quantize` does to `x`."""
         from detent._format_results import FormatError
 
-        return FormatError(**self._spec.error(_plain(x), seed))
+        return FormatError(**self._spec.error(_plain(x), natural("seed", seed)))
 
     def _repr_svg_(self) -> str:
         """Its values, and the errors that it makes of drawn ones: what `detent formats show --svg` writes."""

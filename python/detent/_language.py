@@ -10,6 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from detent import _detent
+from detent._arguments import checked, checked_argument, listed
+from detent._copies import Unchanging
 from detent._results import Result
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ Message = Mapping[str, str]
 MOST_THREADS = 4096
 
 
-class Tokenizer:
+class Tokenizer(Unchanging):
     """Text to ids of tokens and back: of a folder with tokenizer.json or tokenizer.model, or of a GGUF file.
 
     Raises Error where there is none, and on what it asks for that is not supported.
@@ -34,6 +36,7 @@ class Tokenizer:
 
     __slots__ = ("_path", "_tokenizer")
 
+    @checked
     def __init__(self, path: Path) -> None:
         self._path = os.fspath(path)
         found = _detent.find_tokenizer(self._path)
@@ -43,14 +46,17 @@ class Tokenizer:
             raise Error(f"{self._path}: no tokenizer comes with it: tokenizer names one")
         self._tokenizer = found
 
+    @checked
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """Ids of tokens. add_special_tokens: with what the tokenizer puts around a text, such as the token that begins it."""
         return self._tokenizer.encode(text, add_special_tokens)
 
+    @checked
     def decode(self, ids: Any, *, skip_special_tokens: bool = True) -> str:
         """The text of ids: a list or an array of integers. Bytes that are no UTF-8 are U+FFFD."""
         return self._tokenizer.decode(ids, skip_special_tokens)
 
+    @checked
     def apply_chat_template(
         self,
         messages: Sequence[Message],
@@ -77,13 +83,19 @@ class Tokenizer:
 
                 raise Error(f"{self._path}: no chat template comes with it: chat_template gives one")
             name = f"{self._path}: chat template"
-        given = [{"role": message["role"], "content": message["content"]} for message in messages]
+        expected = "a list of dicts with role and content"
+        given = listed("messages", messages, expected)
+        if not all(isinstance(message, Mapping) and {"role", "content"} <= message.keys() for message in given):
+            raise TypeError(f"messages: expected {expected}")
+        given = [{key: checked_argument(key, message[key], "str") for key in ("role", "content")} for message in given]
         return _detent.chat_text(chat_template, name, given, self._tokenizer, add_generation_prompt)
 
+    @checked
     def token(self, id: int) -> str:
         """As the vocabulary spells it; "" of an id without a token."""
         return self._tokenizer.token(id)
 
+    @checked
     def id_of(self, token: str) -> int | None:
         """The id of a token that is spelled so, None where there is none."""
         return self._tokenizer.id_of(token)
@@ -92,6 +104,9 @@ class Tokenizer:
     def special_tokens(self) -> dict[str, int]:
         """Ids of tokens with a role, those that are there: bos, eos, unk, pad, sep, cls, mask."""
         return self._tokenizer.special_tokens()
+
+    def __reduce__(self) -> Any:
+        return Tokenizer, (self._path,)
 
     def __len__(self) -> int:
         """One more than the largest id."""
@@ -140,6 +155,9 @@ class Generation(Iterator[GeneratedToken]):
     """
 
     __slots__ = ("_generation", "_seconds")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Generation: is not pickled or copied: to_dict() gives the whole")
 
     def __init__(self, generation: _detent.Generation) -> None:
         self._generation = generation
@@ -273,7 +291,7 @@ class TextSource:
 
     def tokenizer(self, given: Tokenizer | Path | None) -> Tokenizer:
         if given is not None:
-            return given if isinstance(given, Tokenizer) else Tokenizer(given)
+            return given if isinstance(given, Tokenizer) else Tokenizer(checked_argument("tokenizer", given, "Path"))
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(self.source)
         return self._tokenizer
@@ -309,9 +327,8 @@ def format_perplexities(
     tokenizer: Tokenizer | Path | None,
     num_threads: int | None,
 ) -> FormatPerplexities:
-    if isinstance(formats, str) or not formats:
-        raise TypeError("formats: expected a list of formats, or of pairs of weights' and activations' format")
-    texts = ["/".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in formats]
+    pairs = listed("formats", formats, "a list of formats, or of pairs of weights' and activations' format")
+    texts = ["/".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in pairs]
     ids, chosen = TextSource(graph.source()).scored_text(text, ids, options, tokenizer)
     return FormatPerplexities(
         **_detent.format_perplexities(graph, ids, texts, options, chosen, thread_limit(num_threads))
@@ -370,8 +387,7 @@ class LanguageModel(TextSource):
         tokenizer: Tokenizer | Path | None,
         num_threads: int | None,
     ) -> list[GeneratedText]:
-        if isinstance(prompts, str) or not prompts:
-            raise TypeError("prompts: expected a list of texts, or of lists of ids")
+        prompts = listed("prompts", prompts, "a list of texts, or of lists of ids")
         needs_one = bool(options["stop"]) or any(isinstance(prompt, str) for prompt in prompts)
         chosen = self.tokenizer(tokenizer) if needs_one else self.tokenizer_or_none(tokenizer)
         ids = [prompt if chosen is None or not isinstance(prompt, str) else chosen.encode(prompt) for prompt in prompts]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 
 from detent import _detent
+from detent._arguments import checked, checked_argument
+from detent._copies import Unchanging
 from detent._options import (
-    check_integer,
     check_loading,
     described_compare,
     described_quantize,
     described_search,
+    generation_options,
     given_options,
     names_of,
 )
@@ -47,21 +49,23 @@ else:
 _MOST_THREADS = 4096
 
 
-class Session:
+class Session(Unchanging):
     """A network that is ready to run, from several threads at once. threads: that one run uses; None: all there are.
 
     >>> session = detent.Session(net, threads=1)
     >>> logits = session.run({"x": images})["logits"]
     """
 
-    __slots__ = ("_session",)
+    __slots__ = ("_net", "_session")
 
+    _instead_of_pickling = "make one of the network in each process"
+
+    @checked
     def __init__(self, net: Network, *, threads: int | None = None) -> None:
         _expect_network(net)
-        if threads is not None:
-            check_integer("threads", threads)
         if threads is not None and not 1 <= threads <= _MOST_THREADS:
             raise ValueError(f"threads: got {threads}, expected 1 to {_MOST_THREADS}")
+        self._net = net
         self._session = _detent.GraphSession(net._graph, threads or _MOST_THREADS)
 
     def run(self, inputs: Mapping[str, Any] | Any, *, out: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
@@ -77,43 +81,19 @@ class Session:
         result: dict[str, NDArray[Any]] = self._session.run(inputs, out)
         return result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a session is not pickled: make one of the network in each process")
+    def __repr__(self) -> str:
+        return f"<detent.Session of {self._net!r}>"
 
 
-def _generation_options(
-    *,
-    max_tokens: int = 256,
-    stop: str | Sequence[str] = (),
-    ignore_eos: bool = False,
-    temperature: float = 0,
-    top_k: int = 0,
-    top_p: float = 1,
-    min_p: float = 0,
-    repetition_penalty: float = 1,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """What `generate` and `generate_batch` have in common."""
-    return {
-        "max_tokens": max_tokens,
-        "stop": [stop] if isinstance(stop, str) else list(stop),
-        "ignore_eos": ignore_eos,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "seed": seed,
-    }
-
-
-class Network:
+class Network(Unchanging):
     """A network in float or quantized: `detent.load`, `detent.from_torch` and `Network.quantize` make them.
 
     Networks do not change: what changes one gives another. From several threads at once.
     """
 
     __slots__ = ("_graph", "_language", "_session")
+
+    _instead_of_pickling = "save() writes it to a file, which detent.load() reads"
 
     def __init__(self, graph: _detent.NetworkGraph) -> None:
         self._graph = graph
@@ -164,6 +144,7 @@ class Network:
             self._session = Session(self)
         return self._session.run(inputs, out=out)
 
+    @checked
     def quantize(
         self,
         calibration: SampleSource,
@@ -201,7 +182,7 @@ class Network:
         from detent._results import Accuracy, QuantizeResult, Sizes
         from detent._samples import collect
 
-        check_loading(batch_size, num_workers, seed)
+        check_loading(batch_size, num_workers)
         options = {
             "weights": weights,
             "activations": activations,
@@ -246,6 +227,7 @@ class Network:
         found["advice"] = advice_in_python(found.get("advice", ""))
         return QuantizeResult(network=network, **found)
 
+    @checked
     def test(self, samples: SampleSource, *, batch_size: int = 128, num_workers: int = 0) -> Accuracy:
         """Accuracy and loss over pairs of inputs and labels, such as a DataLoader yields.
 
@@ -262,6 +244,7 @@ class Network:
         collected = collect(self._graph, samples, "samples", labels="needed")
         return Accuracy(**self._graph.test(collected, batch_size, num_workers))
 
+    @checked
     def values(
         self,
         inputs: Mapping[str, Any] | Any,
@@ -283,11 +266,10 @@ class Network:
         >>> net.values(images, ["relu1"])["relu1"].shape
         (1, 64, 112, 112)
         """
-        if isinstance(names, str):
-            raise TypeError("names: got str, expected a list of names")
         given = None if names is None else list(names)
         return _detent.values(self._graph, inputs, given, before_quantization, as_integers, engine)
 
+    @checked
     def report(
         self,
         path: Path,
@@ -308,6 +290,7 @@ class Network:
         collected = None if samples is None else collect(self._graph, samples, "samples", labels="kept")
         _detent.report(self._graph, collected, os.fspath(path), overwrite, batch_size, num_workers)
 
+    @checked
     def search(
         self,
         calibration: SampleSource,
@@ -351,7 +334,7 @@ class Network:
         from detent._samples import collect
         from detent._search import search_result
 
-        check_loading(batch_size, num_workers, seed)
+        check_loading(batch_size, num_workers)
         options = {
             "max_drop": max_drop,
             "min_sqnr": min_sqnr,
@@ -398,6 +381,7 @@ class Network:
         )
         return search_result(found["report"], {name: Network(graph) for name, graph in found["networks"].items()})
 
+    @checked
     def compare(
         self,
         calibration: SampleSource,
@@ -434,7 +418,7 @@ class Network:
         from detent._compare import comparison_result
         from detent._samples import collect
 
-        check_loading(batch_size, num_workers, seed)
+        check_loading(batch_size, num_workers)
         own = {"formats": formats, "methods": methods, "prepare": prepare, "time": time, "eval_samples": eval_samples}
         shared = {
             "activations": activations,
@@ -487,6 +471,7 @@ class Network:
             self._language = LanguageModel(self._graph, cache)
         return self._language
 
+    @checked
     def generate(
         self,
         prompt: str | Sequence[int] | Sequence[Message] | NDArray[Any],
@@ -527,7 +512,7 @@ class Network:
         >>> print(net.generate("Once upon a time", max_tokens=10))
         , the city of Nova Haven was a thriving metropolis
         """
-        options = _generation_options(
+        options = generation_options(
             max_tokens=max_tokens,
             stop=stop,
             ignore_eos=ignore_eos,
@@ -548,6 +533,7 @@ class Network:
             num_threads=num_threads,
         )
 
+    @checked
     def generate_batch(
         self,
         prompts: Sequence[str | Sequence[int] | NDArray[Any]],
@@ -568,7 +554,7 @@ class Network:
         [', the', ' World']
         """
         model = self._as_language(cache_format)
-        given = _generation_options(**options)
+        given = generation_options(**options)
         return model.generate_batch(prompts, num_sequences, given, tokenizer=tokenizer, num_threads=num_threads)
 
     @overload
@@ -619,6 +605,7 @@ class Network:
         num_threads: int | None = None,
     ) -> Answers: ...
 
+    @checked
     def perplexity(
         self,
         text: str | os.PathLike[str] | None = None,
@@ -678,7 +665,7 @@ class Network:
                 self._graph, formats, text, ids, measured, tokenizer=tokenizer, num_threads=num_threads
             )
         if reference is not None and not isinstance(reference, Network):
-            reference = load(reference)
+            reference = load(checked_argument("reference", reference, "Path"))
         other = None if reference is None else reference._as_language()
         model = self._as_language(cache_format)
         if task is not None:
@@ -700,6 +687,7 @@ class Network:
             num_threads=num_threads,
         )
 
+    @checked
     def save(self, path: Path, *, packed: bool = True, overwrite: bool = False) -> list[str]:
         """Writes a graph (.mz), which `load`, the command and the C library read.
 
@@ -708,6 +696,7 @@ class Network:
         """
         return self._graph.save(os.fspath(path), packed, overwrite)
 
+    @checked
     def export(
         self,
         path: Path,
@@ -725,20 +714,12 @@ class Network:
         """
         if style is None:
             style = "qdq" if self.is_quantized else "float"
-        if opset is not None:
-            check_integer("opset", opset)
         self._graph.export(os.fspath(path), style, opset, unsigned_weights, overwrite)
 
     @property
     def is_quantized(self) -> bool:
         """Whether any operand is rounded to a format."""
         return any(found["formats"] for found in self._graph.nodes())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Network:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a network is not pickled: save() writes it to a file, which detent.load() reads")
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name} {i.dtype} {list(i.shape)}" for i in self.inputs)
@@ -759,6 +740,13 @@ Network.search.__doc__ = described_search()
 Network.compare.__doc__ = described_compare()
 
 
+def _sizes(name: str, shape: Any) -> list[int]:
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise TypeError(f"shapes, {name}: got {type(shape).__name__}, expected a list of sizes")
+    return [checked_argument(f"shapes, {name}", size, "int") for size in shape]
+
+
+@checked
 def load(
     path: Path,
     *,
@@ -779,9 +767,7 @@ def load(
     """
     if shapes is not None and not hasattr(shapes, "items"):
         raise TypeError(f"shapes: got {type(shapes).__name__}, expected a dict of shapes by input")
-    if classes is not None:
-        check_integer("classes", classes)
-    fixed = {name: list(shape) for name, shape in (shapes or {}).items()}
+    fixed = {checked_argument("shapes", name, "str"): _sizes(name, shape) for name, shape in (shapes or {}).items()}
     return Network(_detent.load(os.fsdecode(path), fixed, model or "", classes, ""))
 
 
@@ -804,9 +790,9 @@ compare.__doc__ = f"`net.compare(calibration, ...)`.\n\n{Network.compare.__doc__
 quantize.__doc__ = f"`net.quantize(calibration, ...)`.\n\n{Network.quantize.__doc__}"
 
 
+@checked
 def set_num_threads(count: int) -> None:
     """How many threads all work of the process uses, of which no more are made than there are processors."""
-    check_integer("count", count)
     _detent.set_num_threads(count)
 
 

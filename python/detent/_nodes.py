@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from detent import _detent
+from detent._copies import Unchanging
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ class Input:
     shape: tuple[int | str, ...]
 
 
-class Node:
+class Node(Unchanging):
     """A node of a network.
 
     name; op: the operator; inputs: names of the values that it reads; shape, dtype: of its first result, for one sample;
@@ -31,6 +32,8 @@ class Node:
     """
 
     __slots__ = ("_graph", "attributes", "dtype", "formats", "inputs", "name", "op", "parameters", "shape")
+
+    _instead_of_pickling = "its fields are ordinary values"
 
     def __init__(self, graph: _detent.NetworkGraph, found: dict[str, Any]) -> None:
         self._graph = graph
@@ -58,8 +61,10 @@ def _cells(node: Node) -> tuple[str, str, str, str]:
     return node.name, node.op, "x".join(map(str, node.shape or ())), formats
 
 
-class Nodes(Sequence[Node]):
+class Nodes(Unchanging, Sequence[Node]):
     """The nodes of a network in execution order: by place, by name, or those of an operator."""
+
+    _instead_of_pickling = "the network is saved, and loaded elsewhere"
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes

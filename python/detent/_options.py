@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from detent import _detent
+from detent._arguments import checked, natural
 from detent._formats import Format
 
 TYPE_CHECKING = False  # but for type checkers
@@ -39,17 +40,37 @@ def names_of(option: str, given: Sequence[str] | str | None) -> list[str] | None
     return None if given is None else list(given)
 
 
-def check_integer(name: str, given: Any) -> None:
-    """numpy's integers are integers, truth values are none."""
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"{name}: got {type(given).__name__}, expected an integer")
-
-
-def check_loading(batch_size: int, num_workers: int, seed: int = 0) -> None:
-    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0), ("seed", seed, None)):
-        check_integer(name, given)
-        if least is not None and given < least:
+def check_loading(batch_size: int, num_workers: int) -> None:
+    for name, given, least in (("batch_size", batch_size, 1), ("num_workers", num_workers, 0)):
+        if given < least:
             raise ValueError(f"{name}: got {given}, expected at least {least}")
+
+
+@checked
+def generation_options(
+    *,
+    max_tokens: int = 256,
+    stop: str | Sequence[str] = (),
+    ignore_eos: bool = False,
+    temperature: float = 0,
+    top_k: int = 0,
+    top_p: float = 1,
+    min_p: float = 0,
+    repetition_penalty: float = 1,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What `generate` and `generate_batch` have in common."""
+    return {
+        "max_tokens": max_tokens,
+        "stop": [stop] if isinstance(stop, str) else list(stop),
+        "ignore_eos": ignore_eos,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "seed": natural("seed", seed),
+    }
 
 
 def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:
@@ -62,7 +83,7 @@ def described_quantize() -> str:
         "",
         "calibration: batches of inputs, batch first: arrays, or dicts of arrays by input, or pairs of these and labels,",
         "such as a DataLoader yields; also one array, or a function that gives an iterator. All are taken, once, and kept",
-        "in a temporary file beyond 32 MiB, so that memory does not grow with them. For the same samples in the same order",
+        "in a temporary file beyond 8 MiB, so that memory does not grow with them. For the same samples in the same order",
         "the network is that of the command, to the last bit, however they are cut into batches.",
         "test: pairs of inputs and labels that accuracy is measured on, before and after.",
         "",

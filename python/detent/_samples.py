@@ -60,7 +60,10 @@ def _items(given: Any, source: str) -> Iterator[Any]:
         return (given[i] for i in range(len(given)))
     if not callable(given):
         raise TypeError(f"{source}: got {type(given).__name__}, expected an iterable of arrays or dicts of arrays")
-    return iter(given())
+    made = given()
+    if not hasattr(made, "__iter__"):
+        raise TypeError(f"{source}: the function gave {type(made).__name__}, expected an iterator")
+    return iter(made)
 
 
 def _only_input(inputs: list[tuple[str, str, list[str]]], item: Any, source: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detent import _detent
+from detent._arguments import checked, checked_argument
 from detent._errors import Error
 from detent._networks import Network
 
@@ -135,6 +136,32 @@ def _write(called: Any, arguments: tuple[Any, ...], path: str, **options: Any) -
         ) from error
 
 
+def _open_axes(
+    shaped: Sequence[tuple[str, Any]], is_batch_open: bool, wanted: Mapping[str, Mapping[int, str] | Sequence[int]]
+) -> dict[str, dict[int, str]]:
+    """Names of the sizes that stay open, of inputs and outputs."""
+    if not isinstance(wanted, Mapping):
+        raise TypeError(f"dynamic_axes: got {type(wanted).__name__}, expected a dict of axes by input")
+    ranks = {name: tensor.dim() for name, tensor in shaped}
+    found = {name: {0: "N"} for name, rank in ranks.items() if rank and is_batch_open}
+    for name, axes in wanted.items():
+        if name not in ranks:
+            raise Error(f'dynamic_axes: unknown input or output "{name}" (known: {", ".join(ranks)})', key="dynamic_axes")
+        if isinstance(axes, (str, bytes)) or not hasattr(axes, "__iter__"):
+            raise TypeError(f"dynamic_axes, {name}: got {type(axes).__name__}, expected axes, or their names by axis")
+        names = axes if isinstance(axes, Mapping) else {axis: f"{name}_{axis}" for axis in axes}
+        for axis, size in names.items():
+            checked_argument(f"dynamic_axes, {name}", axis, "int")
+            checked_argument(f"dynamic_axes, {name}, {axis}", size, "str")
+            if not -ranks[name] <= axis < ranks[name]:
+                raise Error(
+                    f"dynamic_axes: {name}: got axis {axis}, expected one of an array of {ranks[name]} dimensions",
+                    key="dynamic_axes",
+                )
+            found.setdefault(name, {})[int(axis) % ranks[name]] = size
+    return found
+
+
 @contextlib.contextmanager
 def _evaluated(module: Any, called: Any) -> Iterator[None]:
     """In evaluation mode, of operators that exporters know."""
@@ -153,6 +180,7 @@ def _evaluated(module: Any, called: Any) -> Iterator[None]:
             part.training = mode
 
 
+@checked
 def from_torch(
     module: Any,
     example: Any,
@@ -160,6 +188,7 @@ def from_torch(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_batch: bool = True,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
     opset: int = 17,
     keep_formats: bool = True,
 ) -> Network:
@@ -167,8 +196,9 @@ def from_torch(
 
     example: inputs as `module` takes them, batch first: a tensor, a tuple of them, or a dict by parameter name.
     input_names, output_names: what they are called; usual are the names of the parameters of `forward`, and the keys of
-    the dict that it returns, or output, output_1, ... dynamic_batch: batches of any size; else that of the example. opset:
-    of the model in between. keep_formats: what `detent.torch` rounds is quantized in the network, with the scales that were
+    the dict that it returns, or output, output_1, ... dynamic_batch: batches of any size; else that of the example.
+    dynamic_axes: further sizes that stay open, as `torch.onnx.export` takes them: {"x": {2: "height", 3: "width"}}, or
+    {"x": [2, 3]}. opset: of the model in between. keep_formats: what `detent.torch` rounds is quantized in the network, with the scales that were
     learned; False: weights are float32 numbers, rounded, for `Network.quantize` to quantize all anew.
 
     The module is exported in evaluation mode; each part is left in the mode it was in. Needs the packages torch and onnx.
@@ -207,7 +237,7 @@ def from_torch(
             path,
             input_names=names,
             output_names=outputs,
-            dynamic_axes={name: {0: "N"} for name, tensor in shaped if tensor.dim()} if dynamic_batch else None,
+            dynamic_axes=_open_axes(shaped, dynamic_batch, dynamic_axes or {}),
             opset_version=opset,
         )
         try:

@@ -143,7 +143,7 @@ def test_has_every_option_of_the_command():
         ({"prepare": ["fold"]}, "fold"),
         ({"time": "soon"}, "soon"),
         ({"eval_samples": 0}, "eval_samples"),
-        ({"num_samples": "many"}, "num_samples"),
+        ({"num_samples": -1}, "num_samples"),
         ({"resume": True}, "folder"),
         ({"resume": True, "folder": "nowhere"}, "resume"),
         ({"report": "page.txt"}, "html"),

@@ -225,3 +225,36 @@ def test_what_cannot_be_exported_says_so():
         detent.from_torch(Fails(), torch.randn(4, 4))
     with pytest.raises(detent.Error, match="^Linear: "):
         detent.from_torch(torch.nn.Linear(4, 4), torch.randn(1, 4)).generate("text")
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, x):
+        return self.layer(x).relu().mean((2, 3))
+
+
+@pytest.mark.parametrize("axes", [{2: "height", 3: "width"}, [2, -1], {2: "N_2", 3: "side"}])
+def test_more_sizes_than_the_batch_stay_open(axes):
+    module = Pooled().eval()
+    net = detent.from_torch(module, torch.zeros(1, 3, 8, 8), dynamic_axes={"x": axes})
+    assert all(isinstance(size, str) for size in (net.inputs[0].shape[i] for i in (0, 2, 3)))
+    same(net, module, {"x": torch.randn(2, 3, 12, 7)})
+
+
+@pytest.mark.parametrize(
+    ("axes", "kind", "words"),
+    [
+        ({"y": [2]}, detent.Error, 'unknown input or output "y" .known: x, output'),
+        ({"x": [4]}, detent.Error, "x: got axis 4, expected one of an array of 4 dimensions"),
+        ({"x": 2}, TypeError, "x: got int, expected axes"),
+        ({"x": {"2": "h"}}, TypeError, "x: got str, expected an integer"),
+        ({"x": {2: 3}}, TypeError, "x, 2: got int, expected str"),
+        ([2], TypeError, "dynamic_axes: got list, expected a dict"),
+    ],
+)
+def test_axes_that_there_are_not_are_refused(axes, kind, words):
+    with pytest.raises(kind, match=words):
+        detent.from_torch(Pooled(), torch.zeros(1, 3, 8, 8), dynamic_axes=axes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -189,7 +191,10 @@ def test_tokenizer(language_folder, language_model):
     assert tokenizer.apply_chat_template(messages, add_generation_prompt=False) == tokenizer.encode("uAaB")
     assert tokenizer.apply_chat_template(messages, chat_template="{{ messages[1].content }}") == tokenizer.encode("B")
     assert detent.Tokenizer(language_folder).encode("A") == detent.Tokenizer(language_folder / "model.safetensors").encode("A") == [1]
-    with pytest.raises(KeyError):
+    assert pickle.loads(pickle.dumps(tokenizer)).encode("A") == copy.deepcopy(tokenizer).encode("A") == [1]
+    with pytest.raises(TypeError, match=r"Generation: is not pickled or copied: to_dict\(\)"):
+        copy.copy(language_model.generate("A", max_tokens=1))
+    with pytest.raises(TypeError):
         tokenizer.apply_chat_template([{"role": "user"}])
     with pytest.raises(TypeError):
         tokenizer.encode(3)

@@ -148,7 +148,7 @@ def test_a_failed_check_is_a_runtime_error():
         (lambda net, x: detent.load(__file__), {"file": __file__}),
         (lambda net, x: net.save("graph.txt"), {"file": "graph.txt"}),
         (lambda net, x: net.run({"x": x[:, :2]}), {"node": "x", "got": "float32 of shape [96, 2, 12, 12]"}),
-        (lambda net, x: net.values(x, ["relu9"]), {"key": "value", "got": "relu9"}),
+        (lambda net, x: net.values(x, ["relu9"]), {"key": "names", "got": "relu9"}),
         (lambda net, x: net.values(x, engine="slow"), {"key": "engine", "got": "slow"}),
         (lambda net, x: detent.set_num_threads(0), {"key": "threads", "got": "0", "allowed": "1 to 4096"}),
         (lambda net, x: net.quantize(x, num_samples=0), {"key": "num_samples", "got": "0"}),
@@ -267,3 +267,19 @@ def test_from_torch(images):
         detent.from_torch(module, [1, 2])
     named = detent.from_torch(module, torch.zeros(1, 3, 12, 12), input_names=["picture"], output_names=["scores"])
     assert (named.inputs[0].name, named.outputs) == ("picture", ["scores"])
+
+
+def test_a_second_interpreter_of_the_process_is_refused():
+    script = """
+import detent
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+second = interpreters.create()
+interpreters.run_string(second, "try:\\n import detent\\nexcept ImportError as error:\\n print(error, flush=True)")
+assert detent.Format("int4").bits == 4
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "another interpreter of this process" in done.stdout or "does not support loading in subinterpreters" in done.stdout

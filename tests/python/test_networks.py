@@ -232,7 +232,12 @@ def test_inputs_by_any_mapping(net, images):
 
 
 def test_copies_and_pickles(net):
-    assert copy.deepcopy(net) is net
+    session = detent.Session(net)
+    for one in (net, session, net.nodes, net.nodes[0]):
+        assert copy.copy(one) is one and copy.deepcopy(one) is one
+        with pytest.raises(TypeError, match=f"{type(one).__name__}: is not pickled: "):
+            pickle.dumps(one)
+    assert repr(session) == f"<detent.Session of {net!r}>"
     with pytest.raises(TypeError, match=r"save\(\) writes it"):
         pickle.dumps(net)
     with pytest.raises(TypeError, match="make one of the network in each process"):

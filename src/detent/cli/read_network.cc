@@ -28,8 +28,10 @@ Graph with_shapes(const Graph& graph, const InputShapes& shapes) {
   NamedSizes sizes;
   for (const auto& [name, shape] : shapes) {
     const TensorType& type = graph.input_types().find(input_node(graph, name))->second;
-    if (!type.matches(shape, sizes))
-      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(shape), tensor_type_text(type));
+    const bool is_positive = std::ranges::all_of(shape, [](int64_t size) { return size > 0; });
+    if (!is_positive || !type.matches(shape, sizes))
+      fail("--shape {}: got {}, expected one that fits {} with sizes above 0", name, shape_text(shape),
+           tensor_type_text(type));
   }
   sizes.erase(kBatchName);
   std::map<std::string, TensorType> types;

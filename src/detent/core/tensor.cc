@@ -37,10 +37,11 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
-std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
-  auto data = allocate(bytes);
-  std::memset(data.get(), 0, bytes);
-  return data;
+size_t checked_bytes(DType dtype, const Shape& shape) {
+  const auto count = static_cast<uint64_t>(element_count(shape));
+  if (count > std::numeric_limits<size_t>::max() / 2 / dtype_size(dtype))
+    fail("shape {} has too many elements", shape_text(shape));
+  return count * dtype_size(dtype);
 }
 
 }  // namespace
@@ -101,12 +102,16 @@ Tensor::Tensor() : shape_{0}, data_(kNoBytes) {}
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {
-  if (static_cast<uint64_t>(numel_) > std::numeric_limits<size_t>::max() / 2 / dtype_size(dtype_)) {
-    fail("shape {} has too many elements", shape_text(shape_));
-  }
-  auto storage = allocate_zeroed(byte_size());
+  auto storage = allocate(checked_bytes(dtype_, shape_));
   data_ = storage.get();
+  std::memset(data_, 0, byte_size());
   owner_ = std::move(storage);
+}
+
+Tensor unfilled_tensor(DType dtype, Shape shape) {
+  auto storage = allocate(checked_bytes(dtype, shape));
+  std::byte* const data = storage.get();
+  return Tensor::borrow(dtype, std::move(shape), data, std::move(storage));
 }
 
 Tensor Tensor::borrow(DType dtype, Shape shape, std::byte* data, std::shared_ptr<const void> owner) {

@@ -4,11 +4,12 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/core/block_cache.h"
 
 namespace detent {
 namespace {
 
-constexpr size_t kBlockBytes = Scratch::kBytesInMemory;
+constexpr size_t kBlockBytes = size_t{8} << 20;
 
 size_t sample_bytes(std::span<const SampleInput> inputs, const std::vector<Shape>& shapes) {
   size_t bytes = 0;
@@ -52,12 +53,13 @@ class CollectedSamples::Samples final : public Dataset {
       Shape shape = sizes_[size][i];
       const int64_t bytes = element_count(shape) * static_cast<int64_t>(dtype_size(inputs()[i].dtype));
       shape.insert(shape.begin(), std::ssize(indices));
-      Tensor& tensor = batch.emplace_back(inputs()[i].dtype, std::move(shape));
+      Tensor& tensor = batch.emplace_back(unfilled_tensor(inputs()[i].dtype, std::move(shape)));
       auto target = tensor.bytes().begin();
       for (const int64_t index : indices) {
         const Place& place = places_[static_cast<size_t>(index)];
         const Tensor sample = blocks_[place.block].rows(place.offset + before, place.offset + before + bytes);
         target = std::ranges::copy(std::as_const(sample).bytes(), target).out;
+        if (place.block > 0) unmap_pages(sample);
       }
       before += bytes;
     }
@@ -82,7 +84,7 @@ std::span<std::byte> CollectedSamples::room(size_t bytes, Place& place) {
     if (blocks_.empty()) {
       blocks_.emplace_back(DType::kUInt8, shape);
     } else {
-      page_out(blocks_.back());
+      if (blocks_.size() > 1) unmap_pages(blocks_.back());
       blocks_.push_back(scratch_.tensor(DType::kUInt8, shape));
     }
     used_ = 0;

@@ -16,7 +16,7 @@
 namespace detent {
 
 /// Takes samples that come one batch after the other, from whatever makes them, and gives a data set of them:
-/// the same one however they were cut into batches. The first 32 MiB stay in memory; what comes then lies in
+/// the same one however they were cut into batches. The first 8 MiB stay in memory; what comes then lies in
 /// nameless files of a folder, so that memory does not grow with the number of samples.
 class CollectedSamples {
  public:

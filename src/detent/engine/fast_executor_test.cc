@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <latch>
 #include <thread>
@@ -291,6 +292,44 @@ TEST_F(FastEngine, GivesTheSameFromManyThreadsAtOnce) {
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_TRUE(results[i].equals(reference.run(std::span(&inputs[i], 1)).front())) << i;
+}
+
+/// As sessions of Python do: each thread limits its own threads, some look inside, and there are more sizes
+/// than plans are kept of.
+TEST_F(FastEngine, GivesTheSameInSessionsOfManySizesAtOnce) {
+  constexpr int64_t kSizes = 12;
+  Draw draw(5);
+  const Graph graph = small_network(draw);
+  const FastProgram program(graph);
+  const IntegerProgram reference(graph);
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> expected;
+  for (int64_t size = 1; size <= kSizes; ++size) {
+    inputs.push_back(draw.tensor({size, 3, 9, 9}));
+    expected.push_back(reference.run(std::span(&inputs.back(), 1)).front());
+  }
+  std::atomic<int> differences = 0;
+  std::atomic<int> seen = 0;
+  const auto session = [&](size_t index) {
+    const LimitThreads limit(1 + static_cast<int>(index % 3));
+    auto observation = Observation::of_none();
+    observation.operands->emplace("conv", "data_out_0");
+    observation.see = [&](const Node&, std::string_view, const Tensor&) { ++seen; };
+    for (size_t again = 0; again < 24; ++again) {
+      const size_t i = (again * (index + 1) + index) % kSizes;
+      const bool looks = again % 2 == 0;
+      const auto outputs = program.run(std::span(&inputs[i], 1), looks ? observation : Observation());
+      Tensor mine(DType::kFloat32, expected[i].shape());
+      std::ranges::copy(outputs.front().bytes(), mine.bytes().begin());
+      differences += mine.equals(expected[i]) ? 0 : 1;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < 6; ++i) threads.emplace_back(session, i);
+  }
+  EXPECT_EQ(differences, 0);
+  EXPECT_EQ(seen, 6 * 12);
 }
 
 TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {

@@ -45,6 +45,14 @@ class NamelessMapping {
   void* data_ = nullptr;
 };
 
+/// About the pages that the tensor has for itself.
+void advise(const Tensor& tensor, int advice) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(tensor.bytes().data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(tensor.bytes().data() + tensor.byte_size()) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
 }  // namespace
 
 Tensor Scratch::tensor(DType dtype, const Shape& shape) const {
@@ -67,11 +75,10 @@ Tensor Scratch::to_float32(const Tensor& source) const {
 }
 
 void page_out(const Tensor& tensor) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(tensor.bytes().data()) + page - 1) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(tensor.bytes().data() + tensor.byte_size()) / page * page;
   // Only advice: where the kernel does not take it, nothing is lost.
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
+  advise(tensor, MADV_PAGEOUT);
 }
+
+void unmap_pages(const Tensor& tensor) { advise(tensor, MADV_DONTNEED); }
 
 }  // namespace detent

@@ -29,5 +29,8 @@ class Scratch {
 
 /// Takes a tensor that will not be needed soon out of memory, as far as it lies in a mapped file.
 void page_out(const Tensor& tensor);
+/// Takes the whole pages of a tensor that lies in a mapped file out of the process, and leaves them to the
+/// system, which has them ready as long as nobody needs the memory. Any other tensor would lose its elements.
+void unmap_pages(const Tensor& tensor);
 
 }  // namespace detent

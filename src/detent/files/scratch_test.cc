@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -13,14 +14,17 @@
 namespace detent {
 namespace {
 
-/// Kilobytes of this process that no file backs.
-int64_t anonymous_kilobytes() {
+int64_t resident_kilobytes(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8));
+    if (line.starts_with(key)) return std::stoll(line.substr(key.size()));
   }
   return 0;
 }
+
+/// Kilobytes of this process that no file backs, and that one does, in memory too.
+int64_t anonymous_kilobytes() { return resident_kilobytes("RssAnon:"); }
+int64_t mapped_kilobytes() { return resident_kilobytes("RssFile:") + resident_kilobytes("RssShmem:"); }
 
 class ScratchTensors : public testing::Test {
  protected:
@@ -43,6 +47,15 @@ TEST_F(ScratchTensors, LargeOnesAreInAFileWithoutAName) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
   page_out(large);
   EXPECT_EQ(large.values<float>().back(), 1);
+}
+
+TEST_F(ScratchTensors, KeepTheirElementsWithoutPages) {
+  Tensor large = Scratch(directory_).tensor(DType::kFloat32, {3, 4 << 20});
+  std::ranges::fill(large.values<float>(), 2.0F);
+  const int64_t before = mapped_kilobytes();
+  unmap_pages(large);
+  EXPECT_LT(mapped_kilobytes() - before, -40'000);  // of 48 MB
+  EXPECT_TRUE(std::ranges::all_of(large.values<float>(), [](float x) { return x == 2; }));
 }
 
 TEST_F(ScratchTensors, SmallOnesAreOrdinary) {

@@ -105,12 +105,12 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
                      const std::string& operand, const std::string& where) {
   const bool has_scale = kind && *kind != ScaleParameter::kGamma;
   const bool is_integer = integer_codes(quantizer.spec.format).has_value();
-  const std::string text = quant_spec_text(quantizer.spec);
+  const auto text = [&] { return quant_spec_text(quantizer.spec); };
   const CodeRounding rounding = quantizer.code_rounding;
   const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
   if (rounding != CodeRounding::kNearest && !(has_scale && is_integer)) {
     fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
-         operand, name, text);
+         operand, name, text());
   }
   if ((rounding == CodeRounding::kLearned) != (quantizer.find_parameter(kRoundUp) != nullptr)) {
     fail("{}: operand \"{}\": got rounding \"{}\" {} a parameter \"{}\"", where, operand, name,
@@ -120,7 +120,7 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
     fail("{}: operand \"{}\": got a folded batch norm, expected that of weights alone", where, operand);
   if (!quantizer.observer) return;
   if (!has_scale)
-    fail("{}: operand \"{}\": got an observer of {}, which learns no scale", where, operand, text);
+    fail("{}: operand \"{}\": got an observer of {}, which learns no scale", where, operand, text());
   const ScaleObserver& observer = *quantizer.observer;
   const bool is_finite = std::isfinite(observer.argument) && std::isfinite(observer.momentum);
   if (!is_finite || observer.steps < 0 || observer.done < 0) {

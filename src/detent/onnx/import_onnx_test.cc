@@ -490,6 +490,8 @@ TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {
   EXPECT_THAT(floats(run(model, {counting({1, 3})}).at(0)), ElementsAre(0, 1, 2));
   EXPECT_THAT(floats(run(model, {counting({2, 1})}, {.shapes = {{"x", {2, 1}}}}).at(0)), ElementsAre(0, 1));
   EXPECT_THAT(import_error(model, {.shapes = {{"x", {2}}}}), HasSubstr("expected one that fits"));
+  EXPECT_THAT(import_error(model, {.shapes = {{"x", {3, -1}}}}),
+              HasSubstr("got the shape [3, -1], expected one that fits float32 [N, "));
   EXPECT_THAT(import_error(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
 }
 

@@ -259,16 +259,17 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   }
   if (!proto.has_shape()) return {type.dtype, {given->second.begin(), given->second.end()}};
   bool fits = given->second.size() == type.shape.size();
-  for (size_t i = 0; fits && i < type.shape.size(); ++i) {
+  for (size_t i = 0; fits && i < type.shape.size(); ++i)
+    fits = given->second[i] > 0 && (type.shape[i].is_named() || type.shape[i].size == given->second[i]);
+  if (!fits) {
+    fail("{}: input \"{}\": got the shape {}, expected one that fits {} with sizes above 0",
+         file_.path().string(), name, shape_text(given->second), tensor_type_text(type));
+  }
+  for (size_t i = 0; i < type.shape.size(); ++i) {
     Dimension& dim = type.shape[i];
-    fits = given->second[i] > 0 && (dim.is_named() || dim.size == given->second[i]);
     if (!dim.is_named() || (dim.symbol == kBatchName && !options_.fixes_first)) continue;
     given_sizes_[dim.symbol] = given->second[i];
     dim = given->second[i];
-  }
-  if (!fits) {
-    fail("{}: input \"{}\": got the shape {}, expected one that fits {}", file_.path().string(), name,
-         shape_text(given->second), tensor_type_text(type));
   }
   return type;
 }

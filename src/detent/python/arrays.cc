@@ -88,6 +88,22 @@ bool may_become(DType from, DType to) {
          (dtype_size(from) == dtype_size(to) && from == to);
 }
 
+/// As messages call what was given: "list", "ndarray of complex128", "Tensor of torch.float32 on meta".
+std::string array_text(nb::handle object) {
+  const auto said = [&](const char* name) -> std::string {
+    try {
+      const nb::object value = nb::getattr(object, name, nb::none());
+      return value.is_none() ? "" : nb::cast<std::string>(nb::str(value));
+    } catch (const nb::python_error&) {
+      return "";
+    }
+  };
+  std::string text = type_text(object);
+  if (const std::string dtype = said("dtype"); !dtype.empty()) text += " of " + dtype;
+  if (const std::string device = said("device"); !device.empty() && device != "cpu") text += " on " + device;
+  return text;
+}
+
 }  // namespace
 
 std::string type_text(nb::handle object) {
@@ -98,9 +114,11 @@ Tensor tensor_of(nb::handle array, const std::string& what) {
   AnyArray found;
   if (!nb::ndarray_check(array) || !nb::try_cast(array, found, false))
     type_error(fmt::format("{}: got {}, expected an array in memory of the processor (numpy, DLPack, buffer)",
-                           what, type_text(array)));
+                           what, array_text(array)));
   const std::optional<DType> dtype = dtype_of(found.dtype());
-  if (!dtype) type_error(fmt::format("{}: got an array of a dtype that Detent has not", what));
+  if (!dtype)
+    type_error(
+        fmt::format("{}: got {}, expected an array of floats, integers or bool", what, array_text(array)));
   Shape shape = shape_of(found);
   const auto* data = static_cast<const std::byte*>(found.data());
   if (is_contiguous(found)) {
@@ -147,7 +165,7 @@ Tensor writable_tensor_of(nb::handle array, const std::string& what) {
   nb::ndarray<nb::device::cpu> target;
   if (!nb::ndarray_check(array) || !nb::try_cast(array, target, false))
     type_error(fmt::format("{}: got {}, expected a writable array in memory of the processor", what,
-                           type_text(array)));
+                           array_text(array)));
   const std::optional<DType> dtype = dtype_of(target.dtype());
   if (!dtype || !is_contiguous(target))
     type_error(fmt::format("{}: got an array of {}, expected a contiguous one", what,

@@ -108,12 +108,12 @@ nb::dict keywords_of(const ComparisonPlan& plan, const ComparedNetwork& network)
 nb::dict compared(const Network& network, Samples& calibration, Samples* test, const nb::dict& options,
                   const nb::dict& quantization, int64_t seed, int64_t batch_size, int64_t num_workers,
                   const std::string& folder, bool resume, bool overwrite, const std::string& report_path) {
-  ComparisonCall call{{seed, batch_size, num_workers, folder, resume, overwrite, report_path},
-                      {.options = {},
-                       .quantization = table_of(quantization, "compare"),
-                       .seed = seed,
-                       .start = std::chrono::steady_clock::now(),
-                       .where = "compare"}};
+  ComparisonCall call{{seed, batch_size, num_workers, folder, resume, overwrite, report_path}, {}};
+  // Not within the braces: where it throws, GCC 12 destroys what stands before it twice.
+  call.comparison.quantization = table_of(quantization, "compare");
+  call.comparison.seed = seed;
+  call.comparison.start = std::chrono::steady_clock::now();
+  call.comparison.where = "compare";
   read_fields(call.comparison.options, table_of(options, "compare"), "compare");
   if (resume && folder.empty()) fail("resume: got no folder, expected the folder of a comparison");
   if (!report_path.empty()) claim_report({.report = report_path, .overwrite = overwrite});

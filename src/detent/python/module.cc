@@ -43,6 +43,9 @@ void translate_error(const std::exception_ptr& thrown, void* /*payload*/) {
 
 }  // namespace
 
+/// What NB_MODULE defines has a name of its own, as not every interpreter may call it.
+#define PyInit__detent detent_make_module  // NOLINT(cppcoreguidelines-macro-usage)
+
 NB_MODULE(_detent, module) {
   module.doc() = "What the package detent is made of; use that.";
   module.def("version", [] { return std::string(DETENT_VERSION); });
@@ -55,4 +58,15 @@ NB_MODULE(_detent, module) {
   detent::python::bind_language(module);
   detent::python::bind_studies(module);
   detent::python::bind_comparisons(module);
+}
+
+#undef PyInit__detent
+
+/// Types of nanobind belong to one interpreter: a second one that imports them takes them from the first.
+extern "C" NB_EXPORT PyObject* PyInit__detent() {
+  static PyInterpreterState* const first = PyInterpreterState_Get();
+  if (first == PyInterpreterState_Get()) return detent_make_module();
+  PyErr_SetString(PyExc_ImportError,
+                  "detent: another interpreter of this process has imported it, expected one a process");
+  return nullptr;
 }

@@ -62,7 +62,8 @@ nb::dict values_of(const Network& network, nb::handle given,
   const std::vector<NamedValue> values = without_lock([&] {
     std::vector<NamedValue> found = output_values(network.graph());
     if (names) {
-      for (const std::string& name : *names) found.push_back({name, find_value(network.graph(), name)});
+      for (const std::string& name : *names)
+        found.push_back({name, find_value(network.graph(), name, "names")});
     } else {
       for (NamedValue& value : node_values(network.graph())) found.push_back(std::move(value));
     }

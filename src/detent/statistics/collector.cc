@@ -132,7 +132,8 @@ Table Collector::result(std::string_view statistic) const {
   for (size_t slot = 0; slot < data.slots(); ++slot) {
     const Extremes& extremes = data.extremes(slot);
     if (extremes.nan() == extremes.count())
-      fail("{}: only NaN was seen at kept position {} of {}", statistic, slot, data.slots());
+      fail("{}: only NaN was seen{}, which infinite samples and overflow lead to", statistic,
+           data.slots() == 1 ? "" : fmt::format(" at kept position {} of {}", slot, data.slots()));
     nan += extremes.nan();
     infinities += extremes.infinities();
   }

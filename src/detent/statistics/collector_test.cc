@@ -247,6 +247,13 @@ TEST_P(EveryCollector, MergesAsIfItHadSeenEverything) {
   }
 }
 
+TEST(Collector, SaysWhatLeadsToNothingButNan) {
+  EXPECT_EQ(error_of([] {
+              result_of("range_min_max", {}, {batch({2}, {kNan, kNan})});
+            }),
+            "range_min_max: only NaN was seen, which infinite samples and overflow lead to");
+}
+
 TEST(KeptPositions, WithNothingButNanAreNamed) {
   for (const StatisticInfo& each : all_statistics()) {
     if (each.name == "record") continue;  // keeps none

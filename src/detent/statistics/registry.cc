@@ -35,7 +35,8 @@ std::unique_ptr<Statistic> make_statistic(std::string_view name, const Table& op
 void check_finite(const Accumulators& data, std::string_view statistic) {
   for (size_t slot = 0; slot < data.slots(); ++slot) {
     if (data.extremes(slot).finite() == 0)
-      fail("{}: no finite value was seen at kept position {} of {}", statistic, slot, data.slots());
+      fail("{}: no finite value was seen{}", statistic,
+           data.slots() == 1 ? "" : fmt::format(" at kept position {} of {}", slot, data.slots()));
   }
 }
 

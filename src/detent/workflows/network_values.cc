@@ -32,7 +32,7 @@ std::vector<NamedValue> output_values(const Graph& graph) {
   return outputs;
 }
 
-NodeInput find_value(const Graph& graph, const std::string& name) {
+NodeInput find_value(const Graph& graph, const std::string& name, const std::string& option) {
   std::vector<std::string> known;
   for (const Node& node : graph.nodes()) {
     if (role_of(node) == OperatorRole::kOutput) continue;
@@ -43,7 +43,7 @@ NodeInput find_value(const Graph& graph, const std::string& name) {
       if (source_name(graph, value) != known.back()) known.push_back(source_name(graph, value));
     }
   }
-  fail_unknown("--value", "value", name, known, {.key = "value"});
+  fail_unknown(option, "value", name, known, {.key = option.substr(option.find_first_not_of('-'))});
 }
 
 std::vector<NamedValue> node_values(const Graph& graph) {

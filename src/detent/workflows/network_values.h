@@ -22,8 +22,9 @@ struct NamedValue {
 
 std::vector<NamedValue> output_values(const Graph& graph);
 
-/// The value of a node, or what the model calls it. Throws Error that names near ones.
-NodeInput find_value(const Graph& graph, const std::string& name);
+/// The value of a node, or what the model calls it. `option` (--value) asks for it. Throws Error that names
+/// near ones.
+NodeInput find_value(const Graph& graph, const std::string& name, const std::string& option);
 
 /// The results of all nodes that compute, by the names of the nodes.
 std::vector<NamedValue> node_values(const Graph& graph);

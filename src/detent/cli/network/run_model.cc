@@ -175,7 +175,7 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, Graph graph, Comman
 /// The outputs, and the values inside that the user named.
 std::vector<NamedValue> wanted_values(const ModelRun& run, const Graph& graph) {
   std::vector<NamedValue> wanted = output_values(graph);
-  for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name)});
+  for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name, "--value")});
   return wanted;
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "detent/core/block_cache.h"
 #include "detent/engine/steps/place_rows.h"
 #include "detent/float32/tensor_layout.h"
 
@@ -238,7 +239,7 @@ class FlowOfPlace final : public EngineStep {
     const Place& place = state.places[place_];
     Flow& flow = state.flows[flow_];
     if (place.is_values) {
-      flow = {Tensor(DType::kFloat32, place.shape)};
+      flow = {unfilled_tensor(DType::kFloat32, place.shape)};
       float* const to = flow.tensor.values<float>().data();
       const float* const from = state.values(place_);
       for_each_row(place, state, [&](int64_t n, int64_t y) {
@@ -255,14 +256,19 @@ class FlowOfPlace final : public EngineStep {
       });
       return;
     }
-    flow = {Tensor(DType::kInt32, place.shape), place.type};
+    flow = {unfilled_tensor(DType::kInt32, place.shape), place.type};
     const auto to = flow.tensor.values<int32_t>();
     const uint8_t* from = state.bytes(place_);
-    for (int64_t n = 0; n < place.images(); ++n) {
-      for_each_element(place, n, [&](int64_t i, int64_t at) {
-        to[static_cast<size_t>(i)] = int32_t{from[at]} + place.type.low;
-      });
-    }
+    for_each_row(place, state, [&](int64_t n, int64_t y) {
+      const int64_t row = place.at(n, y, 0);
+      const int64_t pitch = place.at(n, y, 1) - row;
+      const int64_t next = place.element(n, y, 1) - place.element(n, y, 0);
+      for (int64_t c = 0; c < place.channels(); ++c) {
+        const int64_t first = place.element(n, y, 0) + c * place.channel_step();
+        for (int64_t x = 0; x < place.width(); ++x)
+          to[static_cast<size_t>(first + x * next)] = int32_t{from[row + x * pitch + c]} + place.type.low;
+      }
+    });
   }
   bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }
 

@@ -235,8 +235,7 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
         report_error_bound(*statistics[name].get_if<Table>(),
                            fmt::format("{}.{}.{}", node.name, probe.operand, name));
       } catch (const Error& error) {
-        fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
-             error.what());
+        fail("{}: node \"{}\", operand \"{}\": {}", context.where, node.name, probe.operand, error.what());
       }
     }
   }

@@ -189,7 +189,8 @@ std::unique_ptr<const ProgramInParts> cut(const Graph& graph, const Executor& ex
 }  // namespace
 
 std::unique_ptr<const Program> ExecutorInParts::compile(const Graph& graph) const {
-  verify(graph);
+  const bool may_be_cut = weight_bytes(graph) >= least_bytes_;
+  if (may_be_cut) verify(graph);
   if (auto program = cut(graph, whole_, least_bytes_, part_bytes_)) return program;
   return whole_.compile(graph);
 }

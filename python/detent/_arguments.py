@@ -1,0 +1,98 @@
+"""Arguments are what the signature says, or a TypeError names them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # but for type checkers
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _is_integer(value: Any) -> bool:
+    import operator
+
+    if isinstance(value, bool):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, bool) and not hasattr(value, "__len__")
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")
+
+
+def _are_texts(value: Any) -> bool:
+    is_kept = hasattr(value, "__iter__") and not hasattr(value, "__next__")  # iterators give their names once
+    return is_kept and not isinstance(value, (str, bytes)) and all(isinstance(entry, str) for entry in value)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or (hasattr(value, "dtype") and str(value.dtype) == "bool" and not value.shape)
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "None": ("None", lambda value: value is None),
+    "bool": ("True or False", _is_truth),
+    "int": ("an integer", _is_integer),
+    "float": ("a number", _is_number),
+    "str": ("str", lambda value: isinstance(value, str)),
+    "Path": ("a path", _is_path),
+    "Sequence[str]": ("a list of names", _are_texts),
+}
+
+
+def checked_argument(name: str, value: Any, annotation: str) -> Any:
+    """`value`, numpy's truth values and integers as Python's. What has another annotation than these is as it is."""
+    kinds = annotation.split(" | ")
+    if any(kind not in _KINDS for kind in kinds):
+        return value
+    found = next((kind for kind in kinds if _KINDS[kind][1](value)), None)
+    if found is None:
+        expected = " or ".join(_KINDS[kind][0] for kind in kinds if kind != "None")
+        raise TypeError(f"{name}: got {type(value).__name__}, expected {expected}")
+    if found == "bool":
+        return bool(value)
+    if found == "int" and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name}: got {value}, expected an integer of 64 bits")
+    return int(value) if found == "int" else value
+
+
+def natural(name: str, value: int) -> int:
+    if value < 0:
+        raise ValueError(f"{name}: got {value}, expected at least 0")
+    return value
+
+
+def listed(name: str, value: Any, expected: str) -> list[Any]:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") or not (entries := list(value)):
+        raise TypeError(f"{name}: got {type(value).__name__}, expected {expected}")
+    return entries
+
+
+def checked(function: Function) -> Function:
+    """The function, which looks at its arguments first."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    annotations = function.__annotations__
+
+    def call(*args: Any, **options: Any) -> Any:
+        given = [
+            checked_argument(name, value, annotations.get(name, ""))
+            for name, value in zip(names, args, strict=False)
+        ]
+        options = {name: checked_argument(name, value, annotations.get(name, "")) for name, value in options.items()}
+        return function(*given, *args[len(names) :], **options)
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(call, name, getattr(function, name))
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
