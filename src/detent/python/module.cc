@@ -43,7 +43,7 @@ void translate_error(const std::exception_ptr& thrown, void* /*payload*/) {
 
 }  // namespace
 
-/// What NB_MODULE defines has a name of its own, as not every interpreter may call it.
+/// The function that NB_MODULE defines gets another name, as not every interpreter may call it.
 #define PyInit__detent detent_make_module  // NOLINT(cppcoreguidelines-macro-usage)
 
 NB_MODULE(_detent, module) {
