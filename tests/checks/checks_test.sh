@@ -62,7 +62,9 @@ bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may inclu
 # shellcheck disable=SC2016
 bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
 
-bad style core/core.h '/// Of the last one.' 'core.h:2: begin the comment with what is described'
+for beginning in Of What Those; do
+  bad style core/core.h "/// $beginning the last one." 'core.h:2: begin the comment with the thing that it describes'
+done
 bad style graph/graph.cc 'if (name == "ternary") {}' 'graph.cc:1: no comparison with the name of a format'
 bad style graph/graph.cc 'if ("ternary" != name) {}' 'no comparison with the name of a format'
 bad style graph/graph.cc 'if (std::get_if<Ternary>(&format)) {}' 'no format by its type outside formats/'
