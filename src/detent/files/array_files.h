@@ -25,8 +25,9 @@ struct TensorSummary {
 /// Maps a NumPy .npy file (versions 1 to 3): a header that is a Python dictionary literal, then the elements,
 /// little endian, in C or Fortran order. The tensor borrows from the mapping and keeps it alive, except where
 /// the file does not align it or holds several dimensions in Fortran order, of which it is a copy. Dtypes:
-/// bool, int8 to int64, uint8, float16, float32, float64. Throws Error naming the file on another dtype or
-/// byte order, and on data that are shorter or longer than the shape says.
+/// bool, int8 to int64, uint8, float16, float32, float64; uint16 and uint32 become the next larger signed
+/// type, uint64 int64. Throws Error naming the file on another dtype or byte order, on integers beyond int64,
+/// and on data that are shorter or longer than the shape says.
 Tensor read_npy(const std::filesystem::path& path);
 /// The same of bytes that `owner` keeps alive; `name` begins the messages.
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,

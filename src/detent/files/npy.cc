@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -140,13 +141,27 @@ class HeaderParser {
   std::optional<Shape> shape_;
 };
 
+/// Unsigned integers, as the signed ones of the same size. Tensors have none of more than 8 bits.
+constexpr std::array<std::pair<std::string_view, DType>, 3> kUnsigned = {{
+    {"<u2", DType::kInt16},
+    {"<u4", DType::kInt32},
+    {"<u8", DType::kInt64},
+}};
+
+bool is_unsigned(std::string_view descr) {
+  return std::ranges::find(kUnsigned, descr, &std::pair<std::string_view, DType>::first) != kUnsigned.end();
+}
+
 DType dtype_of(std::string_view descr, const std::string& name) {
+  for (const auto& [text, dtype] : kUnsigned)
+    if (descr == text) return dtype;
   for (const auto& [text, dtype] : kDTypes) {
     if (descr == text || (text[0] == '|' && descr.size() == 3 && descr.substr(1) == text.substr(1)))
       return dtype;
   }
   std::string known;
   for (const auto& [text, dtype] : kDTypes) known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
+  for (const auto& [text, dtype] : kUnsigned) known += fmt::format(", {}", text);
   fail("{}: dtype \"{}\", supported are {}", name, descr, known);
 }
 
@@ -198,9 +213,28 @@ Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape
   return tensor;
 }
 
+/// Elements of `bits` without a sign, in the next larger type.
+template <class Signed, class Larger>
+Tensor unsigned_elements(const Tensor& bits) {
+  Tensor result(DTypeOf<Larger>::value, bits.shape());
+  std::ranges::transform(bits.values<Signed>(), result.values<Larger>().begin(), [](Signed x) {
+    return static_cast<Larger>(static_cast<std::make_unsigned_t<Signed>>(x));
+  });
+  return result;
+}
+
+Tensor unsigned_elements(const Tensor& bits, const std::string& name) {
+  if (bits.dtype() == DType::kInt16) return unsigned_elements<int16_t, int32_t>(bits);
+  if (bits.dtype() == DType::kInt32) return unsigned_elements<int32_t, int64_t>(bits);
+  for (const int64_t x : bits.values<int64_t>())
+    if (x < 0) fail("{}: got {}, expected integers of at most 2^63 - 1", name, static_cast<uint64_t>(x));
+  return bits;
+}
+
 /// Header before the elements, checked against the size of the file.
 struct NpyHeader {
   DType dtype;
+  bool is_unsigned;
   Shape shape;
   uint64_t count;      // of elements
   size_t data_offset;  // in the file
@@ -221,8 +255,12 @@ NpyHeader read_header(std::span<const std::byte> prefix, uint64_t file_size, con
   }
   HeaderParser parser(reader.text(header_bytes), name);
   parser.parse();
-  const NpyHeader header{dtype_of(parser.descr(), name), parser.shape(), checked_count(parser.shape(), name),
-                         reader.position(), parser.fortran_order() && parser.shape().size() > 1};
+  const NpyHeader header{.dtype = dtype_of(parser.descr(), name),
+                         .is_unsigned = is_unsigned(parser.descr()),
+                         .shape = parser.shape(),
+                         .count = checked_count(parser.shape(), name),
+                         .data_offset = reader.position(),
+                         .fortran_order = parser.fortran_order() && parser.shape().size() > 1};
   const uint64_t data_bytes = file_size - header.data_offset;
   if (data_bytes % dtype_size(header.dtype) != 0 || data_bytes / dtype_size(header.dtype) != header.count) {
     fail("{}: {} bytes of data, shape {} of {} needs {} elements", name, data_bytes, shape_text(header.shape),
@@ -248,14 +286,15 @@ Tensor read_npy(const std::filesystem::path& path) {
 TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
   const NpyHeader header = read_header(prefix, file_size, name);
   return {.name = "",
-          .dtype = std::string(dtype_name(header.dtype)),
+          .dtype = fmt::format("{}{}", header.is_unsigned ? "u" : "", dtype_name(header.dtype)),
           .shape = header.shape,
           .byte_size = header.count * dtype_size(header.dtype)};
 }
 
-Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
-                 const std::string& name) {
-  const NpyHeader header = read_header(bytes, bytes.size(), name);
+namespace {
+
+Tensor stored_elements(const NpyHeader& header, std::span<std::byte> bytes,
+                       const std::shared_ptr<const void>& owner, const std::string& name) {
   std::byte* data = bytes.data() + header.data_offset;
   const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
   if (header.dtype == DType::kBool && std::any_of(data, data + header.count, no_boolean)) {
@@ -267,6 +306,15 @@ Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& 
   Tensor copy(header.dtype, header.shape);
   if (header.count > 0) std::memcpy(copy.bytes().data(), data, copy.byte_size());
   return copy;
+}
+
+}  // namespace
+
+Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
+                 const std::string& name) {
+  const NpyHeader header = read_header(bytes, bytes.size(), name);
+  const Tensor elements = stored_elements(header, bytes, owner, name);
+  return header.is_unsigned ? unsigned_elements(elements, name) : elements;
 }
 
 NpyWriter::NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape)

@@ -88,6 +88,22 @@ TEST_F(Npy, TransposesFortranOrder) {
   EXPECT_TRUE(read_npy(path_).equals(Tensor(DType::kFloat32, {3, 0})));
 }
 
+TEST_F(Npy, UnsignedIntegersTakeTheNextLargerType) {
+  const auto read = [&](const char* descr, const std::string& data) {
+    file_.overwrite(
+        npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", descr), data));
+    return read_npy(path_);
+  };
+  EXPECT_TRUE(read("<u2", {"\x01\x00\xff\xff", 4})
+                  .equals(Tensor::from<int32_t>({2}, std::vector<int32_t>{1, 65535})));
+  EXPECT_TRUE(read("<u4", {"\x01\x00\x00\x00\xff\xff\xff\xff", 8})
+                  .equals(Tensor::from<int64_t>({2}, std::vector<int64_t>{1, 4294967295})));
+  const std::string one("\x01\x00\x00\x00\x00\x00\x00\x00", 8);
+  EXPECT_TRUE(read("<u8", one + one).equals(Tensor::from<int64_t>({2}, std::vector<int64_t>{1, 1})));
+  EXPECT_THAT(error_of([&] { read("<u8", one + std::string(8, '\xff')); }),
+              HasSubstr("got 18446744073709551615, expected integers of at most 2^63 - 1"));
+}
+
 TEST_F(Npy, IsWrittenPieceByPiece) {
   const auto whole = Tensor::from<int16_t>({3, 2}, std::vector<int16_t>{1, 2, 3, 4, 5, 6});
   write_npy(path_, whole);
