@@ -316,3 +316,27 @@ def test_calls_leak_nothing(net, images):
     calls()
     gc.collect()
     assert resident_bytes() - before < 1 << 20, "each call may keep no 52 bytes"
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_unsigned_integers(dtype: type[np.unsignedinteger], tmp_path: pathlib.Path) -> None:
+    from onnx import TensorProto, helper
+
+    kind = {np.uint16: TensorProto.UINT16, np.uint32: TensorProto.UINT32, np.uint64: TensorProto.UINT64}[dtype]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        "sums",
+        [helper.make_tensor_value_info("x", kind, [3])],
+        [helper.make_tensor_value_info("y", kind, [3])],
+    )
+    onnx_file = tmp_path / "sums.onnx"
+    onnx_file.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8).SerializeToString()
+    )
+    x = np.array([1, 2, 65535, 0], dtype=dtype)
+    net = detent.load(onnx_file)
+    np.testing.assert_array_equal(net.run({"x": x[:3]})["y"], (x + x)[:3])
+    np.testing.assert_array_equal(net.run({"x": x[::-1][:3]})["y"], (x + x)[::-1][:3])
+    if dtype is np.uint64:
+        with pytest.raises(detent.Error, match="input x: got 18446744073709551615"):
+            net.run({"x": np.full(3, 2**64 - 1, dtype)})

@@ -33,6 +33,10 @@ Tensor read_npy(const std::filesystem::path& path);
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
                  const std::string& name);
 
+/// Unsigned integers of 16, 32 or 64 bits, given as the signed ones with the same bits, in the next larger
+/// type; 64 bits stay int64. Throws Error, beginning with `name`, on larger ones than int64 holds.
+Tensor unsigned_elements(const Tensor& bits, const std::string& name);
+
 /// As many bytes hold the header of every array whose dtype is supported.
 inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
 

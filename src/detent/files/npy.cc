@@ -223,14 +223,6 @@ Tensor unsigned_elements(const Tensor& bits) {
   return result;
 }
 
-Tensor unsigned_elements(const Tensor& bits, const std::string& name) {
-  if (bits.dtype() == DType::kInt16) return unsigned_elements<int16_t, int32_t>(bits);
-  if (bits.dtype() == DType::kInt32) return unsigned_elements<int32_t, int64_t>(bits);
-  for (const int64_t x : bits.values<int64_t>())
-    if (x < 0) fail("{}: got {}, expected integers of at most 2^63 - 1", name, static_cast<uint64_t>(x));
-  return bits;
-}
-
 /// Header before the elements, checked against the size of the file.
 struct NpyHeader {
   DType dtype;
@@ -277,6 +269,14 @@ std::string header_text(DType dtype, const Shape& shape) {
 }
 
 }  // namespace
+
+Tensor unsigned_elements(const Tensor& bits, const std::string& name) {
+  if (bits.dtype() == DType::kInt16) return unsigned_elements<int16_t, int32_t>(bits);
+  if (bits.dtype() == DType::kInt32) return unsigned_elements<int32_t, int64_t>(bits);
+  for (const int64_t x : bits.values<int64_t>())
+    if (x < 0) fail("{}: got {}, expected integers of at most 2^63 - 1", name, static_cast<uint64_t>(x));
+  return bits;
+}
 
 Tensor read_npy(const std::filesystem::path& path) {
   const auto file = map_file(path);

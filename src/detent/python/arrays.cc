@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/files/array_files.h"
 
 namespace nb = nanobind;
 
@@ -40,10 +42,17 @@ constexpr ElementType kElementTypes[] = {
     {DType::kBool, nb::dlpack::dtype_code::Bool, 8},
 };
 
+/// Unsigned ones as the signed ones with the same bits.
+constexpr ElementType kUnsignedTypes[] = {
+    {DType::kInt16, nb::dlpack::dtype_code::UInt, 16},
+    {DType::kInt32, nb::dlpack::dtype_code::UInt, 32},
+    {DType::kInt64, nb::dlpack::dtype_code::UInt, 64},
+};
+
 [[noreturn]] void type_error(const std::string& text) { throw nb::type_error(text.c_str()); }
 
-std::optional<DType> dtype_of(const nb::dlpack::dtype& type) {
-  for (const ElementType& known : kElementTypes) {
+std::optional<DType> dtype_of(std::span<const ElementType> types, const nb::dlpack::dtype& type) {
+  for (const ElementType& known : types) {
     if (static_cast<uint8_t>(known.code) == type.code && known.bits == type.bits && type.lanes == 1)
       return known.dtype;
   }
@@ -110,26 +119,36 @@ std::string type_text(nb::handle object) {
   return nb::cast<std::string>(nb::object(object.type().attr("__name__")));
 }
 
+namespace {
+
+/// The array itself where it is contiguous, else a copy.
+Tensor elements_of(AnyArray array, DType dtype) {
+  Shape shape = shape_of(array);
+  const auto* data = static_cast<const std::byte*>(array.data());
+  if (is_contiguous(array)) {
+    auto owner = std::make_shared<const AnyArray>(std::move(array));
+    // Tensors have one kind of pointer; nothing writes to what is borrowed.
+    return Tensor::borrow(dtype, std::move(shape), const_cast<std::byte*>(data), std::move(owner));
+  }
+  Tensor copy(dtype, std::move(shape));
+  std::byte* target = copy.bytes().data();
+  copy_elements(array, 0, data, dtype_size(dtype), target);
+  return copy;
+}
+
+}  // namespace
+
 Tensor tensor_of(nb::handle array, const std::string& what) {
   AnyArray found;
   if (!nb::ndarray_check(array) || !nb::try_cast(array, found, false))
     type_error(fmt::format("{}: got {}, expected an array in memory of the processor (numpy, DLPack, buffer)",
                            what, array_text(array)));
-  const std::optional<DType> dtype = dtype_of(found.dtype());
-  if (!dtype)
-    type_error(
-        fmt::format("{}: got {}, expected an array of floats, integers or bool", what, array_text(array)));
-  Shape shape = shape_of(found);
-  const auto* data = static_cast<const std::byte*>(found.data());
-  if (is_contiguous(found)) {
-    auto owner = std::make_shared<const AnyArray>(std::move(found));
-    // Tensors have one kind of pointer; nothing writes to what is borrowed.
-    return Tensor::borrow(*dtype, std::move(shape), const_cast<std::byte*>(data), std::move(owner));
-  }
-  Tensor copy(*dtype, std::move(shape));
-  std::byte* target = copy.bytes().data();
-  copy_elements(found, 0, data, dtype_size(*dtype), target);
-  return copy;
+  const nb::dlpack::dtype type = found.dtype();
+  if (const auto dtype = dtype_of(kElementTypes, type)) return elements_of(std::move(found), *dtype);
+  if (const auto bits = dtype_of(kUnsignedTypes, type))
+    return unsigned_elements(elements_of(std::move(found), *bits), what);
+  type_error(
+      fmt::format("{}: got {}, expected an array of floats, integers or bool", what, array_text(array)));
 }
 
 Tensor tensor_of(nb::handle array, DType dtype, const std::string& what) {
@@ -166,7 +185,7 @@ Tensor writable_tensor_of(nb::handle array, const std::string& what) {
   if (!nb::ndarray_check(array) || !nb::try_cast(array, target, false))
     type_error(fmt::format("{}: got {}, expected a writable array in memory of the processor", what,
                            array_text(array)));
-  const std::optional<DType> dtype = dtype_of(target.dtype());
+  const std::optional<DType> dtype = dtype_of(kElementTypes, target.dtype());
   if (!dtype || !is_contiguous(target))
     type_error(fmt::format("{}: got an array of {}, expected a contiguous one", what,
                            dtype ? dtype_name(*dtype) : "another dtype"));
