@@ -163,6 +163,7 @@ TEST_F(OutputFolderTest, LeavesNoTemporaryFolderWhenASignalEndsIt) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
+      std::signal(signal, SIG_DFL);  // nohup and shells have processes in the background ignore some
       handle_signals_for_open_files();
       OutputFolder outputs = open();
       for (int i = 0; i < 200; ++i)
