@@ -67,7 +67,8 @@ std::string deflated_archive(const std::vector<DeflatedEntry>& entries) {
     directory += std::string(10, '\0');
     put(directory, text.size(), 4);
     directory += name;
-    text += std::string("PK\x03\x04\x14\0\0\0", 8) + facts + name + packed;
+    text += std::string("PK\x03\x04\x14\0\0\0", 8);
+    text.append(facts).append(name).append(packed);
   }
   std::string end = std::string("PK\x05\x06\0\0\0\0", 8);
   put(end, entries.size(), 2);

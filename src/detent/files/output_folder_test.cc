@@ -134,18 +134,18 @@ TEST_F(OutputFolderTest, ReplacesNothingThatIsRead) {
 TEST_F(OutputFolderTest, NamesAreClaimedForFilesThatAreReplacedOneByOne) {
   fs::create_directories(folder_ / "points");
   EXPECT_THAT(error_of([&] {
-                ClaimedNames(folder_, {"best", "points"}, false);
+                const ClaimedNames claimed(folder_, {"best", "points"}, false);
               }),
               HasSubstr("points exists, and is no part of an earlier result"));
   fs::remove(folder_ / "points");
-  ClaimedNames(folder_, {"best", "points"}, false);
+  { const ClaimedNames released(folder_, {"best", "points"}, false); }
   EXPECT_TRUE(fs::is_empty(folder_)) << "nothing was written";
   {
     const ClaimedNames claimed(folder_, {"best", "points"}, false);
     fs::create_directories(folder_ / "points");
     write_file(folder_ / "points" / "1", "a");
   }
-  ClaimedNames(folder_, {"best", "points"}, false);
+  { const ClaimedNames again(folder_, {"best", "points"}, false); }
   FileRoles roles;
   const FileRoles::Use use(&roles);
   check_names_not_read(folder_, {"best", "points"});

@@ -183,7 +183,7 @@ void convert_columns_to_image(NodeImport& node) {
     fail("{} windows, expected {}", *node.size(0, 2), element_count(windows.counts));
   if (positions * element_count(windows.counts) > kMostPlaces)
     node.refuse(fmt::format("more than {} elements of windows", kMostPlaces));
-  const auto list = [](std::vector<int64_t> values) { return NodeImport::list_of(values); };
+  const auto list = [](const std::vector<int64_t>& values) { return NodeImport::list_of(values); };
   const int64_t channels = *rows / positions;
   NodeInput x = node.add("dynamic_reshape", {node.input(0), list({0, channels, -1})});
   x = node.add("permute", {x}, {{"dims", Value(std::vector<int64_t>{2, 0, 1})}});

@@ -94,7 +94,7 @@ std::vector<NodeInput> cubic_shares(NodeImport& node, const NodeInput& behind) {
 }
 
 /// The pixels that a place in one dimension is made of.
-std::vector<Tap> taps_of(NodeImport& node, const Sampling& sampling, size_t dim, NodeInput place) {
+std::vector<Tap> taps_of(NodeImport& node, const Sampling& sampling, size_t dim, const NodeInput& place) {
   if (sampling.mode == "nearest")
     return {tap_at(node, sampling, dim, node.add("round", {place}), NodeInput::absent())};
   const NodeInput first = node.add("floor", {place});

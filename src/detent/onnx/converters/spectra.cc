@@ -72,13 +72,12 @@ struct Parts {
 
 /// The last dimension, of one or two.
 Parts parts_of(NodeImport& node, size_t input) {
-  const auto count = node.size(input, -1);
-  if (count != 1 && count != 2)
-    fail("{} parts of a number, expected a last dimension of 1 or 2", count.value_or(kOpenSize));
+  const int64_t count = node.size(input, -1).value_or(kOpenSize);
+  if (count != 1 && count != 2) fail("{} parts of a number, expected a last dimension of 1 or 2", count);
   const auto part = [&](int64_t index) {
     return node.add("select", {node.input(input)}, {{"dim", -1}, {"index", index}});
   };
-  return {part(0), *count == 2 ? part(1) : NodeInput::absent()};
+  return {part(0), count == 2 ? part(1) : NodeInput::absent()};
 }
 
 NodeInput real_part(NodeImport& node, const Parts& signal, const Waves& waves) {
