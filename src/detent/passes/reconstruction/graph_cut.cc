@@ -28,7 +28,7 @@ std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
 std::string free_prefix(const Graph& graph) {
   std::string prefix = "captured_value_";
   while (std::ranges::any_of(graph.nodes(), [&](const Node& node) { return node.name.starts_with(prefix); }))
-    prefix = "again_" + prefix;
+    prefix.insert(0, "again_");
   return prefix;
 }
 
