@@ -30,9 +30,14 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 
+def is_listing(value: Any) -> bool:
+    """Whether it can be iterated, and is no text."""
+    return hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
+
+
 def _are_texts(value: Any) -> bool:
-    is_kept = hasattr(value, "__iter__") and not hasattr(value, "__next__")  # iterators give their names once
-    return is_kept and not isinstance(value, (str, bytes)) and all(isinstance(entry, str) for entry in value)
+    is_kept = is_listing(value) and not hasattr(value, "__next__")  # iterators give their names once
+    return is_kept and all(isinstance(entry, str) for entry in value)
 
 
 def _is_truth(value: Any) -> bool:
@@ -73,7 +78,7 @@ def natural(name: str, value: int) -> int:
 
 
 def listed(name: str, value: Any, expected: str) -> list[Any]:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") or not (entries := list(value)):
+    if not is_listing(value) or not (entries := list(value)):
         raise TypeError(f"{name}: got {type(value).__name__}, expected {expected}")
     return entries
 

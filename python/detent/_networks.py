@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from detent import _detent
-from detent._arguments import checked, checked_argument
+from detent._arguments import checked, checked_argument, is_listing
 from detent._copies import Unchanging
 from detent._options import (
     check_loading,
@@ -741,7 +741,7 @@ Network.compare.__doc__ = described_compare()
 
 
 def _sizes(name: str, shape: Any) -> list[int]:
-    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+    if not is_listing(shape):
         raise TypeError(f"shapes, {name}: got {type(shape).__name__}, expected a list of sizes")
     return [checked_argument(f"shapes, {name}", size, "int") for size in shape]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detent import _detent
-from detent._arguments import checked, checked_argument
+from detent._arguments import checked, checked_argument, is_listing
 from detent._errors import Error
 from detent._networks import Network
 
@@ -147,7 +147,7 @@ def _open_axes(
     for name, axes in wanted.items():
         if name not in ranks:
             raise Error(f'dynamic_axes: unknown input or output "{name}" (known: {", ".join(ranks)})', key="dynamic_axes")
-        if isinstance(axes, (str, bytes)) or not hasattr(axes, "__iter__"):
+        if not is_listing(axes):
             raise TypeError(f"dynamic_axes, {name}: got {type(axes).__name__}, expected axes, or their names by axis")
         names = axes if isinstance(axes, Mapping) else {axis: f"{name}_{axis}" for axis in axes}
         for axis, size in names.items():

@@ -37,8 +37,9 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   return {data, [](std::byte* p) { std::free(p); }};
 }
 
-size_t checked_bytes(DType dtype, const Shape& shape) {
-  const auto count = static_cast<uint64_t>(element_count(shape));
+/// Bytes of the shape's elements.
+size_t checked_bytes(DType dtype, const Shape& shape, int64_t elements) {
+  const auto count = static_cast<uint64_t>(elements);
   if (count > std::numeric_limits<size_t>::max() / 2 / dtype_size(dtype))
     fail("shape {} has too many elements", shape_text(shape));
   return count * dtype_size(dtype);
@@ -102,14 +103,14 @@ Tensor::Tensor() : shape_{0}, data_(kNoBytes) {}
 
 Tensor::Tensor(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {
-  auto storage = allocate(checked_bytes(dtype_, shape_));
+  auto storage = allocate(checked_bytes(dtype_, shape_, numel_));
   data_ = storage.get();
   std::memset(data_, 0, byte_size());
   owner_ = std::move(storage);
 }
 
 Tensor unfilled_tensor(DType dtype, Shape shape) {
-  auto storage = allocate(checked_bytes(dtype, shape));
+  auto storage = allocate(checked_bytes(dtype, shape, element_count(shape)));
   std::byte* const data = storage.get();
   return Tensor::borrow(dtype, std::move(shape), data, std::move(storage));
 }

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/passes/transform/graph_edits.h"
 
 namespace detent {
 namespace {

@@ -181,7 +181,9 @@ bool can_be_cut(const Graph& graph) {
 /// nullptr where the whole is better.
 std::unique_ptr<const ProgramInParts> cut(const Graph& graph, const Executor& executor, int64_t least_bytes,
                                           int64_t part_bytes) {
-  if (weight_bytes(graph) < least_bytes || !can_be_cut(graph)) return nullptr;
+  if (weight_bytes(graph) < least_bytes) return nullptr;
+  verify(graph);
+  if (!can_be_cut(graph)) return nullptr;
   auto program = std::make_unique<const ProgramInParts>(executor, graph, part_bytes);
   return program->is_cut_well() ? std::move(program) : nullptr;
 }
@@ -189,8 +191,6 @@ std::unique_ptr<const ProgramInParts> cut(const Graph& graph, const Executor& ex
 }  // namespace
 
 std::unique_ptr<const Program> ExecutorInParts::compile(const Graph& graph) const {
-  const bool may_be_cut = weight_bytes(graph) >= least_bytes_;
-  if (may_be_cut) verify(graph);
   if (auto program = cut(graph, whole_, least_bytes_, part_bytes_)) return program;
   return whole_.compile(graph);
 }
