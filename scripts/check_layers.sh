@@ -25,8 +25,9 @@ datasets:    core files tests graph
 evaluation:  core graph datasets
 workers:     core files
 autograd:    core formats statistics graph integer float32 tests files graph_files models passes reference engine
-passes:      core formats statistics graph integer files checkpoints graph_files tests models reference engine
-search:      core formats statistics graph files graph_files passes
+reconstruction: core formats statistics graph integer tests models
+passes:      core formats statistics graph integer files checkpoints graph_files reconstruction tests models reference engine
+search:      core formats statistics graph integer files graph_files reconstruction passes
 reference:   core formats graph integer float32
 hardware:    core formats graph integer reference tests files
 engine:      core formats graph integer float32 files graph_files reference tests models passes

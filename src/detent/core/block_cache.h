@@ -5,16 +5,10 @@
 #include <map>
 #include <mutex>
 
-#include "detent/core/tensor.h"
-
 namespace detent {
 
 /// Bytes that the machine has.
 size_t physical_memory();
-
-/// With whatever the memory holds, for what writes every element: clearing large tensors takes as long as
-/// filling them.
-Tensor unfilled_tensor(DType dtype, Shape shape);
 
 /// Memory for buffers that come and go in the same sizes again and again, as a network's tensors do. Large
 /// blocks come from the system and are kept when they are given back: to clear and map each page anew takes

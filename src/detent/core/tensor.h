@@ -134,6 +134,10 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
+/// With whatever the memory holds, for what writes every element: clearing large tensors takes as long as
+/// filling them.
+Tensor unfilled_tensor(DType dtype, Shape shape);
+
 template <class T>
 Tensor Tensor::from(Shape shape, std::span<const T> values) {
   Tensor tensor(DTypeOf<T>::value, std::move(shape));

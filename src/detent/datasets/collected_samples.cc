@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/core/block_cache.h"
+#include "detent/core/tensor.h"
 
 namespace detent {
 namespace {

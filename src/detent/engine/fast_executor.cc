@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "detent/core/block_cache.h"
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"

@@ -1,9 +1,12 @@
 #include "detent/float32/packed_linear.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -276,13 +279,12 @@ int64_t bytes_of_output(int64_t depth, DType dtype, bool are_nibbles) {
   return depth * static_cast<int64_t>(dtype_size(dtype));
 }
 
-/// The integer that gives the weight, or one near it where none does. With a scale of 0 all do, but for the
-/// sign of the zero.
-int nearest_code(float weight, float scale, float minimum) {
-  if (scale == 0) return minimum == 0 && std::signbit(weight) != std::signbit(scale) ? -1 : 0;
-  const float steps = (weight - minimum) / scale;
-  if (!(steps < 127.25F && steps > -128.25F)) return std::numeric_limits<int>::max();
-  return static_cast<int>(steps + (steps < 0 ? -0.5F : 0.5F));
+/// Four bits of each input, the first in the lowest.
+uint32_t packed_nibbles(const std::array<int8_t, kNibbles>& inputs) {
+  uint64_t word = std::bit_cast<uint64_t>(inputs) & 0x0f0f0f0f0f0f0f0f;
+  word = (word | word >> 4) & 0x00ff00ff00ff00ff;
+  word = (word | word >> 8) & 0x0000ffff0000ffff;
+  return static_cast<uint32_t>(word | word >> 16);
 }
 
 struct WeightCodes {
@@ -290,32 +292,82 @@ struct WeightCodes {
   bool fit_nibbles = true;  // as signed ones, with minimums as unsigned ones
 };
 
+struct CodeBounds {
+  int least = 0;
+  int most = 0;
+};
+
+/// As find_codes, with a scale of 0: all codes give the weight, but for the sign of a zero.
+bool find_codes_without_scale(std::span<const float> weights, float scale, std::optional<float> minimum,
+                              int8_t* codes, CodeBounds& bounds) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const bool is_other_zero = minimum.value_or(0) == 0 && std::signbit(weights[i]) != std::signbit(scale);
+    const int code = is_other_zero ? -1 : 0;
+    float value = static_cast<float>(code) * scale;
+    if (minimum) value = value + *minimum;
+    if (std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(weights[i])) return false;
+    codes[i] = static_cast<int8_t>(code);
+    bounds.least = std::min(bounds.least, code);
+  }
+  return true;
+}
+
+/// Finds codes with which code x scale (+ minimum) is the weight to the last bit; false where a weight has
+/// none. No way out of the loop, so that it is computed in vectors.
+template <bool kHasMinimum>
+bool find_codes(std::span<const float> weights, float scale, float minimum, int8_t* codes,
+                CodeBounds& bounds) {
+  int least = bounds.least;
+  int most = bounds.most;
+  int others = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float steps = (weights[i] - minimum) / scale;
+    const bool is_near = steps < 127.25F && steps > -128.25F;
+    const float near = is_near ? steps : 0;
+    const int code = static_cast<int>(near + (near < 0 ? -0.5F : 0.5F));
+    float value = static_cast<float>(code) * scale;
+    if constexpr (kHasMinimum) value = value + minimum;
+    others |= static_cast<int>(!is_near) |
+              static_cast<int>(std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(weights[i]));
+    codes[i] = static_cast<int8_t>(code);
+    most = std::max(most, code);
+    least = std::min(least, code);
+  }
+  bounds = {.least = least, .most = most};
+  return others == 0;
+}
+
+bool find_group_codes(std::span<const float> weights, float scale, std::optional<float> minimum,
+                      int8_t* codes, CodeBounds& bounds) {
+  if (scale == 0) return find_codes_without_scale(weights, scale, minimum, codes, bounds);
+  return minimum ? find_codes<true>(weights, scale, *minimum, codes, bounds)
+                 : find_codes<false>(weights, scale, 0, codes, bounds);
+}
+
 /// nullopt unless all weights are codes times the scales, plus the minimums, to the last bit. `groups` of an
 /// output; 0: all weights share one scale.
 std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales& scales, int64_t groups) {
   const int64_t depth = weight.dim(1);
   const bool has_minimums = !scales.minimums.empty();
   if (has_minimums && scales.minimums.size() != scales.scales.size()) return std::nullopt;
+  const int64_t length = groups == 0 ? depth : scales.group;
   const float* const from = weight.values<float>().data();
   WeightCodes found{Tensor(DType::kInt8, {weight.numel()})};
   int8_t* const codes = found.codes.values<int8_t>().data();
-  int most = 0;
-  int least = 0;
-  for (int64_t i = 0; i < weight.numel(); ++i) {
-    const auto group =
-        groups == 0 ? size_t{0} : static_cast<size_t>(i / depth * groups + i % depth / scales.group);
-    const float scale = scales.scales[group];
-    const float minimum = has_minimums ? scales.minimums[group] : 0;
-    const int code = nearest_code(from[i], scale, minimum);
-    if (code > std::numeric_limits<int8_t>::max()) return std::nullopt;
-    float value = static_cast<float>(code) * scale;
-    if (has_minimums) value = value + minimum;
-    if (std::bit_cast<uint32_t>(value) != std::bit_cast<uint32_t>(from[i])) return std::nullopt;
-    codes[i] = static_cast<int8_t>(code);
-    most = std::max(most, code);
-    least = std::min(least, code);
+  CodeBounds bounds;
+  size_t group = 0;
+  for (int64_t output = 0; output < weight.dim(0); ++output) {
+    for (int64_t k = 0; k < depth; k += length) {
+      const int64_t first = output * depth + k;
+      const std::span<const float> weights(from + first, static_cast<size_t>(std::min(length, depth - k)));
+      const auto minimum = has_minimums ? std::optional(scales.minimums[group]) : std::nullopt;
+      if (!find_group_codes(weights, scales.scales[group], minimum, codes + first, bounds))
+        return std::nullopt;
+      group += groups == 0 ? 0 : 1;
+    }
   }
-  found.fit_nibbles = has_minimums ? least >= 0 && most < 16 : least >= -8 && most < 8;
+  found.fit_nibbles =
+      has_minimums ? bounds.least >= 0 && bounds.most < 16 : bounds.least >= -8 && bounds.most < 8;
   return found;
 }
 
@@ -354,18 +406,20 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
     const int64_t first = panel * kPanel;
     const int64_t width = panel_width(panel);
     const int64_t count = std::min(width, outputs - first);
-    const auto code = [&](int64_t i, int64_t k) { return codes[(first + i) * depth_ + k]; };
+    const int8_t* const from = codes + first * depth_;
     int8_t* const to =
         weights_.values<int8_t>().data() + first * bytes_of_output(depth_, DType::kInt8, are_nibbles_);
-    for (int64_t k = 0; k < depth_; ++k) {
+    for (int64_t k = 0; k < depth_; k += kNibbles) {
+      const auto size = static_cast<size_t>(std::min(kNibbles, depth_ - k));
       for (int64_t i = 0; i < count; ++i) {
-        if (!are_nibbles_) {
-          to[k * width + i] = code(i, k);
+        std::array<int8_t, kNibbles> inputs{};
+        std::memcpy(inputs.data(), from + i * depth_ + k, size);
+        if (are_nibbles_) {
+          const uint32_t word = packed_nibbles(inputs);
+          std::memcpy(to + (k / kNibbles * width + i) * kWordBytes, &word, sizeof word);
           continue;
         }
-        const int64_t word = k / kNibbles * width + i;
-        int8_t& pair = to[word * kWordBytes + k % kNibbles / 2];
-        pair = static_cast<int8_t>(pair | (k % 2 == 0 ? code(i, k) & 15 : code(i, k) * 16));
+        for (size_t j = 0; j < size; ++j) to[(k + static_cast<int64_t>(j)) * width + i] = inputs[j];
       }
     }
   }

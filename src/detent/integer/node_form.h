@@ -145,5 +145,7 @@ struct RaisedScales {
 /// lose nothing that matters beside the bias. Sums of products that are beyond 32 bits by less than a bit
 /// lose that bit; by more, the widths are too large for them, which node_form refuses.
 std::optional<RaisedScales> raised_to_fit(const Node& node);
+/// Gives the weight of a layer that computes on codes these scales, where it needs any.
+void fit_weight_scales(Node& layer);
 
 }  // namespace detent

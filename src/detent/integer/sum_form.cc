@@ -260,4 +260,8 @@ std::optional<RaisedScales> raised_to_fit(const Node& node) {
   return result.raised > 0 ? std::optional(std::move(result)) : std::nullopt;
 }
 
+void fit_weight_scales(Node& layer) {
+  if (auto raised = raised_to_fit(layer)) layer.quantization["weight"] = std::move(raised->rounding);
+}
+
 }  // namespace detent

@@ -9,7 +9,7 @@
 #include "detent/evaluation/evaluate.h"
 #include "detent/files/file.h"
 #include "detent/passes/pipeline.h"
-#include "detent/passes/reconstruction/executor_in_parts.h"
+#include "detent/passes/staged_runs/executor_in_parts.h"
 #include "detent/python/work.h"
 #include "detent/report/page.h"
 #include "detent/workflows/network_data.h"

@@ -9,11 +9,12 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/verbs.h"
+#include "detent/integer/node_form.h"
 #include "detent/passes/post_training/operand_ranges.h"
-#include "detent/passes/reconstruction/gptq.h"
-#include "detent/passes/reconstruction/gram.h"
-#include "detent/passes/reconstruction/im2col.h"
-#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/staged_runs/staged_run.h"
+#include "detent/reconstruction/gptq.h"
+#include "detent/reconstruction/gram.h"
+#include "detent/reconstruction/im2col.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/passes/reconstruction/matrix.h"
+#include "detent/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

@@ -11,7 +11,7 @@
 #include "detent/core/progress.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/staged_runs/round_weights.h"
 #include "detent/search/strategy.h"
 #include "detent/search/winners.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "detent/passes/reconstruction/matrix.h"
+#include "detent/reconstruction/matrix.h"
 
 namespace detent {
 namespace {

@@ -3,8 +3,10 @@
 #include <array>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/statistics/distribution.h"
 
@@ -50,6 +52,11 @@ struct CalibrationOptions {
 /// calibrator needs (naming the statistic that gives it).
 QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
                     const CalibrationOptions& options, const std::string& where);
+
+/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order: as
+/// much of it as `calibrator` asks for. Throws Error beginning with `where` on weights that are not finite.
+std::vector<Distribution> weight_distributions(const Tensor& weight, const QuantSpec& spec,
+                                               Calibrator calibrator, const std::string& where);
 
 /// The range that calibrators other than mse and entropy choose, and for those the one that is chosen for the
 /// format of `spec`.

@@ -11,7 +11,7 @@
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/passes/reconstruction/executor_in_parts.h"
+#include "detent/passes/staged_runs/executor_in_parts.h"
 
 namespace detent {
 namespace {

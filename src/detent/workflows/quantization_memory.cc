@@ -16,8 +16,8 @@
 #include "detent/language/language_graph.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/static_quantize_options.h"
-#include "detent/passes/reconstruction/executor_in_parts.h"
-#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/staged_runs/executor_in_parts.h"
+#include "detent/passes/staged_runs/staged_run.h"
 
 namespace detent {
 namespace {

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "detent/core/block_cache.h"
+#include "detent/core/tensor.h"
 #include "detent/engine/steps/place_rows.h"
 #include "detent/float32/tensor_layout.h"
 

@@ -259,8 +259,8 @@ std::optional<QuantSpec> spec_of_quant(const NodeImport& node, const CodeRange& 
   return spec;
 }
 
-/// An input that is a number where it is constant and one for all.
-NodeInput number_or_input(NodeImport& node, size_t index) {
+/// An input that is a float number where it is constant and one for all.
+NodeInput float_or_input(NodeImport& node, size_t index) {
   const auto number = node.number(index);
   return number ? NodeImport::number_of(*number) : node.input(index);
 }
@@ -268,7 +268,7 @@ NodeInput number_or_input(NodeImport& node, size_t index) {
 /// x / scale + zero point
 NodeInput in_steps(NodeImport& node) {
   return node.add("add",
-                  {node.add("div", {node.input(0), number_or_input(node, 1)}), number_or_input(node, 2)});
+                  {node.add("div", {node.input(0), float_or_input(node, 1)}), float_or_input(node, 2)});
 }
 
 NodeInput clamped(NodeImport& node, const NodeInput& x, const CodeRange& range) {
@@ -315,13 +315,13 @@ void convert_quant(NodeImport& node) {
     const NodeInput truth = node.add("cast", {is_above}, {{"dtype", "float32"}});
     const NodeInput twice = node.add("mul", {truth, NodeImport::number_of(2)});
     const NodeInput sign = node.add("sub", {twice, NodeImport::number_of(1)});
-    const NodeInput code = node.add("sub", {sign, number_or_input(node, 2)});
-    return node.set_output(0, node.add("mul", {code, number_or_input(node, 1)}));
+    const NodeInput code = node.add("sub", {sign, float_or_input(node, 2)});
+    return node.set_output(0, node.add("mul", {code, float_or_input(node, 1)}));
   }
   if (const auto spec = spec_of_quant(node, range, mode)) return set_rounded(node, *spec);
   NodeInput codes = rounded_to_whole(node, clamped(node, in_steps(node), range), mode);
-  codes = node.add("sub", {codes, number_or_input(node, 2)});
-  node.set_output(0, node.add("mul", {codes, number_or_input(node, 1)}));
+  codes = node.add("sub", {codes, float_or_input(node, 2)});
+  node.set_output(0, node.add("mul", {codes, float_or_input(node, 1)}));
 }
 
 /// By what the steps of the result are larger, a power of two: in version 1 from widths, then from scales.
@@ -357,10 +357,10 @@ void convert_trunc(NodeImport& node) {
   codes = node.add("div", {codes, NodeImport::number_of(steps)});
   if (has_scale) codes = clamped(node, codes, code_range(node, out_bits, false));
   codes = rounded_to_whole(node, codes, rounding_mode(node, "FLOOR"));
-  NodeInput zero = number_or_input(node, 2);
+  NodeInput zero = float_or_input(node, 2);
   if (has_scale) zero = scaled_zero(node, zero, steps);
   codes = node.add("sub", {codes, zero});
-  node.set_output(0, node.add("mul", {codes, number_or_input(node, has_scale ? 4 : 1)}));
+  node.set_output(0, node.add("mul", {codes, float_or_input(node, has_scale ? 4 : 1)}));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "detent/graph/builder.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/passes/calibration_set.h"
-#include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/staged_runs/round_weights.h"
 
 namespace detent {
 namespace {

@@ -14,7 +14,7 @@
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/staged_runs/staged_run.h"
 
 // Collects statistics of weights and of the inputs and outputs of nodes:
 //

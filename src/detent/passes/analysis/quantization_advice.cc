@@ -19,8 +19,8 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/rotation.h"
 #include "detent/passes/post_training/static_quantize.h"
-#include "detent/passes/reconstruction/learned_rounding.h"
-#include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/staged_runs/round_weights.h"
+#include "detent/reconstruction/learned_rounding.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/passes/reconstruction/executor_in_parts.h"
+#include "detent/passes/staged_runs/executor_in_parts.h"
 
 namespace detent {
 

@@ -3,8 +3,8 @@
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/learned_rounding.h"
-#include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/staged_runs/round_weights.h"
+#include "detent/reconstruction/learned_rounding.h"
 
 // Chooses for each quantized weight whether to round it up or down: adaround learns it with Adam and a term
 // that drives choices apart (Nagel et al. 2020, arXiv:2004.10568), signround by the signs of gradients (Cheng

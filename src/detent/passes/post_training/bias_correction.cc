@@ -16,11 +16,12 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
+#include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/operand_ranges.h"
-#include "detent/passes/reconstruction/output_pairs.h"
-#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
+#include "detent/reconstruction/output_pairs.h"
 
 // Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
 // appendix D: empirical bias correction):

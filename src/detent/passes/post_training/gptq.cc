@@ -5,9 +5,9 @@
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/bounded_sums.h"
-#include "detent/passes/reconstruction/gptq.h"
-#include "detent/passes/reconstruction/round_weights.h"
+#include "detent/passes/staged_runs/round_weights.h"
+#include "detent/reconstruction/bounded_sums.h"
+#include "detent/reconstruction/gptq.h"
 
 // Chooses the values of quantized weights by GPTQ (Frantar et al. 2022, arXiv:2210.17323):
 //

@@ -8,15 +8,15 @@
 #include <random>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/graph/random_parameters_for_test.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/toml.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
-#include "detent/files/toml.h"
+#include "detent/graph/random_parameters_for_test.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/stat_to_conf.h"
 #include "detent/reference/integer_executor.h"
 

@@ -7,10 +7,11 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
+#include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/operand_ranges.h"
-#include "detent/passes/reconstruction/round_weights.h"
-#include "detent/passes/reconstruction/scale_search.h"
+#include "detent/passes/staged_runs/round_weights.h"
+#include "detent/reconstruction/scale_search.h"
 
 // Chooses the scales of quantized weights by an exhaustive search for the least error of what each group of
 // weights that shares one adds to the layer's outputs: the objective of GPTQ (Frantar et al. 2022,

@@ -8,8 +8,8 @@
 #include "detent/core/text_table.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/staged_run.h"
 #include "detent/passes/post_training/equalization_pairs.h"
+#include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Moves the range of activations into weights (SmoothQuant; Xiao et al. 2022, arXiv:2211.10438):

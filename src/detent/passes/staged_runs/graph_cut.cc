@@ -1,0 +1,129 @@
+#include "detent/passes/staged_runs/executor_in_parts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/graph/value_sizes.h"
+
+namespace detent {
+
+namespace {
+
+/// Nothing of networks that take one number of samples alone.
+std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
+  const auto is_batch = [](const Dimension& size) { return size.symbol == kBatchName; };
+  const auto takes_batches = [&](const auto& input) {
+    return std::ranges::any_of(input.second.shape, is_batch);
+  };
+  if (std::ranges::none_of(graph.input_types(), takes_batches)) return std::nullopt;
+  try {
+    return infer_shapes(graph, 2);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Parts can be cut too.
+std::string free_prefix(const Graph& graph) {
+  std::string prefix = "captured_value_";
+  while (std::ranges::any_of(graph.nodes(), [&](const Node& node) { return node.name.starts_with(prefix); }))
+    prefix.insert(0, "again_");
+  return prefix;
+}
+
+}  // namespace
+
+GraphCut::GraphCut(const Graph& graph)
+    : graph_(graph),
+      captured_(free_prefix(graph)),
+      values_(infer_shapes(graph)),
+      values_of_others_(infer_shapes(graph, other_sizes(graph))),
+      values_of_two_(values_of_two_samples(graph)) {}
+
+std::string GraphCut::capture_name(size_t index) const { return fmt::format("{}{}", captured_, index); }
+
+bool GraphCut::is_recomputed(const Node& node) const {
+  if (role_of(node) == OperatorRole::kInput) return false;
+  if (node.inputs.empty() || result_count(node) > 1) return true;
+  const Operand& value = values_.at(node.name);
+  if (value.dtype != DType::kFloat32) return true;  // which observers do not see
+  if (!value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1) return true;
+  if (!values_of_two_) return false;
+  Shape of_two = value.shape;
+  of_two[0] = 2;
+  return values_of_two_->at(node.name).shape != of_two;
+}
+
+std::vector<std::string> GraphCut::read_from(size_t index) const {
+  std::set<std::string> names;
+  std::set<std::string> recomputed;
+  const auto add = [&](const auto& self, const Node& reader) -> void {
+    for (const NodeInput& input : reader.inputs) {
+      if (input.is_constant()) continue;
+      const Node& source = graph_.node(input.node);
+      if (graph_.position(input.node) >= index) continue;
+      if (is_recomputed(source)) {
+        if (recomputed.insert(source.name).second) self(self, source);
+      } else {
+        names.insert(source.name);
+      }
+    }
+  };
+  for (size_t i = index; i < graph_.nodes().size(); ++i) add(add, graph_.nodes()[i]);
+  return {names.begin(), names.end()};
+}
+
+Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
+                     const std::vector<NodeInput>& captured) const {
+  std::set<std::string> needed;
+  std::set<std::string> taken;
+  const auto need = [&](const auto& self, const std::string& name) -> void {
+    if (is_there(name)) {
+      taken.insert(name);
+    } else if (needed.insert(name).second) {
+      for (const NodeInput& input : graph_.node(name).inputs) {
+        if (!input.is_constant()) self(self, input.node);
+      }
+    }
+  };
+  for (const NodeInput& value : captured) need(need, value.node);
+  Graph part(graph_.name());
+  part.set_requantization(graph_.requantization());
+  for (const std::string& name : taken) {
+    if (const auto given = graph_.input_types().find(name); given != graph_.input_types().end()) {
+      part.add_input(name, given->second);
+      continue;
+    }
+    const Operand& value = values_.at(name);
+    TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
+    DETENT_CHECK(!value.shape.empty() && value.shape[0] == 1, "node {}: a value of shape {} is no batch",
+                 name, shape_text(value.shape));
+    const Shape& other = values_of_others_.at(name).shape;
+    for (size_t d = 1; d < value.shape.size(); ++d) {
+      if (value.shape[d] != other.at(d))
+        type.shape[d] = Dimension(fmt::format("{}_{}", name, d), value.shape[d]);
+    }
+    type.shape[0] = kBatchName;
+    part.add_input(name, std::move(type));
+  }
+  for (const Node& node : graph_.nodes()) {
+    if (needed.contains(node.name)) part.add(node);
+  }
+  for (size_t i = 0; i < captured.size(); ++i) {
+    Node node;
+    node.name = capture_name(i);
+    node.op = "identity";
+    node.inputs = {captured[i]};
+    part.add(std::move(node));
+  }
+  Node output;
+  output.name = "output";
+  output.op = "output";
+  output.mase_type = MaseType::kOutput;
+  output.inputs = {NodeInput::of(part.nodes().back().name)};
+  part.add(std::move(output));
+  return part;
+}
+
+}  // namespace detent
