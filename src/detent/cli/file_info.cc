@@ -43,6 +43,8 @@ std::string activation_text(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
       return "relu";
+    case Activation::kSquaredRelu:
+      return "relu squared";
     case Activation::kGelu:
       return "gelu";
     case Activation::kGeluTanh:

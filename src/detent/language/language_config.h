@@ -23,7 +23,7 @@ enum class PerceptronPlace { kBehind, kBeside, kBesideOneNorm };
 /// down(act(up x)), or down(act(gate x) * up x).
 enum class PerceptronKind { kPlain, kGated };
 
-enum class Activation { kRelu, kGelu, kGeluTanh, kSilu };
+enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu };
 
 /// From where positions are counted: all tokens from 0 on; tokens that the attention mask has (OPT), from
 /// `position_offset` on; or tokens other than the padding, from after it on (RoBERTa).
@@ -92,6 +92,7 @@ struct LanguageConfig {
   NormPlace norm_place = NormPlace::kBefore;
   double norm_eps = 1e-6;
   bool norm_adds_one = false;  // rms norms multiply by 1 + weight
+  bool norm_bias = true;       // layer norms have one
   bool final_norm = true;
   bool embedding_norm = false;
 
@@ -120,6 +121,9 @@ struct LanguageConfig {
   int64_t window = 0;                 // 0: none; a query sees this many tokens up to its own
   std::vector<bool> has_window = {};  // of each layer; empty: all, if there is a window
   std::vector<bool> turns = {};       // which layers have `rotary`; empty: all
+  /// The file has elements 2 i and 2 i + 1 as a pair (GPT-J), by rows of queries and keys that are reordered
+  /// as they are read.
+  bool turns_neighbours = false;
 
   int64_t positions = 0;        // rows of the table of learned positions; 0: none
   int64_t position_offset = 0;  // row of the first position

@@ -105,11 +105,11 @@ class LanguageGraphBuilder {
   }
 
   NodeInput norm(const std::string& target, NodeInput x, int64_t size) {
-    const bool has_bias = config_.norm == NormKind::kLayerNorm;
+    const bool is_centred = config_.norm == NormKind::kLayerNorm;
     std::vector<std::pair<std::string, ParameterRef>> parameters = {
         {"weight", weight(target + ".weight", {size})}};
-    if (has_bias) parameters.emplace_back("bias", weight(target + ".bias", {size}));
-    return named(has_bias ? "layer_norm" : "rms_norm", target, {std::move(x)}, std::move(parameters),
+    if (is_centred && config_.norm_bias) parameters.emplace_back("bias", weight(target + ".bias", {size}));
+    return named(is_centred ? "layer_norm" : "rms_norm", target, {std::move(x)}, std::move(parameters),
                  {{"normalized_shape", size}, {"eps", config_.norm_eps}});
   }
 
@@ -374,6 +374,10 @@ class LanguageGraphBuilder {
     switch (config_.activation) {
       case Activation::kRelu:
         return call("relu", {x});
+      case Activation::kSquaredRelu: {
+        const NodeInput positive = call("relu", {x});
+        return call("mul", {positive, positive});
+      }
       case Activation::kGelu:
         return call("gelu", {x});
       case Activation::kGeluTanh:

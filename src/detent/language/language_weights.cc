@@ -105,6 +105,23 @@ Tensor rows_of_heads(const Tensor& whole, int64_t place, int64_t size) {
   return result;
 }
 
+/// Rows of heads whose first `turning` elements are pairs of neighbours, with the first of each pair before
+/// the second ones.
+Tensor with_pairs_apart(const Tensor& rows, int64_t head_size, int64_t turning) {
+  Tensor result(rows.dtype(), rows.shape());
+  auto to = result.bytes().begin();
+  for (int64_t row = 0; row < rows.dim(0); ++row) {
+    const int64_t element = row % head_size;
+    const int64_t half = turning / 2;
+    int64_t from = element;
+    if (element < half) from = 2 * element;
+    if (element >= half && element < turning) from = 2 * (element - half) + 1;
+    const Tensor source = rows.rows(row - element + from, row - element + from + 1);
+    to = std::ranges::copy(source.bytes(), to).out;
+  }
+  return result;
+}
+
 /// The shape that a stored tensor has to have, so that its part has `shape`.
 Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
   if (rule.part != WeightPart::kWhole) shape[0] = rows_of_all_parts(config, rule.part);
@@ -276,7 +293,11 @@ Tensor RuledWeights::taken(const std::string& name, const Found& found, const Te
   if (part.shape() != shape)
     fail("{}: {} has shape {}, expected {}", stored_.where(), found.stored, shape_text(part.shape()),
          shape_text(shape));
-  const bool is_norm = NameParts(name).pattern.ends_with("norm");
+  const std::string pattern = NameParts(name).pattern;
+  if (config_.turns_neighbours &&
+      (pattern.ends_with("attention.query") || pattern.ends_with("attention.key")))
+    part = with_pairs_apart(part, config_.head_size, 2 * std::ssize(config_.window_rotary.frequencies));
+  const bool is_norm = pattern.ends_with("norm");
   return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
 }
 

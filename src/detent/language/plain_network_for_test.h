@@ -85,7 +85,7 @@ class PlainNetwork {
     for (size_t i = 0; i < row.size(); ++i) {
       row[i] = (row[i] - mean) / std::sqrt(square + config_.norm_eps) *
                static_cast<double>(values(name + ".weight")[i]);
-      if (centres) row[i] += static_cast<double>(values(name + ".bias")[i]);
+      if (centres && config_.norm_bias) row[i] += static_cast<double>(values(name + ".bias")[i]);
     }
   }
   Rows norm(const std::string& name, Rows x) const {
@@ -225,6 +225,8 @@ class PlainNetwork {
     switch (config_.activation) {
       case Activation::kRelu:
         return std::max(x, 0.0);
+      case Activation::kSquaredRelu:
+        return std::max(x, 0.0) * std::max(x, 0.0);
       case Activation::kGelu:
         return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
       case Activation::kGeluTanh:

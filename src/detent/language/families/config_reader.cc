@@ -128,13 +128,10 @@ Table ConfigReader::completed(Table defaults) const {
 
 Activation ConfigReader::activation(std::string_view key, const std::string& otherwise) const {
   static const std::vector<std::pair<std::string, Activation>> kKnown = {
-      {"relu", Activation::kRelu},
-      {"gelu", Activation::kGelu},
-      {"gelu_python", Activation::kGelu},
-      {"gelu_new", Activation::kGeluTanh},
-      {"gelu_pytorch_tanh", Activation::kGeluTanh},
-      {"gelu_fast", Activation::kGeluTanh},
-      {"silu", Activation::kSilu},
+      {"relu", Activation::kRelu},          {"relu2", Activation::kSquaredRelu},
+      {"gelu", Activation::kGelu},          {"gelu_python", Activation::kGelu},
+      {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"gelu_fast", Activation::kGeluTanh}, {"silu", Activation::kSilu},
       {"swish", Activation::kSilu}};
   const std::string name = text(key, otherwise);
   std::vector<std::string> names;

@@ -1,0 +1,104 @@
+#include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kUsualHeadSize = 128;  // of files that do not say it
+
+/// Keys of networks that are Llama but for a detail.
+LanguageConfig read_kin(const ConfigReader& json, const std::string& family, double eps, double theta) {
+  LanguageConfig config = common_config(json, family, false);
+  read_sizes(json, config);
+  config.norm_eps = json.number("rms_norm_eps", eps);
+  config.activation = json.activation("hidden_act", "silu");
+  config.rotary = config.window_rotary = read_rotary(json, config, "", theta);
+  return config;
+}
+
+/// A plain perceptron of squared positive values.
+LanguageConfig read_arcee(const ConfigReader& json) {
+  LanguageConfig config = read_kin(json, "arcee", 1e-5, 10000);
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = json.activation("hidden_act", "relu2");
+  config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
+  config.perceptron_bias = json.boolean("mlp_bias", false);
+  return config;
+}
+
+std::vector<StoredName> arcee_weights() {
+  std::vector<StoredName> rules = llama_weights();
+  std::erase_if(rules, [](const StoredName& rule) { return rule.name == "layers.{}.perceptron.gate"; });
+  return rules;
+}
+
+/// Pairs of neighbours turn.
+LanguageConfig read_ernie(const ConfigReader& json) {
+  constexpr double kErnieTheta = 5e5;
+  LanguageConfig config = read_kin(json, "ernie4_5", 1e-5, kErnieTheta);
+  config.tied_head = json.boolean("tie_word_embeddings", true);
+  config.head_size = json.integer("head_dim", kUsualHeadSize);
+  config.qkv_bias = config.output_bias = config.perceptron_bias = json.boolean("use_bias", false);
+  config.turns_neighbours = true;
+  return config;
+}
+
+LanguageConfig read_helium(const ConfigReader& json) {
+  constexpr double kHeliumTheta = 1e5;
+  LanguageConfig config = read_kin(json, "helium", 1e-8, kHeliumTheta);
+  config.head_size = json.integer("head_dim", kUsualHeadSize);
+  config.qkv_bias = json.boolean("attention_bias", false);
+  config.perceptron_bias = json.boolean("mlp_bias", false);
+  config.turns_neighbours = true;
+  return config;
+}
+
+/// Biases of queries, keys and values, and others of what follows.
+LanguageConfig read_seed_oss(const ConfigReader& json) {
+  LanguageConfig config = read_kin(json, "seed_oss", 1e-6, 10000);
+  config.head_size = json.integer("head_dim", kUsualHeadSize);
+  config.qkv_bias = json.boolean("attention_bias", true);
+  config.output_bias = json.boolean("attention_out_bias", false);
+  config.perceptron_bias = json.boolean("mlp_bias", false);
+  return config;
+}
+
+}  // namespace
+
+LanguageFamily arcee_family() {
+  return {.name = "arcee",
+          .model_types = {"arcee"},
+          .help = "Arcee AFM",
+          .config = read_arcee,
+          .weights = arcee_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily ernie4_5_family() {
+  return {.name = "ernie4_5",
+          .model_types = {"ernie4_5"},
+          .help = "ERNIE 4.5 of text, without experts",
+          .config = read_ernie,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily helium_family() {
+  return {.name = "helium",
+          .model_types = {"helium"},
+          .help = "Helium",
+          .config = read_helium,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily seed_oss_family() {
+  return {.name = "seed_oss",
+          .model_types = {"seed_oss"},
+          .help = "Seed-OSS",
+          .config = read_seed_oss,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+}  // namespace detent
