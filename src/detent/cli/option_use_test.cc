@@ -102,7 +102,7 @@ TEST(OptionUse, WhatACommandReadsIsAnOptionOfIt) {
 }
 
 TEST(OptionUse, EachOptionOfAPassIsRead) {
-  const std::set<std::string> members = members_in(text_of({"passes", "statistics"}));
+  const std::set<std::string> members = members_in(text_of({"passes", "reconstruction", "statistics"}));
   for (const PassInfo& pass : all_passes()) {
     for (const FieldDescription& option : pass.options) {
       const bool is_table = option.type == "table";  // read by its key
