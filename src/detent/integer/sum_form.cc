@@ -189,9 +189,8 @@ bool fits_any_weights(const Node& node, const CodeType& input, const TypedChanne
     return static_cast<double>(
         std::max(int64_t{type.high} - type.zero_point, int64_t{type.zero_point} - type.low));
   };
-  const double products =
-      static_cast<double>(node.find_parameter("weight")->tensor.numel() / channels.outputs()) *
-      largest(input);
+  const int64_t inputs = node.find_parameter("weight")->tensor.numel() / channels.outputs();
+  const double products = static_cast<double>(inputs) * largest(input);
   const Parameter* bias = node.find_parameter("bias");
   for (int64_t c = 0; c < channels.outputs(); ++c) {
     const CodeType& type = channels.type(c);
