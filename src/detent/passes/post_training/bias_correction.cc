@@ -22,6 +22,7 @@
 #include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/reconstruction/output_pairs.h"
+#include "detent/statistics/power_sums.h"
 
 // Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
 // appendix D: empirical bias correction):
@@ -29,7 +30,7 @@
 //     bias of channel c  +=  mean of the float network's output c  -  mean of the quantized network's output
 //     c
 //
-// Means are over samples and positions, in double. Layers are corrected in execution order, each with the
+// Means are over samples and positions. Layers are corrected in execution order, each with the
 // inputs that it gets from the network with the earlier layers already corrected; its own output is not
 // quantized. A layer without a bias gets one.
 //
@@ -40,28 +41,51 @@
 namespace detent {
 namespace {
 
-/// Means of each output channel over all samples and positions.
+/// Adds a sum of float32 values in double, which is a multiple of the smallest of these as they are.
+void add_to(ExactSum& exact, double sum, const Node& node) {
+  constexpr int kBits = 53;
+  constexpr int kSmallest = 149;
+  if (!std::isfinite(sum)) fail("bias_correction: outputs of \"{}\" are NaN or infinite", node.name);
+  int exponent = 0;
+  const auto units = static_cast<int64_t>(std::ldexp(std::frexp(std::fabs(sum), &exponent), kBits));
+  const int shift = exponent - kBits + kSmallest;
+  const auto whole = static_cast<UInt128>(units);
+  exact.add(shift < 0 ? whole >> -shift : whole, static_cast<unsigned>(std::max(shift, 0)), sum < 0);
+}
+
+/// Means of each output channel over all samples and positions: sums within a sample in double, those of
+/// samples exactly, so that neither their order nor how they are cut into batches shows.
 class ChannelMeans {
  public:
   void add(const Node& node, const Tensor& output) {
     const auto axis = static_cast<int64_t>(channel_axis(node, output.shape().size()));
-    const int64_t channels = output.dim(axis);
+    const int64_t samples = axis == 0 ? 1 : output.dim(0);
     const int64_t inner = element_count({output.shape().begin() + axis + 1, output.shape().end()});
-    sums_.resize(static_cast<size_t>(channels));
-    const std::span<const float> values = output.values<float>();
-    for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(inner)) {
-      double sum = 0;
-      for (const float value : values.subspan(begin, static_cast<size_t>(inner)))
-        sum += static_cast<double>(value);
-      sums_[begin / static_cast<size_t>(inner) % sums_.size()] += sum;
-    }
-    count_ += output.numel() / channels;
+    sums_.resize(static_cast<size_t>(output.dim(axis)));
+    count_ += output.numel() / output.dim(axis);
+    if (output.numel() == 0) return;
+    const auto size = static_cast<size_t>(output.numel() / samples);
+    for (int64_t n = 0; n < samples; ++n)
+      add_sample(node, output.values<float>().subspan(static_cast<size_t>(n) * size, size),
+                 static_cast<size_t>(inner));
   }
   size_t channels() const { return sums_.size(); }
-  double mean(size_t channel) const { return sums_[channel] / static_cast<double>(count_); }
+  double mean(size_t channel) const {
+    return static_cast<double>(sums_[channel].value()) / static_cast<double>(count_);
+  }
 
  private:
-  std::vector<double> sums_;
+  void add_sample(const Node& node, std::span<const float> values, size_t inner) {
+    std::vector<double> sums(sums_.size());
+    for (size_t begin = 0; begin < values.size(); begin += inner) {
+      double sum = 0;
+      for (const float value : values.subspan(begin, inner)) sum += static_cast<double>(value);
+      sums[begin / inner % sums.size()] += sum;
+    }
+    for (size_t c = 0; c < sums.size(); ++c) add_to(sums_[c], sums[c], node);
+  }
+
+  std::vector<ExactSum> sums_;
   int64_t count_ = 0;
 };
 
@@ -275,6 +299,7 @@ Shifts clamped_shifts(const Graph& graph, size_t index, const Clamp& clamp, Stag
     const Tensor wanted = exact.run(in_float.run.input(batch));
     pairs.add(wanted, quantized.run(run.input(batch)), channel_axis(node, wanted.shape().size()));
   }
+  pairs.sort();
   Shifts shifts(static_cast<size_t>(pairs.channels()));
   parallel_for(pairs.channels(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) shifts[static_cast<size_t>(c)] = pairs.shift(c, clamp);

@@ -419,6 +419,35 @@ TEST_F(PostTraining, GptqImprovesBlockFormats) {
   }
 }
 
+/// Sums over samples are exact, or come in an order that samples themselves decide.
+TEST_F(PostTraining, NothingDependsOnTheOrderOfSamples) {
+  use(small_residual_network(), 90);
+  const Graph network = graph_;
+  const Tensor forwards = samples_;
+  Tensor backwards(DType::kFloat32, forwards.shape());
+  const size_t size = forwards.values<float>().size() / 90;
+  for (size_t n = 0; n < 90; ++n) {
+    std::ranges::copy(forwards.values<float>().subspan((89 - n) * size, size),
+                      backwards.values<float>().begin() + static_cast<int64_t>(n * size));
+  }
+  for (const std::string pass : {"bias_correction", "scale_search", "gptq", "gptaq", "qronos", "adaround"}) {
+    std::vector<Graph> results;
+    for (const auto& [samples, batch] : {std::pair(forwards, 16), std::pair(backwards, 7)}) {
+      graph_ = network.deep_copy();
+      samples_ = samples;
+      context_.batch_size = batch;
+      run_passes("[passes.static_quantize]\nweights = 'int4'\n[passes." + pass + "]\n");
+      results.push_back(graph_);
+    }
+    for (const Node& node : results[0].nodes()) {
+      for (const auto& [name, parameter] : node.parameters) {
+        const Parameter* other = results[1].node(node.name).find_parameter(name);
+        EXPECT_TRUE(other != nullptr && other->tensor.equals(parameter->tensor)) << pass << node.name << name;
+      }
+    }
+  }
+}
+
 // The worked example of the behaviour specification, section 13.2.
 TEST_F(PostTraining, BiasCorrectionWorkedExample) {
   GraphBuilder b("example");
@@ -433,6 +462,23 @@ TEST_F(PostTraining, BiasCorrectionWorkedExample) {
   const std::string warning = "there are only 3 samples, num_samples expects ";
   EXPECT_THAT(warned_, HasSubstr(warning));
   EXPECT_EQ(warned_.find(warning), warned_.rfind(warning)) << warned_;
+}
+
+/// Large outputs that take one another back leave the small ones as they are, whenever these come.
+TEST_F(PostTraining, BiasCorrectionAddsExactly) {
+  GraphBuilder b("example");
+  use(b.finish(b.linear("fc", b.input("x", {1}), 1, 1, false)));
+  set("fc", "weight", {0.75F});
+  const Graph network = graph_;
+  for (const std::vector<float>& samples :
+       {std::vector<float>{0x1p60F, 2, 1, -0x1p60F}, {0x1p60F, -0x1p60F, 1, 2}, {1, 0x1p60F, 2, -0x1p60F}}) {
+    graph_ = network.deep_copy();
+    samples_ = Tensor::from({4, 1}, samples);
+    run_passes(
+        "[passes.quantize]\nby = 'type'\nreport = false\n[passes.quantize.linear.config]\nname = 'fixed'\n"
+        "weight_width = 4\nweight_frac_width = 0\n[passes.bias_correction]\n");
+    EXPECT_EQ(elements_of(parameter("fc", "bias")), std::vector<float>{-0.1875F});
+  }
 }
 
 TEST_F(PostTraining, BiasCorrectionComparesWithTheNetworkBeforeRounding) {
