@@ -430,7 +430,8 @@ TEST_F(PostTraining, NothingDependsOnTheOrderOfSamples) {
     std::ranges::copy(forwards.values<float>().subspan((89 - n) * size, size),
                       backwards.values<float>().begin() + static_cast<int64_t>(n * size));
   }
-  for (const std::string pass : {"bias_correction", "scale_search", "gptq", "gptaq", "qronos", "adaround"}) {
+  for (const std::string pass :
+       {"bias_correction", "scale_search", "gptq", "gptaq", "qronos", "adaround", "signround"}) {
     std::vector<Graph> results;
     for (const auto& [samples, batch] : {std::pair(forwards, 16), std::pair(backwards, 7)}) {
       graph_ = network.deep_copy();
