@@ -23,10 +23,12 @@ endfunction()
 detent_add_test_program(detent_tests DETENT_TESTS)
 if(DETENT_SANITIZE)
   foreach(shard RANGE 15)
-    add_test(NAME detent_tests.${shard} COMMAND detent_tests --gtest_brief=1 --gtest_filter=-*Slow*)
+    add_test(NAME detent_tests.${shard} COMMAND detent_tests --gtest_brief=1 --gtest_filter=-*Slow*:*Signal*)
     set_tests_properties(detent_tests.${shard} PROPERTIES
       ENVIRONMENT "GTEST_TOTAL_SHARDS=16;GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200)
   endforeach()
+  # Which signals a process ends by is settled once in it.
+  add_test(NAME detent_tests.signals COMMAND detent_tests --gtest_brief=1 --gtest_filter=*Signal*:-*Slow*)
 else()
   gtest_discover_tests(detent_tests TEST_FILTER -*Slow* DISCOVERY_TIMEOUT 60)
 endif()

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/default_signals_for_test.h"
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/files/file.h"
@@ -163,7 +164,7 @@ TEST_F(OutputFolderTest, LeavesNoTemporaryFolderWhenASignalEndsIt) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
-      std::signal(signal, SIG_DFL);  // nohup and shells have processes in the background ignore some
+      const DefaultSignals default_signals;
       handle_signals_for_open_files();
       OutputFolder outputs = open();
       for (int i = 0; i < 200; ++i)

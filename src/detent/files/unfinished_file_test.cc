@@ -109,7 +109,7 @@ TEST_F(UnfinishedFileTest, SignalsLeaveNothing) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const pid_t child = fork();
     if (child == 0) {
-      std::signal(signal, SIG_DFL);  // nohup and shells have processes in the background ignore some
+      const DefaultSignals default_signals;
       handle_signals_for_open_files();
       AtomicFile first(folder_ / "a");
       AtomicFile second(folder_ / "b");
