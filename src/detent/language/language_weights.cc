@@ -105,23 +105,6 @@ Tensor rows_of_heads(const Tensor& whole, int64_t place, int64_t size) {
   return result;
 }
 
-/// Rows of heads whose first `turning` elements are pairs of neighbours, with the first of each pair before
-/// the second ones.
-Tensor with_pairs_apart(const Tensor& rows, int64_t head_size, int64_t turning) {
-  Tensor result(rows.dtype(), rows.shape());
-  auto to = result.bytes().begin();
-  for (int64_t row = 0; row < rows.dim(0); ++row) {
-    const int64_t element = row % head_size;
-    const int64_t half = turning / 2;
-    int64_t from = element;
-    if (element < half) from = 2 * element;
-    if (element >= half && element < turning) from = 2 * (element - half) + 1;
-    const Tensor source = rows.rows(row - element + from, row - element + from + 1);
-    to = std::ranges::copy(source.bytes(), to).out;
-  }
-  return result;
-}
-
 /// The shape that a stored tensor has to have, so that its part has `shape`.
 Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
   if (rule.part != WeightPart::kWhole) shape[0] = rows_of_all_parts(config, rule.part);
@@ -267,6 +250,20 @@ void RuledWeights::check() const {
                 : "");
 }
 
+Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning) {
+  Tensor result(paired.dtype(), paired.shape());
+  const int64_t half = turning / 2;
+  const auto row_bytes = paired.byte_size() / static_cast<size_t>(paired.dim(0));
+  for (int64_t row = 0; row < paired.dim(0); ++row) {
+    const int64_t within = row % head_size;
+    const int64_t target = within < turning ? within % 2 * half + within / 2 : within;
+    const auto from = paired.bytes().subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
+    std::ranges::copy(from,
+                      result.bytes().begin() + static_cast<int64_t>(row_bytes) * (row - within + target));
+  }
+  return result;
+}
+
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   if (part == WeightPart::kWhole) return whole;
   if (const auto place = place_in_heads(part)) return rows_of_heads(whole, *place, config_.head_size);
@@ -296,7 +293,7 @@ Tensor RuledWeights::taken(const std::string& name, const Found& found, const Te
   const std::string pattern = NameParts(name).pattern;
   if (config_.turns_neighbours &&
       (pattern.ends_with("attention.query") || pattern.ends_with("attention.key")))
-    part = with_pairs_apart(part, config_.head_size, 2 * std::ssize(config_.window_rotary.frequencies));
+    part = unpaired_rows(part, config_.head_size, 2 * std::ssize(config_.window_rotary.frequencies));
   const bool is_norm = pattern.ends_with("norm");
   return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
 }

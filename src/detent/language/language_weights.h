@@ -77,6 +77,10 @@ struct NamedShape {
 /// The weights of such a network, in the order of the graph.
 std::vector<NamedShape> expected_weights(const LanguageConfig& config);
 
+/// Rows of heads whose first `turning` elements are pairs of neighbours, with the first of all pairs before
+/// the second ones.
+Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning);
+
 /// Weights by the rules of a family out of what a file has; names there may lack the part of a stored name up
 /// to its first point ("model.", "transformer.").
 class RuledWeights final : public WeightSource {

@@ -25,17 +25,6 @@ LanguageConfig read_exaone4(const ConfigReader& json) {
   return config;
 }
 
-std::vector<StoredName> exaone4_weights() {
-  std::vector<StoredName> rules = llama_weights();
-  const std::string layer = "model.layers.{}.";
-  std::erase_if(rules, [](const StoredName& rule) { return rule.name.ends_with("_norm"); });
-  rules.push_back({"layers.{}.attention_post_norm", layer + "post_attention_layernorm"});
-  rules.push_back({"layers.{}.perceptron_post_norm", layer + "post_feedforward_layernorm"});
-  rules.push_back({"layers.{}.attention.query_norm", layer + "self_attn.q_norm"});
-  rules.push_back({"layers.{}.attention.key_norm", layer + "self_attn.k_norm"});
-  return rules;
-}
-
 }  // namespace
 
 LanguageFamily exaone4_family() {
@@ -43,7 +32,7 @@ LanguageFamily exaone4_family() {
           .model_types = {"exaone4"},
           .help = "EXAONE 4.0",
           .config = read_exaone4,
-          .weights = exaone4_weights,
+          .weights = behind_weights,
           .ignored = {"rotary_emb"}};
 }
 

@@ -80,6 +80,9 @@ void read_gemma_windows(const ConfigReader& json, LanguageConfig& config, int64_
 /// Names of tensors with norms around (Gemma 2 and 3).
 std::vector<StoredName> around_weights();
 
+/// Names of tensors with norms behind each part, and of queries and keys (OLMo 2, EXAONE 4).
+std::vector<StoredName> behind_weights();
+
 /// Layers from max_window_layers on have a window where use_sliding_window says so.
 void read_qwen_windows(const ConfigReader& json, LanguageConfig& config);
 

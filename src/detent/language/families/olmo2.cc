@@ -29,7 +29,9 @@ LanguageConfig read_olmo2(const ConfigReader& json) {
   return config;
 }
 
-std::vector<StoredName> olmo2_weights() {
+}  // namespace
+
+std::vector<StoredName> behind_weights() {
   std::vector<StoredName> rules = llama_weights();
   const std::string layer = "model.layers.{}.";
   std::erase_if(rules, [](const StoredName& rule) { return rule.name.ends_with("_norm"); });
@@ -40,14 +42,12 @@ std::vector<StoredName> olmo2_weights() {
   return rules;
 }
 
-}  // namespace
-
 LanguageFamily olmo2_family() {
   return {.name = "olmo2",
           .model_types = {"olmo2", "olmo3"},
           .help = "OLMo 2 and 3",
           .config = read_olmo2,
-          .weights = olmo2_weights,
+          .weights = behind_weights,
           .ignored = {"rotary_emb"}};
 }
 

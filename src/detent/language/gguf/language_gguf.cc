@@ -14,20 +14,6 @@ namespace {
 
 std::vector<std::string> ignored() { return {"rope_freqs", "rope_factors_", "cls."}; }
 
-/// Rows 0, h/2, 1, h/2 + 1, ... of each head back in the order 0, 1, 2, ...
-Tensor unpaired_rows(const Tensor& paired, int64_t head_size) {
-  Tensor result(paired.dtype(), paired.shape());
-  const int64_t half = head_size / 2;
-  const auto row_bytes = paired.byte_size() / static_cast<size_t>(paired.dim(0));
-  for (int64_t row = 0; row < paired.dim(0); ++row) {
-    const int64_t within = row % head_size;
-    const int64_t target = row - within + within % 2 * half + within / 2;
-    const auto from = paired.bytes().subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
-    std::ranges::copy(from, result.bytes().begin() + static_cast<int64_t>(row_bytes) * target);
-  }
-  return result;
-}
-
 class GgufTensors final : public StoredTensors {
  public:
   GgufTensors(GgufFile file, const GgufFamily& family, const LanguageConfig& config)
@@ -71,7 +57,7 @@ class GgufTensors final : public StoredTensors {
     const bool is_paired =
         name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
     const bool has_heads = head_size_ > 0 && is_paired && rows.numel() > 0 && rows.dim(0) % head_size_ == 0;
-    return has_heads ? unpaired_rows(rows, head_size_) : rows;
+    return has_heads ? unpaired_rows(rows, head_size_, head_size_) : rows;
   }
 
   GgufFile file_;
