@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 
 import numpy as np
+import onnx
 import pytest
 
 import detent
@@ -251,3 +252,35 @@ def test_takes_quantizers_as_they_are(net, images, tmp_path):
     first = net.quantize(images, weights="int4")
     with pytest.raises(detent.Error):
         first.network.quantize(images)  # it is ready for integers already
+
+
+def test_samples_may_be_whole_inputs(program, tmp_path):
+    """A state of two layers and a rate do not begin with the batch: each dict is a sample."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    kinds = {"x": ["T", 4], "state": [2, 1, 4], "rate": []}
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in kinds.items()]
+    weight = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("ReduceSum", ["state"], ["sum"], keepdims=0),
+        helper.make_node("Mul", ["sum", "rate"], ["offset"]),
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Add", ["product", "offset"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", inputs, [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["T", 3])], [numpy_helper.from_array(weight, "w")]
+    )
+    model = tmp_path / "state.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    draws = np.random.default_rng(1)
+    samples = {name: draws.normal(size=(6, *[5 if size == "T" else size for size in shape])).astype(np.float32) for name, shape in kinds.items()}
+    samples["rate"][:] = 2
+    np.savez(tmp_path / "samples.npz", **{**samples, "rate": samples["rate"][0]})
+    command = [program, "quantize", str(model), "--calibration", str(tmp_path / "samples.npz"), "--project-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (expected,) = tmp_path.glob("*/software/quantize/graph_module.mz")
+    result = detent.load(model).quantize({name: array[i] for name, array in samples.items()} for i in range(6))
+    result.network.save(tmp_path / "module.mz")
+    assert (tmp_path / "module.mz").read_bytes() == expected.read_bytes()
+    with pytest.raises(TypeError, match="input rate: got an array of 1 dimensions, expected 0"):
+        detent.load(model).quantize([{**{name: array[0] for name, array in samples.items()}, "rate": np.ones(2, np.float32)}])

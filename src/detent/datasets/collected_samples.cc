@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "detent/core/error.h"
 #include "detent/core/tensor.h"
@@ -11,11 +12,8 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{8} << 20;
 
-size_t sample_bytes(std::span<const SampleInput> inputs, const std::vector<Shape>& shapes) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    bytes += static_cast<size_t>(element_count(shapes[i])) * dtype_size(inputs[i].dtype);
-  return bytes;
+int64_t bytes_of(const SampleInput& input, const Shape& shape, int64_t rows) {
+  return std::max<int64_t>(rows, 1) * element_count(shape) * static_cast<int64_t>(dtype_size(input.dtype));
 }
 
 std::string input_text(const SampleInput& input, size_t index) {
@@ -33,7 +31,8 @@ class CollectedSamples::Samples final : public Dataset {
         places_(std::move(collected.places_)),
         blocks_(std::move(collected.blocks_)) {
     if (sizes_.size() < 2) return;
-    Sizes sizes{sizes_, {}};
+    Sizes sizes;
+    for (const Size& size : sizes_) sizes.shapes.push_back(size.shapes);
     for (const Place& place : places_) sizes.of_samples.push_back(place.size);
     set_sizes(std::move(sizes));
   }
@@ -41,7 +40,7 @@ class CollectedSamples::Samples final : public Dataset {
  private:
   static std::vector<SampleInput> with_shapes(const CollectedSamples& collected) {
     std::vector<SampleInput> inputs = collected.inputs_;
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = collected.sizes_.front()[i];
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = collected.sizes_.front().shapes[i];
     return inputs;
   }
 
@@ -50,9 +49,11 @@ class CollectedSamples::Samples final : public Dataset {
     std::vector<Tensor> batch;
     int64_t before = 0;  // bytes of the inputs before this one
     for (size_t i = 0; i < inputs().size(); ++i) {
-      Shape shape = sizes_[size][i];
-      const int64_t bytes = element_count(shape) * static_cast<int64_t>(dtype_size(inputs()[i].dtype));
-      shape.insert(shape.begin(), std::ssize(indices));
+      Shape shape = sizes_[size].shapes[i];
+      const int64_t rows = sizes_[size].rows[i];
+      const int64_t bytes = bytes_of(inputs()[i], shape, rows);
+      if (rows > 0 || indices.size() > 1)
+        shape.insert(shape.begin(), std::ssize(indices) * std::max<int64_t>(rows, 1));
       Tensor& tensor = batch.emplace_back(unfilled_tensor(inputs()[i].dtype, std::move(shape)));
       auto target = tensor.bytes().begin();
       for (const int64_t index : indices) {
@@ -66,15 +67,21 @@ class CollectedSamples::Samples final : public Dataset {
     return batch;
   }
 
-  std::vector<std::vector<Shape>> sizes_;
+  std::vector<Size> sizes_;
   std::vector<Place> places_;
   std::vector<Tensor> blocks_;
 };
 
 CollectedSamples::CollectedSamples(std::vector<SampleInput> inputs, std::filesystem::path folder,
-                                   std::string source)
-    : inputs_(std::move(inputs)), scratch_(std::move(folder), 0), source_(std::move(source)) {
+                                   std::string source, std::vector<int64_t> rows)
+    : inputs_(std::move(inputs)),
+      rows_(std::move(rows)),
+      scratch_(std::move(folder), 0),
+      source_(std::move(source)) {
   DETENT_CHECK(!inputs_.empty(), "{}: samples without inputs", source_);
+  DETENT_CHECK(rows_.empty() || rows_.size() == inputs_.size(), "{}: {} of {} inputs have rows", source_,
+               rows_.size(), inputs_.size());
+  if (rows_.empty()) rows_.assign(inputs_.size(), 1);
 }
 
 std::span<std::byte> CollectedSamples::room(size_t bytes, Place& place) {
@@ -95,58 +102,89 @@ std::span<std::byte> CollectedSamples::room(size_t bytes, Place& place) {
   return blocks_.back().bytes().subspan(static_cast<size_t>(place.offset), bytes);
 }
 
-size_t CollectedSamples::size_of(std::span<const Tensor> batch) {
-  std::vector<Shape> shapes;
-  for (const Tensor& tensor : batch) shapes.emplace_back(tensor.shape().begin() + 1, tensor.shape().end());
-  const auto known = std::ranges::find(sizes_, shapes);
+std::string CollectedSamples::where(size_t input) const {
+  return fmt::format("{}: sample {}, {}", source_, size(), input_text(inputs_[input], input));
+}
+
+int64_t CollectedSamples::count_of(std::span<const Tensor> batch) const {
+  std::optional<size_t> counted;  // the first input of which the size of a sample is known
+  int64_t count = 1;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (rows_[i] <= 0) continue;
+    if (batch[i].rank() == 0) fail("{}: got a single number, expected samples, batch first", where(i));
+    if (batch[i].dim(0) % rows_[i] != 0)
+      fail("{}: got {} rows, expected {} a sample", where(i), batch[i].dim(0), rows_[i]);
+    const int64_t own = batch[i].dim(0) / rows_[i];
+    if (counted && own != count)
+      fail("{}: got {} samples, expected {}, as of {}", where(i), own, count,
+           input_text(inputs_[*counted], *counted));
+    if (!counted) counted = i;
+    count = own;
+  }
+  return count;
+}
+
+size_t CollectedSamples::size_of(std::span<const Tensor> batch, int64_t count) {
+  Size size;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Shape& shape = batch[i].shape();
+    const bool is_number = rows_[i] == 0;
+    if (is_number ? batch[i].numel() != 1 : shape.empty() || shape.front() % count != 0) {
+      fail("{}: got {}, expected {}", where(i), shape_text(shape),
+           is_number ? "one number" : fmt::format("rows of {} samples", count));
+    }
+    size.rows.push_back(is_number ? 0 : shape.front() / count);
+    size.shapes.push_back(is_number ? Shape() : Shape(shape.begin() + 1, shape.end()));
+  }
+  const auto known = std::ranges::find(sizes_, size);
   const auto index = static_cast<size_t>(known - sizes_.begin());
-  if (known == sizes_.end()) sizes_.push_back(std::move(shapes));
+  if (known == sizes_.end()) sizes_.push_back(std::move(size));
   return index;
 }
 
-void CollectedSamples::check(std::span<const Tensor> batch, std::span<const int64_t> labels) const {
-  const auto where = [&](size_t i) {
-    return fmt::format("{}: sample {}, {}", source_, size(), input_text(inputs_[i], i));
-  };
+void CollectedSamples::check(std::span<const Tensor> batch) const {
   if (batch.size() != inputs_.size())
     fail("{}: sample {}: got {} inputs, expected {}", source_, size(), batch.size(), inputs_.size());
   for (size_t i = 0; i < batch.size(); ++i) {
     if (batch[i].dtype() != inputs_[i].dtype)
       fail("{}: got {}, expected {}", where(i), dtype_name(batch[i].dtype()), dtype_name(inputs_[i].dtype));
-    if (batch[i].rank() == 0) fail("{}: got a single number, expected samples, batch first", where(i));
-    if (batch[i].dim(0) != batch[0].dim(0))
-      fail("{}: got {} samples, expected {}, as of {}", where(i), batch[i].dim(0), batch[0].dim(0),
-           input_text(inputs_[0], 0));
     if (batch[i].dtype() != DType::kFloat32) continue;
     const bool has_nan = std::ranges::any_of(batch[i].values<float>(), [](float x) { return std::isnan(x); });
     if (has_nan) fail("{}: got NaN, expected numbers", where(i));
   }
+}
+
+void CollectedSamples::check_labels(std::span<const int64_t> labels, int64_t count) const {
   const bool had_labels = !labels_.empty() && labels_.front() >= 0;
-  if (!labels_.empty() && batch[0].dim(0) > 0 && had_labels == labels.empty())
+  if (!labels_.empty() && count > 0 && had_labels == labels.empty())
     fail("{}: sample {}: got {} label, expected one for all samples or for none", source_, size(),
          labels.empty() ? "no" : "a");
-  if (!labels.empty() && std::ssize(labels) != batch[0].dim(0))
-    fail("{}: sample {}: got {} labels of {} samples", source_, size(), labels.size(), batch[0].dim(0));
+  if (!labels.empty() && std::ssize(labels) != count)
+    fail("{}: sample {}: got {} labels of {} samples", source_, size(), labels.size(), count);
   const auto negative = std::ranges::find_if(labels, [](int64_t label) { return label < 0; });
   if (negative != labels.end())
     fail("{}: sample {}: got the label {}, expected one of at least 0", source_, size(), *negative);
 }
 
 void CollectedSamples::add(std::span<const Tensor> batch, std::span<const int64_t> labels) {
-  check(batch, labels);
-  const int64_t count = batch[0].dim(0);
+  check(batch);
+  const int64_t count = count_of(batch);
+  check_labels(labels, count);
   if (count == 0) return;
-  const size_t size = size_of(batch);
-  const size_t bytes = sample_bytes(inputs_, sizes_[size]);
-  for (int64_t row = 0; row < count; ++row) {
+  const size_t size = size_of(batch, count);
+  size_t bytes = 0;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    bytes += static_cast<size_t>(bytes_of(inputs_[i], sizes_[size].shapes[i], sizes_[size].rows[i]));
+  for (int64_t sample = 0; sample < count; ++sample) {
     Place place{size, 0, 0};
     auto target = room(bytes, place).begin();
-    for (const Tensor& tensor : batch) {
-      const Tensor sample = tensor.rows(row, row + 1);
-      target = std::ranges::copy(sample.bytes(), target).out;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const int64_t rows = sizes_[size].rows[i];
+      const Tensor part = rows == 0 ? batch[i] : batch[i].rows(sample * rows, (sample + 1) * rows);
+      target = std::ranges::copy(part.bytes(), target).out;
     }
     places_.push_back(place);
-    labels_.push_back(labels.empty() ? -1 : labels[static_cast<size_t>(row)]);
+    labels_.push_back(labels.empty() ? -1 : labels[static_cast<size_t>(sample)]);
   }
 }
 

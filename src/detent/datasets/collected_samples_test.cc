@@ -63,6 +63,38 @@ TEST(CollectedSamples, MayHaveSeveralSizes) {
   EXPECT_THAT(dataset->batch(std::vector<int64_t>{2}).inputs[0].values<float>(), ElementsAre(0, 1, 2));
 }
 
+/// Recurrent layers' states begin with the layers, and a number is one for all samples.
+TEST(CollectedSamples, MayBeWholeInputs) {
+  CollectedSamples samples(
+      {{"x", DType::kFloat32, {}}, {"state", DType::kFloat32, {}}, {"rate", DType::kInt64, {}}},
+      std::filesystem::temp_directory_path(), "samples", {-1, 2, 0});
+  const Tensor rate = Tensor::from<int64_t>({}, std::vector<int64_t>{16000});
+  samples.add(std::vector{counted(0, 3, 2), counted(0, 2, 1), rate});
+  samples.add(std::vector{counted(0, 2, 2), counted(0, 4, 1), rate});  // two samples
+  EXPECT_THAT(error_of([&] {
+                samples.add(std::vector{counted(0, 3, 2), counted(0, 4, 1), rate});
+              }),
+              HasSubstr("input x: got [3, 2], expected rows of 2 samples"));
+  EXPECT_THAT(error_of([&] {
+                samples.add(std::vector{counted(0, 1, 2), counted(0, 3, 1), rate});
+              }),
+              HasSubstr("input state: got 3 rows, expected 2 a sample"));
+  EXPECT_THAT(error_of([&] {
+                samples.add(std::vector{counted(0, 1, 2), counted(0, 2, 1), Tensor(DType::kInt64, {2})});
+              }),
+              HasSubstr("input rate: got [2], expected one number"));
+  const auto dataset = samples.finish(0);
+  ASSERT_EQ(dataset->size(), 3);
+  const std::vector<Tensor> first = dataset->batch(std::vector<int64_t>{0}).inputs;
+  EXPECT_EQ(first[0].shape(), (Shape{3, 2}));
+  EXPECT_EQ(first[1].shape(), (Shape{2, 1}));
+  EXPECT_EQ(first[2].shape(), Shape{});
+  const std::vector<Tensor> last = dataset->batch(std::vector<int64_t>{2}).inputs;
+  EXPECT_THAT(last[0].values<float>(), ElementsAre(2, 3));
+  EXPECT_THAT(last[1].values<float>(), ElementsAre(2, 3));
+  EXPECT_THAT(last[2].values<int64_t>(), ElementsAre(16000));
+}
+
 TEST(CollectedSamples, RefuseWhatIsNoSample) {
   CollectedSamples samples = empty_samples();
   const auto error_of_add = [&](const std::vector<Tensor>& batch, const std::vector<int64_t>& labels = {}) {

@@ -13,7 +13,10 @@ std::optional<int64_t> fixed_samples(const Graph& graph) {
   bool any_batch = false;
   std::set<int64_t> fixed;
   for (const auto& [name, type] : graph.input_types()) {
-    if (type.shape.empty()) continue;
+    if (type.shape.empty()) {
+      fixed.insert(1);  // several samples may have several numbers
+      continue;
+    }
     const Dimension& first = type.shape.front();
     if (!first.is_named()) fixed.insert(first.size);
     any_size = any_size || first.is_named();

@@ -28,6 +28,10 @@ TEST(ActivationMemory, InputsMayFixTheNumberOfSamples) {
   EXPECT_EQ(fixed_samples(with_input_types(graph, {{"x", {DType::kFloat32, {kBatchName, 8}}}})),
             std::nullopt);
   EXPECT_EQ(fixed_samples(with_input_types(graph, {{"x", {DType::kFloat32, {"steps", 8}}}})), 1);
+  GraphBuilder with_rate("g");
+  const NodeInput sound = with_rate.input("x", TensorType{DType::kFloat32, {kBatchName, 8}});
+  const NodeInput rate = with_rate.input("rate", TensorType{DType::kFloat32, {}});
+  EXPECT_EQ(fixed_samples(with_rate.finish(with_rate.call("add", {sound, rate}))), 1) << "one rate for all";
 }
 
 TEST(ActivationMemory, InputsThatBeginWithOtherSizesAreOneSample) {

@@ -2,6 +2,7 @@
 
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent::python {
 
@@ -11,6 +12,17 @@ std::vector<SampleInput> Network::sample_inputs() const {
     inputs.push_back(
         {source_name(graph_, NodeInput::of(node)), graph_.input_types().find(node)->second.dtype});
   return inputs;
+}
+
+std::vector<int64_t> Network::sample_rows() const {
+  if (fixed_samples(graph_) != 1) return {};
+  std::vector<int64_t> rows;
+  for (const std::string& node : graph_.input_names()) {
+    const auto& shape = graph_.input_types().find(node)->second.shape;
+    const int64_t first = shape.empty() ? 0 : shape.front().size;
+    rows.push_back(!shape.empty() && shape.front().is_named() ? -1 : first);
+  }
+  return rows;
 }
 
 std::vector<NamedType> Network::inputs() const {

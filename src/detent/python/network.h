@@ -30,6 +30,8 @@ class Network {
   const std::string& source() const { return source_; }
   /// In the order in which it takes them.
   std::vector<SampleInput> sample_inputs() const;
+  /// As CollectedSamples takes them; {} where every input begins with the batch.
+  std::vector<int64_t> sample_rows() const;
   std::vector<NamedType> inputs() const;
   std::vector<std::string> output_names() const;
   /// Outputs of each sample where it is a classifier: their number; 0 where it is none.

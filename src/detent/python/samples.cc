@@ -21,7 +21,7 @@ Samples::Samples(const Network& network, const std::string& source)
     : inputs_(network.sample_inputs()),
       class_count_(network.class_count()),
       source_(source),
-      collected_(inputs_, std::filesystem::temp_directory_path(), source) {}
+      collected_(inputs_, std::filesystem::temp_directory_path(), source, network.sample_rows()) {}
 
 void Samples::add(const nb::list& arrays, nb::handle labels) {
   const std::string where = fmt::format("{}: sample {}", source_, collected_.size());
