@@ -36,6 +36,13 @@ std::string node_text(const onnx::NodeProto& node) {
   return fmt::format("node \"{}\" ({})", name, op);
 }
 
+/// Exporters write "?" or "-1" for sizes that have no name, of which no two need be the same.
+std::string size_name(const std::string& name) {
+  const bool has_letter =
+      std::ranges::any_of(name, [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; });
+  return has_letter ? name : "";
+}
+
 TriedTypes constant_types(const Tensor& tensor) {
   const Operand operand{tensor.shape(), Value(), tensor.dtype(), false, tensor};
   return {operand, operand};
@@ -59,12 +66,10 @@ std::string identifier(const std::string& name) {
   return result.empty() ? "value" : result;
 }
 
-OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch,
-                           OpenSizes tried)
+OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, ImportTrial trial)
     : file_(file),
       options_(options),
-      frees_batch_(frees_batch),
-      tried_(tried),
+      trial_(trial),
       graph_(identifier(file.path().stem().string())),
       most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode) {
   names_.insert("output");
@@ -201,15 +206,21 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
 Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int index) {
   const auto& dim = input.type().tensor_type().shape().dim(index);
   // Older exporters write 0 or -1 for an open size; a list of no axes has size 0.
-  if (index == 0 && frees_batch_ && dim.dim_value() == 1) {
-    first_sizes_[kBatchName] = tried_.first_batch();
-    second_sizes_[kBatchName] = tried_.second_batch();
+  if (index == 0 && trial_.frees_batch && dim.dim_value() == 1) {
+    first_sizes_[kBatchName] = trial_.sizes.first_batch();
+    second_sizes_[kBatchName] = trial_.sizes.second_batch();
     return kBatchName;
   }
   const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
   if (dim.has_dim_value() && dim.dim_value() >= (may_be_empty ? 0 : 1)) return dim.dim_value();
-  std::string symbol = dim.dim_param();
-  if (symbol.empty()) symbol = index == 0 ? kBatchName : fmt::format("{}_{}", input.name(), index);
+  std::string symbol = size_name(dim.dim_param());
+  const bool is_second = index == 1 && input.type().tensor_type().shape().dim(0).dim_value() > 0;
+  has_open_second_sizes_ = has_open_second_sizes_ || (is_second && symbol.empty());
+  if (symbol.empty()) {
+    const bool is_batch = index == 0 || (is_second && trial_.second_is_batch);
+    const std::string batch = index == 0 ? kBatchName : batch_symbol_.value_or(kBatchName);
+    symbol = is_batch ? batch : fmt::format("{}_{}", input.name(), index);
+  }
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
   if (is_new && batch_symbol_ == symbol) {
     known->second = kBatchName;
@@ -218,9 +229,9 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   }
   // Exporters may name the batch of each input on its own: these have the same sizes.
   const bool is_batch = index == 0 || known->second == kBatchName;
-  first_sizes_.try_emplace(known->second, is_batch ? tried_.first_batch() : tried_.first());
-  second_sizes_.try_emplace(known->second, is_batch ? tried_.second_batch() : tried_.second());
-  return {known->second, is_batch ? 1 : tried_.first()};
+  first_sizes_.try_emplace(known->second, is_batch ? trial_.sizes.first_batch() : trial_.sizes.first());
+  second_sizes_.try_emplace(known->second, is_batch ? trial_.sizes.second_batch() : trial_.sizes.second());
+  return {known->second, is_batch ? 1 : trial_.sizes.first()};
 }
 
 TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
@@ -296,12 +307,13 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
 }
 
 void OnnxImporter::find_batch_symbol(const onnx::GraphProto& graph, const ImportScope& scope) {
-  if (frees_batch_) batch_symbol_ = "";  // no name
+  if (trial_.frees_batch) batch_symbol_ = "";  // no name
   for (const onnx::ValueInfoProto& input : graph.input()) {
     const auto& shape = input.type().tensor_type().shape();
     const bool is_given = scope.values.contains(input.name());
     if (batch_symbol_ || is_given || shape.dim_size() == 0 || shape.dim(0).dim_value() > 0) continue;
-    batch_symbol_ = shape.dim(0).dim_param().empty() ? kBatchName : shape.dim(0).dim_param();
+    const std::string name = size_name(shape.dim(0).dim_param());
+    batch_symbol_ = name.empty() ? kBatchName : name;
   }
 }
 
@@ -380,18 +392,22 @@ void OnnxImporter::inherit_float_type(const onnx::NodeProto& node, ImportScope& 
 void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
   ImportScope* const scope_before = std::exchange(scope_, &scope);
   const onnx::NodeProto* const node_before = std::exchange(node_, &node);
+  const auto leave = [&] {
+    --depth_;
+    scope_ = scope_before;
+    node_ = node_before;
+  };
   try {
     if (++depth_ > kDeepestCall) fail("functions or subgraphs lie {} deep within one another", kDeepestCall);
     convert_in_scope(node, scope);
   } catch (const Error& error) {
+    leave();
     const std::string text = error.what();
     const std::string file = printable(file_.path().string()) + ": ";
     if (text.starts_with(file)) throw;  // of a node within this one
     fail("{}{}: {}", file, node_text(node), reason_of(text));
   }
-  --depth_;
-  scope_ = scope_before;
-  node_ = node_before;
+  leave();
 }
 
 void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& scope) {
@@ -476,7 +492,7 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
     results[i].second = std::move(second_results[i]);
     auto& [first_result, second_result] = results[i];
     const bool depends =
-        depends_on_open_sizes(node, first, second, first_result, second_result, tried_) ||
+        depends_on_open_sizes(node, first, second, first_result, second_result, trial_.sizes) ||
         (may_cancel(first, second, first_result, second_result) &&
          other_sizes_.differ(graph_, first_sizes_, value_name(node.name, i), first_result, second_result));
     if (!depends) continue;
@@ -676,90 +692,8 @@ Graph OnnxImporter::finish() {
 bool OnnxImporter::outputs_have_batch() const { return outputs_have_batch_; }
 
 bool OnnxImporter::has_open_sizes() const {
-  const auto is_open = [&](const auto& size) { return size.second != tried_.first_batch(); };
+  const auto is_open = [&](const auto& size) { return size.second != trial_.sizes.first_batch(); };
   return std::ranges::any_of(first_sizes_, is_open);
-}
-
-namespace {
-
-/// Every input is a tensor of floats of which the first size is 1.
-bool is_for_one_sample(const onnx::GraphProto& graph) {
-  std::set<std::string> initializers;
-  for (const onnx::TensorProto& tensor : graph.initializer()) initializers.insert(tensor.name());
-  bool any = false;
-  for (const onnx::ValueInfoProto& input : graph.input()) {
-    if (initializers.contains(input.name())) continue;
-    const auto& type = input.type().tensor_type();
-    if (type.shape().dim_size() < 2 || type.shape().dim(0).dim_value() != 1) return false;
-    any = true;
-  }
-  return any;
-}
-
-/// With the first of kTriedSizes that the network takes. Throws the Error of the usual ones where it takes
-/// none. Nothing where the outputs do not have the batch that `frees_batch` opens.
-std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                            bool frees_batch) {
-  const auto imported = [&](OnnxImporter& importer) -> std::optional<Graph> {
-    Graph graph = importer.run();
-    return frees_batch && !importer.outputs_have_batch() ? std::nullopt : std::optional(std::move(graph));
-  };
-  OnnxImporter usual(file, options, frees_batch, kTriedSizes[0]);
-  try {
-    return imported(usual);
-  } catch (const Error& first) {
-    if (!usual.has_open_sizes()) throw;
-    for (const OpenSizes& tried : std::span(kTriedSizes).subspan(1)) {
-      try {
-        OnnxImporter importer(file, options, frees_batch, tried);
-        return imported(importer);
-      } catch (const Error& error) {
-        if (std::string_view(error.what()) == first.what()) break;  // sizes have nothing to do with it
-      }
-    }
-    throw;
-  }
-}
-
-}  // namespace
-
-Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
-  OnnxModelFile file(path);
-  std::optional<Graph> graph;
-  if (options.frees_batch && is_for_one_sample(file.model().graph())) {
-    try {
-      graph = import_with_open_sizes(file, options, true);
-    } catch (const Error&) {
-      // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
-    }
-  }
-  try {
-    if (!graph) graph = import_with_open_sizes(file, options, false);
-  } catch (const Error&) {
-    if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
-    OnnxImportOptions fixing = options;
-    fixing.fixes_first = true;
-    graph = import_with_open_sizes(file, fixing, false);
-  }
-  file.warn_of_newer_versions();
-  return std::move(*graph);
-}
-
-Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,
-                              std::string& reason) {
-  try {
-    return import_onnx(path, {.shapes = shapes});
-  } catch (const Error& error) {
-    std::optional<Graph> graph;
-    try {
-      graph = import_onnx(path, {.shapes = shapes, .fixes_open = true});
-    } catch (const Error&) {
-      // The first one says why no size would do.
-    }
-    if (!graph) throw;
-    reason = error.what();
-    return std::move(*graph);
-  }
 }
 
 }  // namespace detent

@@ -70,17 +70,30 @@ std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& n
 /// same to codes and to what they stand for.
 bool moves_first_input(const onnx::NodeProto& node);
 
+/// How to read what a model leaves open.
+struct ImportTrial {
+  OpenSizes sizes = kTriedSizes[0];
+  bool frees_batch = false;  // a first size of 1 of every input is open
+  /// An open second size without a name, behind a known first one, is the batch's: recurrent layers' states
+  /// are [layers, batch, ...].
+  bool second_is_batch = false;
+  /// A branch that does not take the sizes of its inputs is left out; to choose it is an error of the run.
+  bool drops_branches = false;
+};
+
 /// Brings a model into a graph, node by node.
 class OnnxImporter {
  public:
-  /// With `frees_batch` a first size of 1 of every input is open.
-  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch, OpenSizes tried);
+  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, ImportTrial trial);
 
   Graph run();
   /// Whether the batch of every output is that of the inputs.
   bool outputs_have_batch() const;
   /// Whether inputs have open sizes beside the batch.
   bool has_open_sizes() const;
+  /// Whether `second_is_batch` or `drops_branches` of a trial would make a difference.
+  bool has_open_second_sizes() const { return has_open_second_sizes_; }
+  bool chooses_branches() const { return chooses_branches_; }
 
  private:
   friend class NodeImport;
@@ -113,6 +126,15 @@ class OnnxImporter {
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
   void convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
+  /// The node's outputs, as a branch gives them.
+  std::vector<ImportedValue*> branch_results(const onnx::NodeProto& node, const onnx::GraphProto& branch,
+                                             ImportScope& scope);
+  /// The same for a trial that drops branches: none and why, where the branch does not take the sizes.
+  std::vector<ImportedValue*> fitting_results(const onnx::NodeProto& node, const onnx::GraphProto& branch,
+                                              ImportScope& scope, std::string& reason);
+  /// The value, where the condition is what `expected` says; else the run ends with the message.
+  ImportedValue& asserted(const onnx::NodeProto& node, NodeInput condition, bool expected,
+                          ImportedValue& value, const std::string& message);
   void unroll_loop(const onnx::NodeProto& node, ImportScope& scope);
   struct LoopState;
   void run_iteration(const onnx::NodeProto& node, const std::vector<const onnx::NodeProto*>& steps,
@@ -164,9 +186,10 @@ class OnnxImporter {
 
   OnnxModelFile& file_;
   const OnnxImportOptions& options_;
-  const bool frees_batch_;
-  const OpenSizes tried_;
+  const ImportTrial trial_;
   bool outputs_have_batch_ = true;
+  bool has_open_second_sizes_ = false;
+  bool chooses_branches_ = false;  // at run time
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload

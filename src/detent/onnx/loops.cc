@@ -139,7 +139,10 @@ void OnnxImporter::run_iteration(const onnx::NodeProto& node,
   // Where the condition follows from what the network computes, values stay what they were once it fails.
   ImportedValue* const condition = known_condition(*state.condition) ? nullptr : state.condition;
   if (condition != nullptr && !state.collected.empty())
-    fail("the sizes of results follow from a condition that the network computes, which is not supported");
+    fail(
+        "the sizes of results follow from a condition that the network computes, which is not supported "
+        "(where "
+        "that follows from a size of an input, --shape gives it; Python: shapes)");
   ImportScope inner{.outer = &shared, .values = {}, .prefix = shared.prefix};
   inner.values[body.input(0).name()] = &own(constant_value(Tensor::from<int64_t>({}, {iteration})));
   inner.values[body.input(1).name()] = &own(condition_value(true));
@@ -247,8 +250,8 @@ ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vec
 ImportedValue& OnnxImporter::part_of(const onnx::NodeProto& node, ImportedValue& value, int64_t axis,
                                      int64_t place) {
   NodeImport import(*this, node, opset(node.domain()));
-  return own_result(
-      import.add("select", {operand(value, node.op_type())}, {{"dim", axis}, {"index", place}}), value);
+  return own_result(import.add("select", {operand(value, node.op_type())}, {{"dim", axis}, {"index", place}}),
+                    value);
 }
 
 }  // namespace detent

@@ -156,7 +156,7 @@ std::optional<int64_t> NodeImport::size(size_t index, int64_t dim) const {
 }
 
 bool NodeImport::has_freed_batch(size_t index) const {
-  return importer_.frees_batch_ && rank(index) > 0 && !size(index, 0) &&
+  return importer_.trial_.frees_batch && rank(index) > 0 && !size(index, 0) &&
          type(index).shape[0] == importer_.first_sizes_.at(kBatchName);
 }
 

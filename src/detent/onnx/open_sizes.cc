@@ -34,20 +34,22 @@ Tensor on_line(const Tensor& a, const Tensor& b, double step) {
   return to_dtype(tried, a.dtype());
 }
 
-/// Where to look on the line: a whole number and parts of size, so that batches are whole. The first is where
-/// every open size is 1; sizes of all of them have many remainders.
+/// Where to look on the line, in halves of size: a whole number and parts of size, so that batches are whole.
+/// The first is where every open size is 1; sizes of all of them have many remainders.
 constexpr std::array<std::pair<double, double>, 8> kSteps = {
     {{-2, 2}, {-1, 0}, {1, 1}, {1, 2}, {2, 5}, {7, 18}, {1000, 3}, {1'000'003, 0}}};
 
 constexpr double step_at(std::pair<double, double> at, OpenSizes sizes) {
-  return at.first + at.second / static_cast<double>(sizes.size);
+  const double halves = static_cast<double>(sizes.part) / 2;
+  return halves * (at.first + at.second / static_cast<double>(sizes.size));
 }
 constexpr bool is_one_at_first_step(OpenSizes sizes) {
   const double step = step_at(kSteps[0], sizes);
   const auto at_step = [&](int64_t first, int64_t second) {
     return static_cast<double>(first) + step * static_cast<double>(second - first);
   };
-  return at_step(sizes.size, sizes.size / 2 * 3) == 1 && at_step(2 * sizes.size - 1, 3 * sizes.size - 1) == 1;
+  return at_step(sizes.first(), sizes.second()) == 1 &&
+         at_step(sizes.first_batch(), sizes.second_batch()) == 1;
 }
 static_assert(std::ranges::all_of(kTriedSizes, is_one_at_first_step));
 

@@ -8,21 +8,25 @@
 
 namespace detent {
 
-/// The two sizes that are tried for dimensions that a model leaves open: a power of two, so that halves of
-/// halves are whole, and half as much again. Batches are others, so that no size is taken for one of them; on
-/// the line through both choices all are 1 at the same place.
+/// The two sizes that are tried for dimensions that a model leaves open: one of which halves of halves are
+/// whole, and a part of it more. Batches are others, so that no size is taken for one of them; on the line
+/// through both choices all are 1 at the same place.
 struct OpenSizes {
   int64_t size = 64;
+  int64_t part = 2;  // divides size
 
-  int64_t first() const { return size; }
-  int64_t second() const { return size / 2 * 3; }
-  int64_t first_batch() const { return 2 * size - 1; }
-  int64_t second_batch() const { return 3 * size - 1; }
+  constexpr int64_t first() const { return size; }
+  constexpr int64_t second() const { return size + size / part; }
+  constexpr int64_t first_batch() const { return 2 * size - 1; }
+  constexpr int64_t second_batch() const { return 2 * (size + size / part) - 1; }
 };
 
 /// In the order in which they are tried: windows of most networks fit into the first, some have longer ones,
-/// or tables of fewer positions.
-inline constexpr OpenSizes kTriedSizes[] = {{64}, {512}, {16}, {4096}, {65536}, {4}};
+/// or tables of fewer positions. Pairs close together are for networks that take a few sizes only, such as
+/// text recognition with images 32 or 48 high, or 512 samples of speech.
+inline constexpr OpenSizes kTriedSizes[] = {{64},      {512},    {16},    {4096},   {65536},
+                                            {4},       {48, 8},  {32, 8}, {512, 8}, {256, 8},
+                                            {1024, 8}, {224, 8}, {128, 8}};
 
 /// Whether elements of a result that are the same for two choices of the sizes of open dimensions differ for
 /// others: size / 200 does not for 127 and 191, size > 10 neither. Elements of the inputs that differ between

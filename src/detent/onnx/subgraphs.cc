@@ -151,29 +151,77 @@ void OnnxImporter::convert_subgraphs(const onnx::NodeProto& node, ImportScope& s
   op == "Scan" ? unroll_scan(node, scope) : map_sequence(node, scope);
 }
 
+std::vector<ImportedValue*> OnnxImporter::branch_results(const onnx::NodeProto& node,
+                                                         const onnx::GraphProto& branch, ImportScope& scope) {
+  ImportScope inner = scope_of_body(node, branch, scope);
+  convert_body(in_execution_order(branch), inner);
+  if (branch.output_size() < node.output_size())
+    fail("a branch gives {} of {} outputs", branch.output_size(), node.output_size());
+  std::vector<ImportedValue*> results;
+  for (int k = 0; k < node.output_size(); ++k) results.push_back(&find(branch.output(k).name(), inner));
+  return results;
+}
+
+std::vector<ImportedValue*> OnnxImporter::fitting_results(const onnx::NodeProto& node,
+                                                          const onnx::GraphProto& branch, ImportScope& scope,
+                                                          std::string& reason) {
+  if (!trial_.drops_branches) return branch_results(node, branch, scope);
+  try {
+    return branch_results(node, branch, scope);
+  } catch (const Error& error) {
+    reason = error.what();
+    // The node whose results could not be inferred.
+    const std::string last = graph_.nodes().back().name;
+    if (!types_.contains(value_name(last, 0))) graph_.erase(last);
+    return {};
+  }
+}
+
+ImportedValue& OnnxImporter::asserted(const onnx::NodeProto& node, NodeInput condition, bool expected,
+                                      ImportedValue& value, const std::string& message) {
+  if (value.sequence) fail("a sequence depends on a condition that is not known before the network runs");
+  NodeImport import(*this, node, opset(node.domain()));
+  if (!expected) condition = import.add("logical_not", {std::move(condition)});
+  return own_result(
+      import.add("assert", {operand(value, node.op_type()), std::move(condition)}, {{"message", message}}),
+      value);
+}
+
 void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope) {
   if (node.input_size() != 1) fail("{} inputs, expected one", node.input_size());
   ImportedValue& condition = find(node.input(0), scope);
   NodeImport import(*this, node, opset(node.domain()));
   const std::optional<double> known = import.number(size_t{0});
+  chooses_branches_ = chooses_branches_ || !known;
   const onnx::GraphProto* const branches[] = {&subgraph(node, "then_branch"), &subgraph(node, "else_branch")};
   std::vector<ImportedValue*> results[2];
+  std::string reasons[2];
   for (size_t i = 0; i < 2; ++i) {
     if (known && (*known != 0) != (i == 0)) continue;
-    ImportScope inner = scope_of_body(node, *branches[i], scope);
-    convert_body(in_execution_order(*branches[i]), inner);
-    if (branches[i]->output_size() < node.output_size())
-      fail("a branch gives {} of {} outputs", branches[i]->output_size(), node.output_size());
-    for (int k = 0; k < node.output_size(); ++k)
-      results[i].push_back(&find(branches[i]->output(k).name(), inner));
+    results[i] = known ? branch_results(node, *branches[i], scope)
+                       : fitting_results(node, *branches[i], scope, reasons[i]);
   }
-  NodeInput choice;
-  if (!known) choice = scalar_condition(import, operand(condition, node.input(0)));
+  if (known) {
+    for (int k = 0; k < node.output_size(); ++k) {
+      if (!node.output(k).empty())
+        scope.values[node.output(k)] = results[*known != 0 ? 0 : 1][static_cast<size_t>(k)];
+    }
+    return;
+  }
+  if (!reasons[0].empty() && !reasons[1].empty()) fail("{}", reasons[0]);
+  const NodeInput choice = scalar_condition(import, operand(condition, node.input(0)));
   for (int k = 0; k < node.output_size(); ++k) {
     const auto at = static_cast<size_t>(k);
     if (node.output(k).empty()) continue;
+    const size_t dropped = reasons[0].empty() ? 1 : 0;
     scope.values[node.output(k)] =
-        known ? results[*known != 0 ? 0 : 1][at] : &chosen(node, choice, *results[0][at], *results[1][at]);
+        reasons[dropped].empty()
+            ? &chosen(node, choice, *results[0][at], *results[1][at])
+            : &asserted(node, choice, dropped == 1, *results[1 - dropped][at],
+                        fmt::format("the {} branch, which its condition chooses, does not take inputs of "
+                                    "these sizes, {}: load the network with --shape (Python: shapes) as the "
+                                    "branch takes them",
+                                    dropped == 0 ? "then" : "else", reasons[dropped]));
   }
 }
 

@@ -50,6 +50,12 @@ Results evaluate_cast(const Evaluation& e) {
   return converted(e.tensor(0), scalar_type(dtype_of_name(choice_attribute(e.node, "dtype"))));
 }
 
+Results evaluate_assert(const Evaluation& e) {
+  if (!e.tensor(1).item<bool>())
+    fail("node \"{}\" (assert): {}", e.node.name, text_attribute(e.node, "message"));
+  return e.inputs[0];
+}
+
 }  // namespace
 
 EvaluatorList function_evaluators() {
@@ -63,6 +69,7 @@ EvaluatorList function_evaluators() {
       {"get_attr", [](const Evaluation& e) -> Results { return e.parameter("value"); }},
       {"output", [](const Evaluation& e) -> Results { return e.inputs[0]; }},
       {"cast", evaluate_cast},
+      {"assert", evaluate_assert},
       {"clamp", evaluate_clamp},
       {"add", evaluate_add},
       {"sub", evaluate_function_pair<sub>},

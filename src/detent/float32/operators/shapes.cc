@@ -137,6 +137,12 @@ Tensor cast(const FloatNode& n) {
   return to_dtype(n.operand(0), dtype_of_name(choice_attribute(n.node, "dtype")));
 }
 
+Tensor asserted(const FloatNode& n) {
+  if (!n.operand(1).values<bool>().front())
+    fail("node \"{}\" (assert): {}", n.node.name, text_attribute(n.node, "message"));
+  return n.operand(0);
+}
+
 std::vector<Tensor> without_dropout(const FloatNode& n) {
   const auto is_zero = [&](size_t index) {
     const Tensor given = to_dtype(n.operand(index), DType::kBool);
@@ -177,6 +183,7 @@ FloatOperators movement_operators() {
       {"full", filled, true},
       {"range", range, true},
       {"cast", cast, true},
+      {"assert", asserted, true},
       {.op = "dynamic_split", .compute = nullptr, .is_exact = true, .compute_all = split},
       {.op = "inference_dropout", .compute = nullptr, .is_exact = true, .compute_all = without_dropout},
   };

@@ -124,6 +124,24 @@ std::vector<OperatorSchema> structural_operators() {
        .infer = same_shape,
        .dtypes = DTypeRule::kKept,
        .trait = Movement{}},
+      {.name = "assert",
+       .help = "passes input 0 on; where input 1 does not hold the run ends with an error",
+       .mase_type = MaseType::kModuleRelatedFunc,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = {{.name = "message",
+                       .kind = AttributeKind::kText,
+                       .default_value = Value(),
+                       .help = "what the error says"}},
+       .infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
+         if (inputs[1].dtype != DType::kBool || inputs[1].is_open() || element_count(inputs[1].shape) != 1)
+           fail("input 1 is {} {}, expected one bool", dtype_name(inputs[1].dtype),
+                shape_text(inputs[1].shape));
+         return {tensor_shape(inputs, 0), Value(), inputs[0].dtype};
+       },
+       .dtypes = DTypeRule::kOwn,
+       .takes_open_sizes = true,
+       .index_operands = {"data_in_1"}},
       {.name = "cast",
        .help = "the same values in another element type, rounded towards zero where that has integers",
        .attributes = {{.name = "dtype",

@@ -68,12 +68,15 @@ void export_cast(NodeExport& node) {
   node.emit("Cast", {node.input(0)}, {{"to", onnx_element_type(node.result_type().dtype)}});
 }
 
+/// ONNX has no operator that ends a run.
+void export_assert(NodeExport& node) { node.emit("Identity", {node.input(0)}); }
+
 }  // namespace
 
 OnnxExporterList elementwise_exporters() {
   OnnxExporterList list = {{"add", export_add},      {"remainder", export_remainder}, {"fmod", export_fmod},
                            {"isinf", export_is_inf}, {"clamp", export_clamp},         {"cast", export_cast},
-                           {"where", export_where}};
+                           {"where", export_where},  {"assert", export_assert}};
   add_same<kSameFunctions>(list);
   add_same<kSamePairs>(list);
   add_same<kSameWhenWritten>(list);

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include "detent/core/error.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/onnx/importer.h"
+#include "detent/onnx/open_sizes.h"
+
+namespace detent {
+namespace {
+
+/// Every input is a tensor of floats of which the first size is 1.
+bool is_for_one_sample(const onnx::GraphProto& graph) {
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto& tensor : graph.initializer()) initializers.insert(tensor.name());
+  bool any = false;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (initializers.contains(input.name())) continue;
+    const auto& type = input.type().tensor_type();
+    if (type.shape().dim_size() < 2 || type.shape().dim(0).dim_value() != 1) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// Nothing where the outputs do not have the batch that the trial frees.
+std::optional<Graph> imported(OnnxImporter& importer, bool frees_batch) {
+  Graph graph = importer.run();
+  return frees_batch && !importer.outputs_have_batch() ? std::nullopt : std::optional(std::move(graph));
+}
+
+/// Other readings of what the model leaves open. Branches that a condition chooses at run time rarely take
+/// the same sizes: where the usual pairs do not fit both, sizes of one do.
+std::vector<ImportTrial> other_trials(const OnnxImporter& usual, bool frees_batch) {
+  std::vector<ImportTrial> trials;
+  for (const bool drops_branches : {false, true}) {
+    if (drops_branches && !usual.chooses_branches()) continue;
+    for (const bool second_is_batch : {false, true}) {
+      if (second_is_batch && !usual.has_open_second_sizes()) continue;
+      for (const OpenSizes& sizes : kTriedSizes) {
+        const bool is_usual = sizes.size == kTriedSizes[0].size;
+        const bool is_close = sizes.part > kTriedSizes[0].part;
+        if (is_usual ||
+            (usual.has_open_sizes() && (!is_close || drops_branches || !usual.chooses_branches())))
+          trials.push_back({sizes, frees_batch, second_is_batch, drops_branches});
+      }
+    }
+  }
+  trials.erase(trials.begin());  // the usual one
+  return trials;
+}
+
+bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
+  return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
+}
+
+/// With the first trial that the network takes. Throws the Error of the usual one where it takes none.
+std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                            bool frees_batch) {
+  OnnxImporter usual(file, options, {.frees_batch = frees_batch});
+  try {
+    return imported(usual, frees_batch);
+  } catch (const Error& first) {
+    constexpr int kMostAlike = 3;
+    int alike = 0;  // errors of other sizes that are the usual one: they have nothing to do with it
+    const ImportTrial* before = nullptr;
+    const std::vector<ImportTrial> trials = other_trials(usual, frees_batch);
+    for (const ImportTrial& trial : trials) {
+      if (before != nullptr && !differ_in_sizes_alone(*before, trial)) alike = 0;
+      before = &trial;
+      if (alike == kMostAlike) continue;
+      try {
+        OnnxImporter importer(file, options, trial);
+        return imported(importer, frees_batch);
+      } catch (const Error& error) {
+        const bool is_usual = trial.sizes.size == kTriedSizes[0].size;
+        if (!is_usual && std::string_view(error.what()) == first.what()) ++alike;
+      }
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
+  OnnxModelFile file(path);
+  std::optional<Graph> graph;
+  if (options.frees_batch && is_for_one_sample(file.model().graph())) {
+    try {
+      graph = import_with_open_sizes(file, options, true);
+    } catch (const Error&) {
+      // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
+    }
+  }
+  try {
+    if (!graph) graph = import_with_open_sizes(file, options, false);
+  } catch (const Error&) {
+    if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
+    OnnxImportOptions fixing = options;
+    fixing.fixes_first = true;
+    graph = import_with_open_sizes(file, fixing, false);
+  }
+  file.warn_of_newer_versions();
+  return std::move(*graph);
+}
+
+Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,
+                              std::string& reason) {
+  try {
+    return import_onnx(path, {.shapes = shapes});
+  } catch (const Error& error) {
+    std::optional<Graph> graph;
+    try {
+      graph = import_onnx(path, {.shapes = shapes, .fixes_open = true});
+    } catch (const Error&) {
+      // The first one says why no size would do.
+    }
+    if (!graph) throw;
+    reason = error.what();
+    return std::move(*graph);
+  }
+}
+
+}  // namespace detent

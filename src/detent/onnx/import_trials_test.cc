@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error_of_for_test.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/onnx/model_for_test.h"
+#include "detent/reference/integer_executor.h"
+
+// Models that take few of the sizes that they leave open.
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using Ints = std::vector<int64_t>;
+
+Tensor ones(const Shape& shape) {
+  return Tensor::from(shape, std::vector<float>(static_cast<size_t>(element_count(shape)), 1));
+}
+
+std::vector<Shape> result_shapes(const Graph& graph, const std::vector<Tensor>& inputs) {
+  const std::vector<Tensor> reference = IntegerExecutor().compile(graph)->run(inputs);
+  const std::vector<Tensor> engine = FastProgram(graph).run(inputs);
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < reference.size(); ++i) {
+    EXPECT_TRUE(reference[i].equals(engine[i])) << i;
+    shapes.push_back(reference[i].shape());
+  }
+  return shapes;
+}
+
+/// Five strides of 2, after which nothing of the height is left: of 32 or 48 high images of text.
+void add_text_recognition(OnnxModelForTest& model, const std::string& open) {
+  model.input("x", {-1, 1, -2, -2});
+  auto& shape = *model.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (int i = 2; i < 4; ++i) shape.mutable_dim(i)->set_dim_param(open);
+  model.output("y");
+  for (int i = 0; i < 5; ++i) {
+    model.node("MaxPool", {i == 0 ? "x" : fmt::format("p{}", i - 1)}, {fmt::format("p{}", i)},
+               {{"kernel_shape", Ints{2, 1}}, {"strides", Ints{2, 1}}});
+  }
+  model.constant<int64_t>("axes", {1}, {2});
+  model.node("Squeeze", {"p4", "axes"}, {"y"});
+}
+
+TEST(ImportTrials, FindHeightsThatAreSqueezed) {
+  for (const std::string open : {"?", "-1", ""}) {
+    OnnxModelForTest model(17);
+    add_text_recognition(model, open);
+    const Graph graph = import_onnx(model.write());
+    EXPECT_EQ(result_shapes(graph, {ones({2, 1, 32, 100})}).at(0), (Shape{2, 1, 100})) << open;
+    EXPECT_EQ(result_shapes(graph, {ones({1, 1, 48, 7})}).at(0), (Shape{1, 1, 7})) << open;
+  }
+}
+
+/// A step of a recurrent layer with the state [layers, batch, features], of which no size has a name.
+TEST(ImportTrials, TakeTheSecondSizeOfAStateForTheBatch) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 3});
+  model.input("state", {1, -2, 2});
+  for (int i = 0; i < 2; ++i)
+    model.graph()
+        .mutable_input(i)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(i)
+        ->clear_dim_param();
+  model.output("y");
+  model.output("next");
+  model.constant<int64_t>("first", {1}, {0});
+  model.node("Unsqueeze", {"x", "first"}, {"steps"});
+  model.constant<float>("w", {1, 6, 3}, std::vector<float>(18, 0.1F));
+  model.constant<float>("r", {1, 6, 2}, std::vector<float>(12, 0.1F));
+  model.node("GRU", {"steps", "w", "r", "", "", "state"}, {"y", "next"}, {{"hidden_size", 2}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(graph.input_types().at("state").shape.at(1).symbol, kBatchName);
+  EXPECT_EQ(result_shapes(graph, {ones({5, 3}), ones({1, 5, 2})}).at(1), (Shape{1, 5, 2}));
+}
+
+/// Two networks in one, for sounds of two rates: the second one's windows do not fit 512 samples.
+void add_two_rates(OnnxModelForTest& model) {
+  const auto branch = [](const std::string& window) {
+    onnx::GraphProto graph;
+    graph.set_name(window);
+    *graph.add_node() = onnx_node("Conv", {"x", window}, {"c"}, {{"strides", Ints{256}}});
+    *graph.add_node() = onnx_node("Squeeze", {"c", "axes"}, {"s"});
+    graph.add_output()->set_name("s");
+    return graph;
+  };
+  model.input("x", {-1, 1, -2});
+  model.input("rate", {}, onnx::TensorProto::INT64);
+  model.output("y");
+  model.constant<int64_t>("fast", {}, {16000});
+  model.constant<int64_t>("axes", {1}, {2});
+  model.constant<float>("short", {1, 1, 400}, std::vector<float>(400, 1));
+  model.constant<float>("long", {1, 1, 900}, std::vector<float>(900, 2));
+  model.node("Equal", {"rate", "fast"}, {"is_fast"});
+  model.node("If", {"is_fast"}, {"y"}, {{"then_branch", branch("short")}, {"else_branch", branch("long")}});
+}
+
+TEST(ImportTrials, LeaveABranchOutThatDoesNotTakeTheSizes) {
+  const auto rate = [](int64_t value) { return Tensor::from<int64_t>({}, Ints{value}); };
+  OnnxModelForTest model(17);
+  add_two_rates(model);
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(result_shapes(graph, {ones({1, 1, 512}), rate(16000)}).at(0), (Shape{1, 1}));
+  for (const bool in_engine : {false, true}) {
+    const std::vector<Tensor> slow = {ones({1, 1, 512}), rate(8000)};
+    EXPECT_THAT(
+        error_of(
+            [&] { in_engine ? FastProgram(graph).run(slow) : IntegerExecutor().compile(graph)->run(slow); }),
+        testing::AllOf(HasSubstr("node \"y_node\" (assert)"),
+                       HasSubstr("the else branch, which its condition chooses"), HasSubstr("--shape")));
+  }
+  const Graph other = import_onnx(model.write(), {.shapes = {{"x", {1, 1, 1000}}}});
+  EXPECT_THAT(error_of([&] {
+                import_onnx(model.write(), {.shapes = {{"x", {1, 1, 100}}}});
+              }),
+              HasSubstr("a window of 400 does not fit into 100"));
+  EXPECT_EQ(result_shapes(other, {ones({1, 1, 1000}), rate(8000)}).at(0), (Shape{1, 1}));
+
+  const std::filesystem::path written = model.folder / "written.onnx";
+  export_onnx(graph, written);
+  EXPECT_EQ(result_shapes(import_onnx(written), {ones({1, 1, 512}), rate(16000)}).at(0), (Shape{1, 1}));
+}
+
+}  // namespace
+}  // namespace detent
