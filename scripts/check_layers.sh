@@ -18,7 +18,7 @@ float32:     core graph integer tests formats
 files:       core
 checkpoints: core graph files tests formats
 graph_files: core formats graph files checkpoints
-onnx:        core formats graph integer files tests graph_files models passes reference engine
+onnx:        core formats graph integer float32 files tests graph_files models passes reference engine
 tokenizers:  core files checkpoints
 models:      core graph
 datasets:    core files tests graph

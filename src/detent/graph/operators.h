@@ -115,6 +115,8 @@ struct OperatorSchema {
   DTypeRule dtypes = DTypeRule::kFloat;
   /// Where it knows the result's elements from the inputs', of those whose trait does not say.
   ElementsInference elements = {};
+  /// Whether each element of the result follows from those at its place, where the trait does not say so.
+  bool elementwise = false;
   /// Whether shape inference takes inputs with open sizes. Of the others, the sizes that do not depend on an
   /// open one are found by trial.
   bool takes_open_sizes = false;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -523,6 +524,29 @@ TEST(OnnxConstants, PartsOfAConstantAreWeights) {
   const std::vector<Tensor> results = FastExecutor().compile(graph)->run(inputs);
   EXPECT_THAT(results[0].values<float>(), ElementsAre(1, 5));
   EXPECT_THAT(results[1].values<float>(), ElementsAre(2, 3, 4, 6, 7, 8));
+}
+
+/// Exporters write tables as functions of constants: a kernel of resampling, sines of positions.
+TEST(OnnxConstants, OfElementwiseFunctionsAreComputedOnce) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 1, 8});
+  model.output("y");
+  model.constant<float>("places", {1, 1, 3}, {-1, 0, 1});
+  model.constant<float>("low", {}, {-0.5F});
+  model.constant<float>("zero", {}, {0});
+  model.constant<float>("one", {}, {1});
+  model.node("Sin", {"places"}, {"s"});
+  model.node("Div", {"s", "places"}, {"d"});
+  model.node("Equal", {"places", "zero"}, {"e"});
+  model.node("Where", {"e", "one", "d"}, {"w"});
+  model.node("Clip", {"w", "low"}, {"k"});
+  model.node("Conv", {"x", "k"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(std::ranges::count(graph.nodes(), "conv1d", &Node::op), 1) << "a layer with a weight";
+  EXPECT_EQ(graph.nodes().size(), 3);
+  const float side = std::sin(1.0F);
+  const std::vector<Tensor> inputs = {Tensor::from<float>({1, 1, 8}, std::vector<float>(8, 1))};
+  EXPECT_NEAR(IntegerExecutor().compile(graph)->run(inputs).at(0).values<float>()[0], 1 + 2 * side, 1e-6);
 }
 
 /// Each doubles what was there: two numbers become 2^41.

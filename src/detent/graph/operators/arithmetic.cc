@@ -32,6 +32,7 @@ OperatorSchema clamp_schema() {
           .min_inputs = 3,
           .max_inputs = 3,
           .infer = infer_clamp,
+          .elementwise = true,
           .optional_operands = {"data_in_1", "data_in_2"},
           .quantizable = true};
 }

@@ -247,7 +247,7 @@ OperatorSchema division() {
 std::vector<OperatorSchema> elementwise_operators() {
   const AttributeSchema negative{"negative", AttributeKind::kBoolean, true, "count minus infinity"};
   const AttributeSchema positive{"positive", AttributeKind::kBoolean, true, "count plus infinity"};
-  return {
+  std::vector<OperatorSchema> schemas = {
       division(),
       arithmetic("remainder", "a - floor(a / b) b, which has the sign of b", divided_elements<FloorRest>),
       arithmetic("fmod", "a - trunc(a / b) b, which has the sign of a", divided_elements<TruncationRest>),
@@ -268,6 +268,8 @@ std::vector<OperatorSchema> elementwise_operators() {
       where(),
       prelu(),
   };
+  for (OperatorSchema& schema : schemas) schema.elementwise = true;
+  return schemas;
 }
 
 }  // namespace detent

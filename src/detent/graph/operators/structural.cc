@@ -155,6 +155,7 @@ std::vector<OperatorSchema> structural_operators() {
        },
        .dtypes = DTypeRule::kOwn,
        .elements = cast_elements,
+       .elementwise = true,
        .takes_open_sizes = true},
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
