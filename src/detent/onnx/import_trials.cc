@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -60,31 +62,36 @@ bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
   return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
 }
 
-/// With the first trial that the network takes. Throws the Error of the usual one where it takes none.
+/// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
+/// Throws the Error of the usual one where it takes none.
 std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
                                             bool frees_batch) {
-  OnnxImporter usual(file, options, {.frees_batch = frees_batch});
-  try {
-    return imported(usual, frees_batch);
-  } catch (const Error& first) {
-    constexpr int kMostAlike = 3;
-    int alike = 0;  // errors of other sizes that are the usual one: they have nothing to do with it
-    const ImportTrial* before = nullptr;
-    const std::vector<ImportTrial> trials = other_trials(usual, frees_batch);
-    for (const ImportTrial& trial : trials) {
-      if (before != nullptr && !differ_in_sizes_alone(*before, trial)) alike = 0;
-      before = &trial;
-      if (alike == kMostAlike) continue;
-      try {
-        OnnxImporter importer(file, options, trial);
-        return imported(importer, frees_batch);
-      } catch (const Error& error) {
-        const bool is_usual = trial.sizes.size == kTriedSizes[0].size;
-        if (!is_usual && std::string_view(error.what()) == first.what()) ++alike;
+  constexpr int kMostAlike = 3;
+  int alike = 0;  // errors of other sizes that are the usual one: they have nothing to do with it
+  std::vector<ImportTrial> trials = {{.frees_batch = frees_batch}};
+  std::exception_ptr usual_error;
+  std::string usual_text;
+  std::optional<Graph> hiding;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    const ImportTrial trial = trials[i];
+    if (i > 0 && !differ_in_sizes_alone(trials[i - 1], trial)) alike = 0;
+    if (alike == kMostAlike) continue;
+    OnnxImporter importer(file, options, trial);
+    try {
+      std::optional<Graph> graph = imported(importer, frees_batch);
+      if (!graph || !importer.has_hidden_sizes()) return graph;
+      if (!hiding) hiding = std::move(graph);
+    } catch (const Error& error) {
+      if (i == 0) {
+        usual_error = std::current_exception();
+        usual_text = error.what();
       }
+      if (trial.sizes.size != kTriedSizes[0].size && usual_text == error.what()) ++alike;
     }
-    throw;
+    if (i == 0) std::ranges::copy(other_trials(importer, frees_batch), std::back_inserter(trials));
   }
+  if (!hiding) std::rethrow_exception(usual_error);
+  return hiding;
 }
 
 }  // namespace

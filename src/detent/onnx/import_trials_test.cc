@@ -55,6 +55,21 @@ TEST(ImportTrials, FindHeightsThatAreSqueezed) {
   }
 }
 
+/// A stride of 441 gives one position for 64 and for 96 samples: what is made of it holds for others too.
+TEST(ImportTrials, DoNotTakePositionsOfLongStridesForKnown) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 1, -2});
+  model.output("y");
+  model.constant<float>("w", {2, 1, 50}, std::vector<float>(100, 1));
+  model.constant<int64_t>("rows", {2}, {0, -1});
+  model.node("Conv", {"x", "w"}, {"c"}, {{"strides", Ints{441}}});
+  model.node("Transpose", {"c"}, {"t"}, {{"perm", Ints{0, 2, 1}}});
+  model.node("Reshape", {"t", "rows"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(result_shapes(graph, {ones({1, 1, 2000})}).at(0), (Shape{1, 10}));
+  EXPECT_EQ(result_shapes(graph, {ones({3, 1, 100})}).at(0), (Shape{3, 2}));
+}
+
 /// A step of a recurrent layer with the state [layers, batch, features], of which no size has a name.
 TEST(ImportTrials, TakeTheSecondSizeOfAStateForTheBatch) {
   OnnxModelForTest model(17);

@@ -94,6 +94,8 @@ class OnnxImporter {
   /// Whether `second_is_batch` or `drops_branches` of a trial would make a difference.
   bool has_open_second_sizes() const { return has_open_second_sizes_; }
   bool chooses_branches() const { return chooses_branches_; }
+  /// Whether windows give as many positions for both sizes of a dimension: those of others are not known.
+  bool has_hidden_sizes() const { return has_hidden_sizes_; }
 
  private:
   friend class NodeImport;
@@ -178,6 +180,8 @@ class OnnxImporter {
   void set_output(const std::string& name, ImportedValue value);
   const TriedTypes& types(const NodeInput& input) const;
   std::optional<RoundedConstant> folded(const NodeInput& value);
+  /// A result of an elementwise function of constants, none of which is rounded; nothing of others.
+  std::optional<Tensor> computed_constant(const Node& node, size_t result) const;
   NodeInput add_rounding(NodeInput value, const std::string& name, const QuantSpec& spec);
   /// Gives a constant of the file its share of what may be known.
   void let_move(const Tensor& constant);
@@ -190,6 +194,7 @@ class OnnxImporter {
   bool outputs_have_batch_ = true;
   bool has_open_second_sizes_ = false;
   bool chooses_branches_ = false;  // at run time
+  bool has_hidden_sizes_ = false;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
@@ -197,7 +202,7 @@ class OnnxImporter {
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
   size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
-  int64_t knowable_ = int64_t{16} << 20;  // bytes that may still be computed of constants and shapes
+  int64_t knowable_ = int64_t{48} << 20;  // bytes that may still be computed of constants and shapes
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name

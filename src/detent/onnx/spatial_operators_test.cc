@@ -116,8 +116,10 @@ TEST_F(WrittenOut, FourierTransformsAreBounded) {
   EXPECT_THAT(error(), HasSubstr("a transform of 4096 to 4096 numbers, which is not supported"));
 }
 
-TEST_F(WrittenOut, ShortFourierTransformsAreOfFrames) {
-  input("x", varied_numbers({1, 6, 1}, 1));
+class ShortFourierTransforms : public WrittenOut, public testing::WithParamInterface<Shape> {};
+
+TEST_P(ShortFourierTransforms, AreOfFrames) {
+  input("x", varied_numbers({1, 6, 1}, 1).reshaped(GetParam()));
   model.constant<int64_t>("step", {}, {2});
   constant("window", {4}, 2);
   node("STFT", {"x", "step", "window"});
@@ -126,6 +128,8 @@ TEST_F(WrittenOut, ShortFourierTransformsAreOfFrames) {
   expect_near(y, {0.021843158, 0, 0.29237816, 0.33495408, 0.078425102, -2.4732754e-09, -0.7572403, 0,
                   0.29526299, -1.0340973, 0.82549798, -6.9183685e-08});
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, ShortFourierTransforms, testing::Values(Shape{1, 6, 1}, Shape{1, 6}));
 
 TEST_F(WrittenOut, MelWeightsAreTriangles) {
   for (const auto& [name, number] : {std::pair("bands", 3), std::pair("length", 16), std::pair("rate", 8192)})

@@ -46,9 +46,11 @@ std::vector<std::string> Network::output_names() const {
 }
 
 int64_t Network::class_count() const {
-  const ValueTypes values = infer_shapes(graph_);
-  const Shape shape = values.at(value_name(graph_.nodes().back().inputs.at(0))).shape;
-  return shape.size() == 2 ? shape[1] : 0;
+  const std::string output = value_name(graph_.nodes().back().inputs.at(0));
+  const Shape shape = infer_shapes(graph_).at(output).shape;
+  if (shape.size() != 2) return 0;
+  const bool is_open = infer_shapes(graph_, other_sizes(graph_)).at(output).shape != shape;
+  return is_open ? 0 : shape[1];
 }
 
 std::shared_ptr<const FastProgram> Network::program() const {

@@ -198,15 +198,16 @@ NodeInput framed(NodeImport& node, const NodeInput& signal, const NodeInput& ste
   return node.has_input(2) ? node.add("mul", {frames, node.input(2)}) : frames;
 }
 
-/// The transform of each frame of a signal [batch, length, parts].
+/// The transform of each frame of a signal [batch, length, parts], or of a real one [batch, length].
 void convert_short_fourier(NodeImport& node) {
-  if (node.rank(0) != 3) fail("a signal of {} dimensions, expected 3", node.rank(0));
+  if (node.rank(0) != 2 && node.rank(0) != 3)
+    fail("a signal of {} dimensions, expected 2 or 3", node.rank(0));
   const NodeInput step = frame_size(node, 1);
   const auto known = known_frame_length(node);
   const NodeInput length = node.has_input(3) ? frame_size(node, 3) : node.size_of(node.input(2), 0);
   if (const int64_t size = node.type(0).shape[1]; known && size != kOpenSize && size < *known)
     fail("a signal of {} for frames of {}", size, *known);
-  Parts signal = parts_of(node, 0);
+  Parts signal = node.rank(0) == 2 ? Parts{node.input(0), NodeInput::absent()} : parts_of(node, 0);
   const bool is_half = node.integer("onesided", 1) != 0;
   if (is_half && !signal.imaginary.is_absent()) node.refuse("one side of a complex signal");
   signal.real = framed(node, signal.real, step, length);
