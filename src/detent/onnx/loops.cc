@@ -236,7 +236,9 @@ void OnnxImporter::map_sequence(const onnx::NodeProto& node, ImportScope& scope)
 
 ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts,
                                      int64_t axis) {
-  if (parts.empty()) fail("no iteration gives the elements of a result");
+  if (parts.empty()) fail(
+        "no iteration gives the elements of a result (where their number follows from a size of an input, "
+        "--shape gives it; Python: shapes)");
   NodeImport import(*this, node, opset(node.domain()));
   std::vector<NodeInput> inputs;
   for (ImportedValue* const part : parts) {
