@@ -27,6 +27,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sigmoid.h>
@@ -39,6 +40,7 @@
 #include <fmt/core.h>
 
 #include "detent/core/error.h"
+#include "detent/core/pair_functions.h"
 #include "detent/core/parallel.h"
 #include "detent/autograd/tensor_memory.h"
 #include "detent/autograd/torch_tensor.h"
@@ -107,6 +109,13 @@ std::vector<Case> row_cases() {
          [count](const Tensor& x, Tensor& y) { softmax(x.values<float>(), y.values<float>(), count, true); },
          [](const at::Tensor& x) { return at::log_softmax(x, -1); }});
   }
+  cases.push_back({"prelu",
+                   {1, 32, 64, 160},
+                   [](const Tensor& x, Tensor& y) {
+                     std::ranges::transform(x.values<float>(), y.values<float>().begin(),
+                                            [](float value) { return Sloped::of(value, 0.1F); });
+                   },
+                   [](const at::Tensor& x) { return at::leaky_relu(x, 0.1); }});
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 65, 128}, {197, 192}, {64, 768}}) {
     const int64_t count = shape.back();
     const at::Tensor weight = at::randn({count});

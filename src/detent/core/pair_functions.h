@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #include "detent/core/error.h"
@@ -15,6 +17,19 @@ namespace detent {
 template <class T>
 using Wrapping = typename std::conditional_t<(sizeof(T) < sizeof(int)), std::type_identity<int>,
                                              std::make_unsigned<T>>::type;
+
+/// One of two by its bits: nobody foretells signs of values, so that a branch costs 20 ns an element, and
+/// loops without one compute four to sixteen at once.
+template <class T>
+T selected(bool takes_first, T first, T second) {
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == sizeof(uint32_t), uint32_t, uint64_t>;
+    const Bits mask = takes_first ? ~Bits{0} : Bits{0};
+    return std::bit_cast<T>((std::bit_cast<Bits>(first) & mask) | (std::bit_cast<Bits>(second) & ~mask));
+  } else {
+    return takes_first ? first : second;
+  }
+}
 
 struct Sum {
   template <class T>
@@ -89,7 +104,7 @@ struct Larger {
   template <class T>
   static T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
-      return a > b || std::isnan(a) ? a : b;
+      return selected((a > b) != std::isnan(a), a, b);
     else
       return std::max(a, b);
   }
@@ -99,7 +114,7 @@ struct Smaller {
   template <class T>
   static T of(T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
-      return a < b || std::isnan(a) ? a : b;
+      return selected((a < b) != std::isnan(a), a, b);
     else
       return std::min(a, b);
   }
@@ -109,7 +124,7 @@ struct Smaller {
 struct Sloped {
   template <class T>
   static T of(T a, T b) {
-    return a < 0 ? Product::of(a, b) : a;
+    return selected(a < 0, Product::of(a, b), a);
   }
 };
 

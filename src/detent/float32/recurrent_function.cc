@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/functions.h"
 
 namespace detent {
@@ -54,7 +55,7 @@ void apply_recurrent_function(const RecurrentActivation& activation, std::option
     case Function::kAffine:
       return map(values, [=](float x) { return x * alpha + beta; });
     case Function::kLeakyRelu:
-      return map(values, [=](float x) { return x > 0 ? x : x * alpha; });
+      return map(values, [=](float x) { return selected(x > 0, x, x * alpha); });
     case Function::kThresholdedRelu:
       return map(values, [=](float x) { return x >= alpha ? x : 0.0F; });
     case Function::kHardSigmoid:

@@ -84,7 +84,7 @@ Rows celu(const FloatNode& n, const Shape& /*input*/) {
 }
 
 Rows leaky_relu(const FloatNode& n, const Shape& /*input*/) {
-  return mapped([slope = number(n, "negative_slope")](float x) { return x > 0 ? x : x * slope; });
+  return mapped([slope = number(n, "negative_slope")](float x) { return selected(x > 0, x, x * slope); });
 }
 
 Rows hardsigmoid(const FloatNode& n, const Shape& /*input*/) {
