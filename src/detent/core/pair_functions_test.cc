@@ -39,7 +39,7 @@ class PairFunctions : public testing::Test {};
 using Floats = testing::Types<float, double>;
 TYPED_TEST_SUITE(PairFunctions, Floats);
 
-/// What a branch gives, to the bit: zeros keep their signs.
+/// Equal to a branch, to the bit: zeros keep their signs.
 TYPED_TEST(PairFunctions, SelectWithoutABranch) {
   for (const TypeParam a : special_values<TypeParam>()) {
     for (const TypeParam b : special_values<TypeParam>()) {
