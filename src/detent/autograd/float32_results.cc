@@ -3,6 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/float_nodes.h"
 
 namespace detent {
 namespace {
@@ -22,7 +23,8 @@ std::vector<Flow> float32_results(const Evaluation& evaluation) {
   std::vector<FloatFlow> inputs;
   for (const Flow& input : evaluation.inputs) inputs.push_back(float_flow(input));
   NamedTensors parameters;
-  for (const auto& [name, tensor] : evaluation.parameters) parameters.emplace_back(name, from_torch(tensor));
+  for (const auto& [name, tensor] : evaluation.parameters)
+    parameters.emplace_back(name, without_subnormals(evaluation.node, from_torch(tensor)));
   std::vector<Flow> results;
   for (const Tensor& result : found->results({evaluation.node, inputs, parameters}))
     results.emplace_back(to_torch(result));

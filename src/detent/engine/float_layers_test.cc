@@ -260,5 +260,31 @@ TEST_F(FloatLayers, GoToRowsOfChannelsAndBackWithoutACopy) {
   EXPECT_EQ(kernels["moved values"], 0);
 }
 
+/// 2^-127 times 2^100 would show.
+TEST_F(FloatLayers, CountSubnormalParametersAsZeros) {
+  GraphBuilder builder("subnormal");
+  NodeInput x = builder.input("x", {2, 3, 3});
+  x = builder.convolution("conv", x, 2, 5, {1, 1});
+  x = builder.convolution("depthwise", x, 5, 5, {1, 1}, {{"groups", 5}});
+  x = batch_norm(builder, "norm", x, 5);
+  Graph graph =
+      builder.finish(builder.linear("head", builder.call("flatten", {x}, {{"start_dim", 1}}), 45, 3));
+  Draw draw(1);
+  draw_parameters(draw, graph);
+  const Tensor input = draw.tensor({1, 2, 3, 3}, 0x1p100F);
+  KernelCounts kernels;
+  for (const char* name : {"conv", "depthwise", "norm", "head"}) {
+    Graph small = graph;
+    Graph none = graph;
+    for (auto& [key, parameter] : small.node(name).parameters)
+      std::ranges::fill(parameter->tensor.values<float>(), key == "running_var" ? 1.0F : -0x1p-127F);
+    for (auto& [key, parameter] : none.node(name).parameters)
+      std::ranges::fill(parameter->tensor.values<float>(), key == "running_var" ? 1.0F : 0.0F);
+    expect_equal_on_every_target(small, input, kernels);
+    EXPECT_TRUE(IntegerProgram(small).run({&input, 1})[0].equals(IntegerProgram(none).run({&input, 1})[0]))
+        << name;
+  }
+}
+
 }  // namespace
 }  // namespace detent

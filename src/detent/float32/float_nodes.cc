@@ -1,6 +1,9 @@
 #include "detent/float32/float_nodes.h"
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <new>
 #include <string>
 #include <utility>
@@ -8,12 +11,13 @@
 #include "detent/core/error.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/quantizer.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
 
-/// As the interpreter rounds them in inference.
-Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
+/// As quantizers leave it.
+Tensor quantized_parameter(const Node& node, const std::string& name, const Tensor& values) {
   const Quantizer* quantizer = node.find_quantizer(name);
   if (quantizer == nullptr) return values;
   const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(name);
@@ -22,7 +26,27 @@ Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor
   return fake_quantize(*quantizer, values, seed);
 }
 
+bool is_subnormal(float x) { return x != 0 && std::fabs(x) < std::numeric_limits<float>::min(); }
+
+/// As the interpreter takes them in inference.
+Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
+  return without_subnormals(node, quantized_parameter(node, name, values));
+}
+
 }  // namespace
+
+Tensor without_subnormals(const Node& node, Tensor parameter) {
+  const bool is_multiplied = trait<WeightedSum>(node) != nullptr || trait<Normalization>(node) != nullptr;
+  if (!is_multiplied || parameter.dtype() != DType::kFloat32) return parameter;
+  const auto found = parameter.values<float>();
+  bool has_any = false;
+  for (const float x : found) has_any |= is_subnormal(x);
+  if (!has_any) return parameter;
+  Tensor normal(DType::kFloat32, parameter.shape());
+  std::ranges::transform(found, normal.values<float>().begin(),
+                         [](float x) { return is_subnormal(x) ? 0.0F : x; });
+  return normal;
+}
 
 std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const FloatFlow> inputs) const {
   const FloatOperator* const entry = find_float_operator(node.op);

@@ -34,7 +34,10 @@ class FloatNodes {
   mutable std::map<std::string, NamedTensors> parameters_;
 };
 
-/// The node's parameters as its quantizers leave them in inference.
+/// A parameter of a layer or norm, of which subnormal numbers count as 0: processors take some hundred cycles
+/// for each product of one, and weights that training decayed towards 0 may have thousands.
+Tensor without_subnormals(const Node& node, Tensor parameter);
+/// The node's parameters as its quantizers leave them in inference, without subnormals.
 NamedTensors rounded_parameters(const Node& node);
 
 }  // namespace detent
