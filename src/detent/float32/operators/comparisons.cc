@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <type_traits>
@@ -6,6 +7,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
+#include "detent/float32/broadcast_lines.h"
 #include "detent/float32/float_node.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
@@ -15,22 +17,30 @@ namespace {
 
 constexpr int64_t kComparisonGrain = 16384;
 
+/// Calls `visit` with how far elements of a line are apart, which loops are compiled for.
+template <class Visit>
+void visit_step(int64_t step, const Visit& visit) {
+  if (step == 0) return visit(std::integral_constant<int64_t, 0>());
+  visit(std::integral_constant<int64_t, 1>());
+}
+
 /// result[i] = function(a[i], b[i]) of elements T that broadcast.
 template <class T, class Function>
-Tensor compared_elements(const BroadcastPair& pair, Function function) {
-  Tensor result(DType::kBool, pair.shape);
+Tensor compared_elements(const Tensor& left, const Tensor& right, Function function) {
+  Tensor result(DType::kBool, broadcast_shapes(left.shape(), right.shape()));
   bool* const to = words_of<bool>(result);
-  const T* const a = words_of<T>(pair.a);
-  const T* const b = words_of<T>(pair.b);
+  const T* const a = words_of<T>(left);
+  const T* const b = words_of<T>(right);
+  const BroadcastLines<2> lines(result.shape(), {left.shape(), right.shape()});
   parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
-    if (pair.a_step == 1 && pair.b_step == 1) {
-      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], b[i]);
-    } else if (pair.a_step == 1 && pair.b_step == 0) {
-      const T one = *b;
-      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], one);
-    } else {
-      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
-    }
+    visit_step(lines.steps()[0], [&](auto a_step) {
+      visit_step(lines.steps()[1], [&](auto b_step) {
+        lines.run(begin, end, [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
+          for (int64_t i = 0; i < count; ++i)
+            to[first + i] = function(a[at[0] + i * a_step], b[at[1] + i * b_step]);
+        });
+      });
+    });
   });
   return result;
 }
@@ -38,8 +48,9 @@ Tensor compared_elements(const BroadcastPair& pair, Function function) {
 /// Elements of one type.
 template <class Function>
 Tensor compared(const Tensor& left, const Tensor& right, Function function) {
-  const BroadcastPair pair(widened(left), widened(right));
-  return visit_numbers(pair.a.dtype(), [&]<class T>(T) { return compared_elements<T>(pair, function); });
+  const Tensor a = widened(left);
+  const Tensor b = widened(right);
+  return visit_numbers(a.dtype(), [&]<class T>(T) { return compared_elements<T>(a, b, function); });
 }
 
 Tensor equal(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::equal_to()); }
@@ -50,7 +61,7 @@ Tensor not_below(const FloatNode& n) { return compared(n.operand(1), n.operand(0
 
 template <bool (*Function)(bool, bool)>
 Tensor logical(const FloatNode& n) {
-  return compared_elements<bool>(BroadcastPair(n.operand(0), n.operand(1)), Function);
+  return compared_elements<bool>(n.operand(0), n.operand(1), Function);
 }
 bool both(bool a, bool b) { return a && b; }
 bool either(bool a, bool b) { return a || b; }
@@ -83,35 +94,28 @@ Tensor infinite(const FloatNode& n) {
                 [=](double x) { return (positive && x == HUGE_VAL) || (negative && x == -HUGE_VAL); });
 }
 
-/// Calls `visit` with how far elements are apart, which loops are compiled for.
-template <class Visit>
-void visit_step(const Tensor& tensor, const Visit& visit) {
-  if (tensor.numel() == 1) return visit(std::integral_constant<int64_t, 0>());
-  visit(std::integral_constant<int64_t, 1>());
-}
-
 Tensor chosen(const FloatNode& n) {
+  const Tensor condition = n.operand(0);
   const Tensor a = n.operand(1);
   const Tensor b = n.operand(2);
-  const Shape shape = broadcast_shapes(n.operand(0).shape(), broadcast_shapes(a.shape(), b.shape()));
-  const Tensor condition = broadcast(n.operand(0), shape);
-  const Tensor wide_a = broadcast(a, shape);
-  const Tensor wide_b = broadcast(b, shape);
-  Tensor result(a.dtype(), shape);
+  Tensor result(a.dtype(), broadcast_shapes(condition.shape(), broadcast_shapes(a.shape(), b.shape())));
+  const BroadcastLines<3> lines(result.shape(), {condition.shape(), a.shape(), b.shape()});
   visit_words(a.dtype(), [&]<class Word>(Word) {
     const bool* const is_a = words_of<bool>(condition);
-    const Word* const from_a = words_of<Word>(wide_a);
-    const Word* const from_b = words_of<Word>(wide_b);
+    const Word* const from_a = words_of<Word>(a);
+    const Word* const from_b = words_of<Word>(b);
     Word* const to = words_of<Word>(result);
     parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
-      visit_step(condition, [&](auto mark_step) {
-        visit_step(wide_a, [&](auto a_step) {
-          visit_step(wide_b, [&](auto b_step) {
-            for (int64_t i = begin; i < end; ++i) {
-              const Word one = from_a[i * a_step];
-              const Word other = from_b[i * b_step];
-              to[i] = is_a[i * mark_step] ? one : other;
-            }
+      visit_step(lines.steps()[0], [&](auto mark_step) {
+        visit_step(lines.steps()[1], [&](auto a_step) {
+          visit_step(lines.steps()[2], [&](auto b_step) {
+            lines.run(begin, end, [&](int64_t first, const std::array<int64_t, 3>& at, int64_t count) {
+              for (int64_t i = 0; i < count; ++i) {
+                const Word one = from_a[at[1] + i * a_step];
+                const Word other = from_b[at[2] + i * b_step];
+                to[first + i] = is_a[at[0] + i * mark_step] ? one : other;
+              }
+            });
           });
         });
       });

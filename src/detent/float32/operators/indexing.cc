@@ -93,17 +93,18 @@ Tensor embedded(const FloatNode& n) {
 /// For each element of `indices`, the row-major place in `shape` where `dim` is at that index instead.
 std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
   std::vector<int64_t> places = positions(n, indices, shape[dim]);
-  for (size_t i = 0; i < places.size(); ++i) {
-    auto rest = static_cast<int64_t>(i);
-    int64_t place = 0;
-    int64_t stride = 1;
+  const std::vector<int64_t> strides = StridedView::of(shape).strides;
+  Shape at(shape.size(), 0);  // of the index, whose place without `dim` is `first`
+  int64_t first = 0;
+  for (int64_t& place : places) {
+    place = first + place * strides[dim];
     for (size_t d = shape.size(); d-- > 0;) {
-      const int64_t at = rest % indices.shape()[d];
-      rest /= indices.shape()[d];
-      place += (d == dim ? places[i] : at) * stride;
-      stride *= shape[d];
+      const int64_t step = d == dim ? 0 : strides[d];
+      first += step;
+      if (++at[d] < indices.shape()[d]) break;
+      first -= step * at[d];
+      at[d] = 0;
     }
-    places[i] = place;
   }
   return places;
 }

@@ -4,6 +4,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
+#include "detent/float32/broadcast_lines.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
 #include "detent/core/pair_functions.h"
@@ -50,15 +51,19 @@ Tensor of_others(const Tensor& left, const Tensor& right) {
   const DType dtype = left.dtype();
   if (is_floating_point(dtype) && dtype != DType::kFloat64)
     return to_dtype(of_floats<Function>(BroadcastPair(to_float32(left), to_float32(right))), dtype);
-  const BroadcastPair pair(left, right);
-  Tensor result(dtype, pair.shape);
+  Tensor result(dtype, broadcast_shapes(left.shape(), right.shape()));
+  const BroadcastLines<2> lines(result.shape(), {left.shape(), right.shape()});
+  const int64_t a_step = lines.steps()[0];
+  const int64_t b_step = lines.steps()[1];
   visit_numbers(dtype, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, bool>) {
-      const T* const a = words_of<T>(pair.a);
-      const T* const b = words_of<T>(pair.b);
+      const T* const a = words_of<T>(left);
+      const T* const b = words_of<T>(right);
       T* const to = words_of<T>(result);
-      for (int64_t i = 0; i < result.numel(); ++i)
-        to[i] = Function::of(a[i * pair.a_step], b[i * pair.b_step]);
+      lines.run(0, result.numel(), [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
+        for (int64_t i = 0; i < count; ++i)
+          to[first + i] = Function::of(a[at[0] + i * a_step], b[at[1] + i * b_step]);
+      });
     }
   });
   return result;

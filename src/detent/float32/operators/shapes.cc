@@ -118,7 +118,12 @@ std::vector<Tensor> split(const FloatNode& n) {
 }
 
 Tensor filled(const FloatNode& n) {
-  return gathered(full_value(n.node), StridedView::broadcast({}, n.integers(0)));
+  const Tensor value = full_value(n.node);
+  Tensor result(value.dtype(), n.integers(0));
+  visit_words(value.dtype(), [&]<class Word>(Word) {
+    std::fill_n(words_of<Word>(result), result.numel(), *words_of<Word>(value));
+  });
+  return result;
 }
 
 Tensor range(const FloatNode& n) {
