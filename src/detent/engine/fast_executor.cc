@@ -147,6 +147,7 @@ struct FastProgram::Compiled {
     reference = reference_plan(std::move(graph), [&](ReferenceStep& step) { return packer.take(step); });
     reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
     weights.recurrent_layers = packed_recurrent_layers(*reference);
+    weights.code_layers = packed_code_layers(*reference, kernels);
     drop_weights(reference->graph, weights);
   }
 

@@ -40,6 +40,16 @@ class Planner {
     for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
     pads_ = folded_pads(steps_, fast_in_float, values, shown_);
     for (const auto& [layer, pad] : pads_) inner_.insert(pad);
+    std::set<size_t> taken = inner_;
+    for (const auto& [last, layer] : fused_) taken.insert(last);
+    for (const auto& [last, layer] : fused_in_float_) taken.insert(last);
+    code_chains_ = code_chains(steps_, weights, values, shown_, taken);
+    for (const auto& [last, chain] : code_chains_) {
+      for (const std::optional<size_t>& step : {std::optional(chain.layer), chain.bias, chain.conversion}) {
+        if (step && *step != last) inner_.insert(*step);
+      }
+    }
+    dynamic_bytes_ = dynamic_bytes(steps_, weights, code_chains_);
   }
 
   ProgramPlan planned() {
@@ -64,12 +74,16 @@ class Planner {
       const auto pad = pads_.find(layer_in_float->second.front());
       plan_float_layer(plan_, weights_, steps_, layer_in_float->second,
                        pad == pads_.end() ? nullptr : &steps_[pad->second]);
+    } else if (const auto chain = code_chains_.find(i); chain != code_chains_.end()) {
+      plan_code_chain(plan_, weights_, steps_, chain->second);
     } else if (step.role == OperatorRole::kInput) {
       plan_input(step);
     } else if (step.role == OperatorRole::kOutput) {
       for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
     } else if (step.rounds != nullptr) {
       if (!plan_rounding(plan_, step, value_name(step.node->name))) plan_reference(step);
+    } else if (const auto bytes = dynamic_bytes_.find(i); bytes != dynamic_bytes_.end()) {
+      if (!plan_dynamic_bytes(plan_, step, bytes->second)) plan_reference(step);
     } else if (!plan_known(step) && !plan_recurrent(plan_, weights_, step) && !plan_places(step)) {
       plan_reference(step);
     }
@@ -253,7 +267,9 @@ class Planner {
   std::map<size_t, FusedLayer> fused_;
   std::map<size_t, std::vector<size_t>> fused_in_float_;
   std::map<size_t, size_t> pads_;  // by the layer that reads what they give
-  std::set<size_t> inner_;         // steps that a later one computes
+  std::map<size_t, CodeChain> code_chains_;
+  std::map<size_t, Layout> dynamic_bytes_;
+  std::set<size_t> inner_;  // steps that a later one computes
 };
 
 }  // namespace

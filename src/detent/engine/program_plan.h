@@ -7,6 +7,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/engine/packed_blocks.h"
+#include "detent/engine/packed_code_sums.h"
 #include "detent/engine/packed_float_sums.h"
 #include "detent/engine/step.h"
 #include "detent/engine/transposed_phases.h"
@@ -31,6 +32,7 @@ struct ProgramWeights {
   PackedFloatLayers float_layers = {};
   PackedFloatPhases transposed_float_layers = {};
   PackedRecurrentLayers recurrent_layers = {};
+  PackedCodeLayers code_layers = {};
   PairTables pair_tables = {};
 
   /// Whether the forms of the reference have lost the node's weights.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/packed_code_sums.h"
 #include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
@@ -76,6 +77,29 @@ struct FollowUp {
   size_t other = 0;  // place of its second operand
 };
 
+/// A number that is one of the node's, or comes with the run: a flow of one, or of one for each channel.
+struct RunNumber {
+  std::optional<size_t> flow = {};
+  double number = 0;
+};
+
+/// Sums of bytes whose zero point comes with the run, as floats times `units`.
+struct CodeSums {
+  std::shared_ptr<const PackedCodeSums> packed;
+  RunNumber zero = {};                 // of the bytes
+  int32_t low = 0;                     // the integer that the byte 0 is
+  std::vector<RunNumber> biases = {};  // int32
+  std::vector<RunNumber> units = {};   // at most one: a factor of the float32 that a sum is
+};
+
+/// Numbers that a run brings to them, in the order of their weights.
+struct CodeNumbers {
+  uint8_t zero = 0;                    // the byte
+  std::vector<int32_t> start = {};     // bias less what the zero point adds
+  std::vector<float> multiplier = {};  // to the values
+};
+CodeNumbers code_numbers(const CodeSums& sums, const RunState& state);
+
 struct SumsLayer {
   std::shared_ptr<const PackedSums> packed;
   SumFinish finish;  // without pointers: with what a rectifier cuts
@@ -84,8 +108,17 @@ struct SumsLayer {
   std::vector<FollowUp> follow_ups;
   ResultGrid grid = {};
   bool fills_halo = true;  // of the output
+  std::optional<CodeSums> codes = {};
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
+/// A flow of 8-bit integers as bytes from that of `low` on.
+std::unique_ptr<EngineStep> bytes_of_integers(int32_t low, size_t flow, size_t place);
+/// Values that are integers as a flow of int32.
+std::unique_ptr<EngineStep> integers_of_values(size_t place, size_t flow);
+/// Bytes that cover the range of a place's values (float32/dynamic_codes.h), and flows of their scale and
+/// zero point.
+std::unique_ptr<EngineStep> dynamic_bytes_step(const KernelSet& kernels, size_t from, size_t to, size_t scale,
+                                               size_t zero);
 
 /// Function of each element, or of rows of adjacent ones.
 struct FloatRows {

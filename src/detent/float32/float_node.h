@@ -69,6 +69,14 @@ using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, in
 struct ResampledAxis;  // resize_weights.h
 enum class RecurrentKind;
 
+/// Operators around sums of products of integers, for which the engine has kernels.
+enum class CodeOperator {
+  kProduct,      // int32 sums of integers less their zero points, inputs 2 and 3
+  kConvolution,  // likewise
+  kRange,        // bytes, scale and zero point of floats (dynamic_codes.h)
+  kConversion,   // to another element type
+};
+
 /// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on
 /// tensors of other element types where it takes them.
 struct FloatOperator {
@@ -89,6 +97,7 @@ struct FloatOperator {
   const RowReduction* reduction = nullptr;
   /// Where it is a layer whose weights can be packed before it runs (recurrent_layer.h).
   std::optional<RecurrentKind> recurrent = {};
+  std::optional<CodeOperator> codes = {};
 
   std::vector<Tensor> results(const FloatNode& node) const {
     return compute_all != nullptr ? compute_all(node) : std::vector{compute(node)};

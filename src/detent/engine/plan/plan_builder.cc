@@ -142,6 +142,16 @@ size_t PlanBuilder::bytes_from_values(const std::string& name, const CodeType& t
   return to;
 }
 
+size_t PlanBuilder::integer_bytes(const std::string& name, int32_t low, Layout layout, const Node& reader) {
+  if (const auto found = existing_place(values_.at(name), kIntegerBytes, layout)) return *found;
+  const size_t flow = flow_of(name);
+  const size_t to = new_place(values_.at(name), kIntegerBytes, layout);
+  note_flow(flow);
+  add(bytes_of_integers(low, flow, to), reader.name, "copy", "another layout");
+  values_.at(name).places.push_back(to);
+  return to;
+}
+
 size_t PlanBuilder::wide_place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                                   const Node& reader) {
   PlannedValue& value = values_.at(name);

@@ -93,6 +93,8 @@ class PlanBuilder {
   /// for.
   size_t place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                   const Node& reader);
+  /// A place of 8-bit integers, of which `low` is the lowest that there are.
+  size_t integer_bytes(const std::string& name, int32_t low, Layout layout, const Node& reader);
   /// Whether a place has the value as float32.
   bool has_values(const std::string& name) const;
   /// Whether one may: it is there, or in a flow that has no codes.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,27 @@ bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, co
 /// Another node in float32; false where a kernel would not spare copies. Its tensors are placeable.
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
+
+/// A node that adds products of integers (packed_code_sums.h), with what its kernel computes on its sums: an
+/// addition of integers, a conversion to floats, a product.
+struct CodeChain {
+  size_t layer;
+  size_t last;
+  std::optional<size_t> bias = {};
+  std::optional<size_t> conversion = {};
+  std::optional<size_t> scaling = {};
+};
+/// By the last step; what `shown` needs is no value on the way, and others compute the steps `taken`.
+std::map<size_t, CodeChain> code_chains(std::span<const ReferenceStep> steps, const ProgramWeights& weights,
+                                        const ValueTypes& values, const ShownValues& shown,
+                                        const std::set<size_t>& taken);
+/// Steps that make bytes of floats which only such nodes read, and in what layout.
+std::map<size_t, Layout> dynamic_bytes(std::span<const ReferenceStep> steps, const ProgramWeights& weights,
+                                       const std::map<size_t, CodeChain>& chains);
+/// One of these; false where the floats are in no place.
+bool plan_dynamic_bytes(PlanBuilder& plan, const ReferenceStep& step, Layout layout);
+void plan_code_chain(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
+                     const CodeChain& chain);
 
 /// Positions that are weighted sums of positions; false where there is no kernel for it.
 bool plan_resampled(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);

@@ -56,7 +56,14 @@ class SumsStep final : public EngineStep {
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
     if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
-    layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+    CodeNumbers numbers;
+    if (layer_.codes) {
+      numbers = code_numbers(*layer_.codes, state);
+      Place bordered = state.places[layer_.input];
+      bordered.type.zero_point = numbers.zero;
+      fill_halo(bordered, state.bytes(layer_.input));
+    }
+    layer_.packed->depthwise ? run_depthwise(state, numbers) : run_windows(state, numbers);
   }
 
   /// Positions by themselves, whose channels fill up what is multiplied at once, are read as they lie.
@@ -119,9 +126,9 @@ class SumsStep final : public EngineStep {
     return cut;
   }
 
-  void run_windows(RunState& state) const {
+  void run_windows(RunState& state, const CodeNumbers& numbers) const {
     const Cut parts = cut(state.threads);
-    Inputs inputs{.bytes = state.bytes(layer_.input)};
+    Inputs inputs{.bytes = state.bytes(layer_.input), .numbers = &numbers};
     if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
     if (layer_.packed->wide_input) take_bytes(state, inputs);
     const int64_t units = divided(walk_.count(), parts.unit);
@@ -142,6 +149,7 @@ class SumsStep final : public EngineStep {
   /// Inputs of kernels: the codes' bytes, of two the lower ones, or their bit planes.
   struct Inputs {
     const uint8_t* bytes = nullptr;
+    const CodeNumbers* numbers = nullptr;
     std::unique_ptr<uint8_t[]> both_bytes = nullptr;  // the lower ones of all positions, then the upper ones
     std::unique_ptr<uint64_t[]> planes = nullptr;
     std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
@@ -245,9 +253,7 @@ class SumsStep final : public EngineStep {
     Collected collected(state.places[layer_.output].is_slice() && !layer_.follow_ups.empty(), part);
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
-      SumFinish finish = packed.finish_at(group.sums);
-      finish.least = layer_.finish.least;
-      finish.most = layer_.finish.most;
+      const Finish of = finish_at(*taken.numbers, group.sums);
       const std::span<const int8_t> next = weights_after(g);
       const WindowSums sums{.windows = of_task.inputs,
                             .results = collected.results(of_task),
@@ -259,14 +265,20 @@ class SumsStep final : public EngineStep {
                             .weights = packed.weights.data() + group.weights,
                             .blocks = group.blocks,
                             .outputs = group.outputs,
-                            .start = packed.start.data() + group.sums,
-                            .finish = finish,
+                            .start = of.start,
+                            .finish = of.finish,
                             .packing = packed.packing,
                             .others_than_zero = of_task.others_than_zero,
                             .column_bytes = column_bytes(in, group),
                             .next = next.data(),
                             .next_bytes = std::ssize(next)};
-      packed.wide_input ? add_wide_group(sums, plane_bytes(in)) : add_group(sums);
+      if (packed.wide_input) {
+        add_wide_group(sums, plane_bytes(in));
+      } else if (layer_.codes && layer_.codes->packed->parts.size() > 1) {
+        add_parts(sums, static_cast<size_t>(g));
+      } else {
+        add_group(sums);
+      }
     }
     if (!layer_.follow_ups.empty()) follow_windows(state, part, collected.bytes());
     collected.put_back(of_task);
@@ -344,6 +356,18 @@ class SumsStep final : public EngineStep {
     }
   }
 
+  /// Weights in parts.
+  void add_parts(WindowSums sums, size_t group) const {
+    std::vector<int32_t> partial(static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs));
+    const std::vector<PackedSums>& parts = layer_.codes->packed->parts;
+    for (const PackedSums& part : parts) {
+      sums.weights = part.weights.data() + part.groups[group].weights;
+      sums.sums_after = &part == &parts.back() ? nullptr : partial.data();
+      layer_.packed->kernels->add_windows(sums);
+      sums.sums_before = partial.data();
+    }
+  }
+
   /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` after
   /// the lower ones.
   void add_wide_group(const WindowSums& sums, int64_t plane) const {
@@ -408,7 +432,7 @@ class SumsStep final : public EngineStep {
     follow(*layer_.packed->kernels, layer_.follow_ups, state, results, {others, other_count}, count);
   }
 
-  void run_depthwise(RunState& state) const {
+  void run_depthwise(RunState& state, const CodeNumbers& numbers) const {
     const Place& out = state.places[layer_.output];
     constexpr int64_t kTaskBytes = 16 << 10;
     const int64_t most = layer_.packed->kernels->most_rows;
@@ -419,7 +443,7 @@ class SumsStep final : public EngineStep {
       const int64_t end = std::min(all, (task + 1) * at_once);
       for (int64_t part = task * at_once; part < end; ++part) {
         const int64_t y = part % parts * most;
-        depthwise_rows(state, part / parts, y, std::min(most, out.height() - y));
+        depthwise_rows(state, numbers, part / parts, y, std::min(most, out.height() - y));
       }
     });
   }
@@ -439,14 +463,29 @@ class SumsStep final : public EngineStep {
     }
   }
 
-  void depthwise_rows(RunState& state, int64_t n, int64_t y, int64_t rows) const {
+  /// Begin and end of sums.
+  struct Finish {
+    const int32_t* start;
+    SumFinish finish;
+  };
+  Finish finish_at(const CodeNumbers& numbers, size_t sum) const {
+    if (layer_.codes) {
+      SumFinish finish = layer_.packed->finish;
+      finish.multiplier = numbers.multiplier.data() + sum;
+      return {numbers.start.data() + sum, finish};
+    }
+    SumFinish finish = layer_.packed->finish_at(sum);
+    finish.least = layer_.finish.least;
+    finish.most = layer_.finish.most;
+    return {layer_.packed->start.data() + sum, finish};
+  }
+
+  void depthwise_rows(RunState& state, const CodeNumbers& numbers, int64_t n, int64_t y, int64_t rows) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
     const WindowShape& w = packed.window;
-    SumFinish finish = packed.finish_at(0);
-    finish.least = layer_.finish.least;
-    finish.most = layer_.finish.most;
+    const Finish of = finish_at(numbers, 0);
     DepthwiseSums sums{.input = nullptr,
                        .input_row = in.row(),
                        .taps = offsets_.data(),
@@ -457,9 +496,9 @@ class SumsStep final : public EngineStep {
                        .stride = w.stride_y,
                        .dilation = w.dilation_y,
                        .weights = packed.weights.data(),
-                       .start = packed.start.data(),
+                       .start = of.start,
                        .chunks = packed.chunks,
-                       .finish = finish,
+                       .finish = of.finish,
                        .result = nullptr,
                        .result_row = out.row(),
                        .result_bytes = out.element_bytes(),

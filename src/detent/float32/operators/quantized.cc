@@ -5,6 +5,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
+#include "detent/float32/dynamic_codes.h"
 #include "detent/float32/float_node.h"
 #include "detent/core/pair_functions.h"
 #include "detent/float32/window_places.h"
@@ -44,15 +45,6 @@ class AlongAxis {
   int64_t inner_ = 1;
 };
 
-/// Rounded to even, from the zero point, within the type.
-template <class Code>
-Code code_of(float x, float scale, float zero) {
-  constexpr auto kLow = static_cast<float>(std::numeric_limits<Code>::min());
-  constexpr auto kHigh = largest_float_within<Code>();
-  const float step = std::nearbyint(x / scale) + zero;
-  return static_cast<Code>(std::isnan(step) ? 0 : std::clamp(step, kLow, kHigh));
-}
-
 Tensor quantized(const FloatNode& n) {
   const Tensor x = to_dtype(n.operand(0), DType::kFloat32);
   const AlongAxis<float> scale(n, 1, DType::kFloat32, 1);
@@ -83,13 +75,11 @@ std::vector<Tensor> dynamically_quantized(const FloatNode& n) {
     low = Smaller::of(low, value);
     high = Larger::of(high, value);
   }
-  constexpr float kLargest = std::numeric_limits<uint8_t>::max();
-  const float scale = high == low ? 1.0F : (high - low) / kLargest;
-  const auto zero = code_of<uint8_t>(-low, scale, 0);
+  const DynamicCodes way(low, high);
   Tensor codes(DType::kUInt8, n.tensor(0).shape());
-  std::ranges::transform(x, codes.values<uint8_t>().begin(),
-                         [&](float value) { return code_of<uint8_t>(value, scale, zero); });
-  return {codes, Tensor::from<float>({}, std::vector{scale}), Tensor::from<uint8_t>({}, std::vector{zero})};
+  std::ranges::transform(x, codes.values<uint8_t>().begin(), [&](float value) { return way.code(value); });
+  return {codes, Tensor::from<float>({}, std::vector{way.scale}),
+          Tensor::from<uint8_t>({}, std::vector{way.zero})};
 }
 
 // Sums of products of integers less their zero points, modulo 2^32.
@@ -216,14 +206,19 @@ Tensor integer_convolution(const FloatNode& n) {
 }  // namespace
 
 FloatOperators quantization_operators() {
-  return {{"quantize_linear", quantized, true},
-          {"dequantize_linear", dequantized, true},
-          {.op = "dynamic_quantize_linear",
-           .compute = nullptr,
-           .is_exact = true,
-           .compute_all = dynamically_quantized},
-          {"integer_matmul", integer_product, true},
-          {"integer_convolution", integer_convolution, true}};
+  return {
+      {"quantize_linear", quantized, true},
+      {"dequantize_linear", dequantized, true},
+      {.op = "dynamic_quantize_linear",
+       .compute = nullptr,
+       .is_exact = true,
+       .compute_all = dynamically_quantized,
+       .codes = CodeOperator::kRange},
+      {.op = "integer_matmul", .compute = integer_product, .is_exact = true, .codes = CodeOperator::kProduct},
+      {.op = "integer_convolution",
+       .compute = integer_convolution,
+       .is_exact = true,
+       .codes = CodeOperator::kConvolution}};
 }
 
 }  // namespace detent

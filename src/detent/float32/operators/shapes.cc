@@ -187,7 +187,7 @@ FloatOperators movement_operators() {
       {"dynamic_pad", padded, true},
       {"full", filled, true},
       {"range", range, true},
-      {"cast", cast, true},
+      {.op = "cast", .compute = cast, .is_exact = true, .codes = CodeOperator::kConversion},
       {"assert", asserted, true},
       {.op = "dynamic_split", .compute = nullptr, .is_exact = true, .compute_all = split},
       {.op = "inference_dropout", .compute = nullptr, .is_exact = true, .compute_all = without_dropout},
