@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "detent/engine/place.h"
 #include "detent/float32/float_node.h"
 
@@ -31,7 +33,12 @@ class RecurrentPacker {
       return nullptr;
     return std::make_shared<const RecurrentLayer>(
         kind, *step.node,
-        RecurrentWeights{.inputs = *inputs, .states = *states, .biases = biases, .peepholes = peepholes});
+        RecurrentWeights{.inputs = *inputs,
+                         .states = *states,
+                         .biases = biases,
+                         .peepholes = peepholes,
+                         .input_scales = scales(*step.node, operands::kWeights),
+                         .state_scales = scales(*step.node, operands::kStateWeights)});
   }
 
  private:
@@ -44,6 +51,22 @@ class RecurrentPacker {
     const std::optional<Flow> flow = constant(step.node->inputs[index]);
     if (!flow) return std::nullopt;
     return as_values(converted(*step.node, *flow, step.inputs[index]));
+  }
+
+  /// Scales of the directions of a weight that an affine format without zero points rounds; empty of others.
+  std::vector<float> scales(const Node& node, size_t index) const {
+    std::optional<QuantSpec> rounding = node.rounding(fmt::format("data_in_{}", index));
+    if (!rounding) rounding = steps_.find(node.inputs[index].node)->second->node->rounding("value");
+    if (!rounding) return {};
+    std::vector<float> found;
+    for (const CodeType& type : code_types(*rounding)) {
+      if (type.zero_point != 0) return {};
+      found.push_back(type.scale);
+    }
+    const auto directions = static_cast<size_t>(recurrent_directions(node));
+    if (found.size() == 1) found.resize(directions, found[0]);
+    const bool is_by_direction = rounding->granularity != Granularity::kChannel || rounding->axis == 0;
+    return is_by_direction && found.size() == directions ? found : std::vector<float>();
   }
 
   /// A tensor that the network owns, or what a node of its own rounds that to.

@@ -37,6 +37,12 @@ std::optional<Tensor> biases(const RecurrentWeights& weights, int64_t direction,
   return part(*weights.biases, direction).rows(begin, end);
 }
 
+/// The scale of a direction's weights, whose rows have so many.
+WeightScales scale_of(const std::vector<float>& scales, int64_t direction, const Tensor& weights) {
+  if (scales.empty()) return {};
+  return {.scales = {scales[static_cast<size_t>(direction)]}, .group = weights.dim(-1)};
+}
+
 RecurrentCell cell_of(RecurrentKind kind, const Node& node, const RecurrentWeights& weights, int64_t index) {
   RecurrentCell cell{.hidden = integer_attribute(node, "hidden_size"), .functions = {}};
   const size_t count = functions_of(kind);
@@ -102,15 +108,18 @@ RecurrentLayer::RecurrentLayer(RecurrentKind kind, const Node& node, const Recur
 void RecurrentLayer::add_direction(const Node& node, const RecurrentWeights& weights, int64_t index) {
   const int64_t all = gates_of(kind_) * hidden_;
   Direction direction{.is_reverse = index == 1 || choice_attribute(node, "direction") == "reverse",
-                      .inputs = PackedLinear(part(weights.inputs, index), biases(weights, index, 0, all)),
+                      .inputs = PackedLinear(part(weights.inputs, index), biases(weights, index, 0, all),
+                                             scale_of(weights.input_scales, index, weights.inputs)),
                       .recurrences = {},
                       .cell = cell_of(kind_, node, weights, index)};
   const bool has_two = kind_ == RecurrentKind::kGru && !is_set(node, "linear_before_reset");
   const Tensor states = part(weights.states, index);
   const int64_t cut = has_two ? 2 * hidden_ : all;
-  direction.recurrences.emplace_back(states.rows(0, cut), biases(weights, index, all, all + cut));
+  const WeightScales scale = scale_of(weights.state_scales, index, states);
+  direction.recurrences.emplace_back(states.rows(0, cut), biases(weights, index, all, all + cut), scale);
   if (has_two)
-    direction.recurrences.emplace_back(states.rows(cut, all), biases(weights, index, all + cut, 2 * all));
+    direction.recurrences.emplace_back(states.rows(cut, all), biases(weights, index, all + cut, 2 * all),
+                                       scale);
   choose_gates(direction);
   directions_.push_back(std::move(direction));
 }

@@ -30,6 +30,9 @@ struct RecurrentWeights {
   Tensor states;
   std::optional<Tensor> biases;
   std::optional<Tensor> peepholes;
+  // Scales of the directions whose weights are codes of 8 bits times these; empty: none.
+  std::vector<float> input_scales = {};
+  std::vector<float> state_scales = {};
 };
 
 /// Where a layer reads and writes. Tensors are those of the node's operands and results.

@@ -125,6 +125,22 @@ Tensor dequantized_weights(const NodeImport& node, size_t codes_input, size_t sc
   return result;
 }
 
+/// The same as an operand: of one scale a direction, with the format of its codes.
+NodeInput weights_operand(NodeImport& node, size_t codes_input, size_t scale_input) {
+  const Tensor values = dequantized_weights(node, codes_input, scale_input);
+  const NodeInput operand = node.constant_of(values);
+  const Tensor scale = to_dtype(node.expect_constant(scale_input, "scales"), DType::kFloat32);
+  if (scale.numel() != values.dim(0)) return operand;
+  const Tensor zero = to_dtype(node.expect_constant(scale_input + 1, "zero points"), DType::kInt32);
+  Affine codes{.width = 8, .is_signed = node.type(codes_input).dtype == DType::kInt8};
+  codes.scale.assign(scale.values<float>().begin(), scale.values<float>().end());
+  codes.zero_point.assign(zero.values<int32_t>().begin(), zero.values<int32_t>().end());
+  QuantSpec spec;
+  spec.format = codes;
+  if (scale.numel() > 1) spec.granularity = Granularity::kChannel;
+  return node.add_rounding(operand, spec);
+}
+
 /// A layer whose input gets a scale at every run. Its states, which ONNX Runtime rounds at every step, stay
 /// floats.
 void convert_dynamic_lstm(NodeImport& node) {
@@ -133,14 +149,13 @@ void convert_dynamic_lstm(NodeImport& node) {
   constexpr size_t kScaleOfRecurrence = 10;
   log_warning(
       "DynamicQuantizeLSTM: states stay floats between the steps, where ONNX Runtime rounds them to 8 bits");
-  const Tensor recurrence = dequantized_weights(node, 2, kScaleOfRecurrence);
-  Table attributes =
-      attributes_of_layer(node, recurrence.dim(2), {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
+  const NodeInput recurrence = weights_operand(node, 2, kScaleOfRecurrence);
+  Table attributes = attributes_of_layer(node, node.type_of(recurrence).shape.back(),
+                                         {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
   QuantSpec of_input;
   of_input.format = Affine{.width = 8, .is_signed = false};
   std::vector<NodeInput> inputs = {node.add_rounding(node.input(0), of_input),
-                                   node.constant_of(dequantized_weights(node, 1, kScaleOfWeights)),
-                                   node.constant_of(recurrence),
+                                   weights_operand(node, 1, kScaleOfWeights), recurrence,
                                    node.has_input(3) ? node.input(3) : NodeInput::absent()};
   for (size_t i = kStates; i < kScaleOfWeights; ++i)
     inputs.push_back(node.has_input(i) ? node.input(i) : NodeInput::absent());
