@@ -38,7 +38,7 @@ Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor
 Tensor without_subnormals(const Node& node, Tensor parameter) {
   const bool is_multiplied = trait<WeightedSum>(node) != nullptr || trait<Normalization>(node) != nullptr;
   if (!is_multiplied || parameter.dtype() != DType::kFloat32) return parameter;
-  const auto found = parameter.values<float>();
+  const auto found = std::as_const(parameter).values<float>();
   bool has_any = false;
   for (const float x : found) has_any |= is_subnormal(x);
   if (!has_any) return parameter;
