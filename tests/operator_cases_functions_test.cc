@@ -269,6 +269,11 @@ std::vector<OperatorCase> conversion_cases() {
   const CaseInput shape = {3, 4};
   return {
       {"identity", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return x[0].clone(); }},
+      {"assert",
+       {shape, CaseInput({}).of(DType::kBool, 1, 1)},
+       {},
+       {{"message", "what never happens"}},
+       [](const Inputs& x, const Lookup&) { return x[0].clone(); }},
       {"dropout", {shape}, {}, {{"p", 0.0}}, [](const Inputs& x, const Lookup&) { return x[0].clone(); }},
       {.op = "cast",
        .inputs = {shape.between(-3, 3)},

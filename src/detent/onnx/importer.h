@@ -202,7 +202,7 @@ class OnnxImporter {
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
   size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
-  int64_t knowable_ = int64_t{48} << 20;  // bytes that may still be computed of constants and shapes
+  int64_t knowable_ = int64_t{32} << 20;  // bytes that may still be computed of constants and shapes
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name
