@@ -1,5 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/all.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/einsum.h>
@@ -51,7 +52,7 @@ Results evaluate_cast(const Evaluation& e) {
 }
 
 Results evaluate_assert(const Evaluation& e) {
-  if (!e.tensor(1).item<bool>())
+  if (!at::all(e.tensor(1)).item<bool>())
     fail("node \"{}\" (assert): {}", e.node.name, text_attribute(e.node, "message"));
   return e.inputs[0];
 }

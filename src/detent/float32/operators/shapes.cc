@@ -143,7 +143,8 @@ Tensor cast(const FloatNode& n) {
 }
 
 Tensor asserted(const FloatNode& n) {
-  if (!n.operand(1).values<bool>().front())
+  const Tensor conditions = n.operand(1);
+  if (!std::ranges::all_of(std::as_const(conditions).values<bool>(), std::identity()))
     fail("node \"{}\" (assert): {}", n.node.name, text_attribute(n.node, "message"));
   return n.operand(0);
 }

@@ -125,7 +125,7 @@ std::vector<OperatorSchema> structural_operators() {
        .dtypes = DTypeRule::kKept,
        .trait = Movement{}},
       {.name = "assert",
-       .help = "passes input 0 on; where input 1 does not hold the run ends with an error",
+       .help = "passes input 0 on; where not all of input 1 holds, the run ends with an error",
        .mase_type = MaseType::kModuleRelatedFunc,
        .min_inputs = 2,
        .max_inputs = 2,
@@ -134,9 +134,7 @@ std::vector<OperatorSchema> structural_operators() {
                        .default_value = Value(),
                        .help = "what the error says"}},
        .infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
-         if (inputs[1].dtype != DType::kBool || inputs[1].is_open() || element_count(inputs[1].shape) != 1)
-           fail("input 1 is {} {}, expected one bool", dtype_name(inputs[1].dtype),
-                shape_text(inputs[1].shape));
+         if (!inputs[1].is_tensor() || inputs[1].dtype != DType::kBool) fail("input 1 is no tensor of bool");
          return {tensor_shape(inputs, 0), Value(), inputs[0].dtype};
        },
        .dtypes = DTypeRule::kOwn,
