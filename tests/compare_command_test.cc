@@ -81,6 +81,15 @@ TEST_F(CompareCommand, GoesOnWithMoreFormatsAndMethods) {
   EXPECT_THAT(log(), HasSubstr("other settings"));
 }
 
+TEST_F(CompareCommand, PrintsNothingButJson) {
+  ASSERT_EQ(run("bash -c 'detent compare digits_cnn digits --load digits.pt --num-samples 64 --project json "
+                "--formats int4 --methods none --json > out.json'"),
+            0)
+      << log();
+  const Value printed = read_json(folder() / "out.json");
+  EXPECT_EQ(at(printed, "comparison"), Value(report("json")));
+}
+
 TEST_F(CompareCommand, SaysWhatCannotBeAndGoesOn) {
   ASSERT_EQ(compare("--formats nvfp4,int4 --methods none,signround", "obstacles"), 0) << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("not possible"),

@@ -156,8 +156,9 @@ void run_compare(const TorchCommand& command, ProcessGroup& group) {
   Graph network = loaded_network(command, samples);
   const StopSignals signals("\ndetent: stopping; a second signal ends the program at once\n");
   FastExecutor executor;
-  PassContext context = make_pass_context(samples.calibration, command.random,
-                                          command.options.training.batch_size, folder, executor);
+  PassContext context =
+      make_pass_context(samples.calibration, command.random, command.options.training.batch_size, folder,
+                        executor, [&](const std::string& text) { results.say(text); });
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   const StudyFolder compared(command, folder, comparison_files(),

@@ -126,8 +126,7 @@ void say_graphs(const Graph& graph, const ResultFolder& result, const RunOptions
 }
 
 void use_options(const RunOptions& options, ProcessGroup& group, const ResultFolder& result,
-                 CommandResults& results, PassContext& context) {
-  context.report = [&](const std::string& text) { results.say(text); };
+                 PassContext& context) {
   context.group = &group;
   context.outputs = result.outputs();
   context.loader_threads = options.num_workers;
@@ -181,8 +180,9 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
 
   const FastExecutor whole;
   ExecutorInParts executor(whole);
-  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
-  use_options(command.options, group, result, results, context);
+  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor,
+                                          [&](const std::string& text) { results.say(text); });
+  use_options(command.options, group, result, context);
   const QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);
   const Graph& graph = graphs.quantized;
   std::optional<QuantizationAnalysis> analysis;

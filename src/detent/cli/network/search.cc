@@ -118,8 +118,8 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
   FastExecutor executor;
   PassContext context =
-      make_pass_context(training, command.random, command.options.training.batch_size, folder, executor);
-  context.report = [&](const std::string& text) { results.say(text); };
+      make_pass_context(training, command.random, command.options.training.batch_size, folder, executor,
+                        [&](const std::string& text) { results.say(text); });
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   const NetworkSearch search{

@@ -251,9 +251,10 @@ bool is_quantized(const Graph& graph) {
 }
 
 PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
-                              std::filesystem::path output_dir, Executor& executor) {
+                              std::filesystem::path output_dir, Executor& executor,
+                              std::function<void(const std::string&)> report) {
   PassContext context = calibration_context(dataset, random, batch_size, std::move(output_dir), executor);
-  context.report = [](const std::string& text) { print(text); };
+  context.report = std::move(report);
   return context;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -54,9 +55,10 @@ void check_workers_agree_on_inputs(const Graph& graph,
 /// Whether any operand of the graph is quantized.
 bool is_quantized(const Graph& graph);
 
-/// Context of pipelines: samples in an order that `random` draws when the first pass asks for them; reports
-/// go to standard output, warnings to the log. `dataset` and `executor` must outlive the context.
+/// Context of pipelines: samples in an order that `random` draws when the first pass asks for them; warnings
+/// go to the log. `dataset` and `executor`, and what `report` refers to, must outlive the context.
 PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
-                              std::filesystem::path output_dir, Executor& executor);
+                              std::filesystem::path output_dir, Executor& executor,
+                              std::function<void(const std::string&)> report);
 
 }  // namespace detent

@@ -55,12 +55,12 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   command.random.draw_order_seed();
 
   FastExecutor executor;
-  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   List reported;
-  context.report = [&](const std::string& text) {
-    results.say(text);
-    reported.emplace_back(text);
-  };
+  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor,
+                                          [&](const std::string& text) {
+                                            results.say(text);
+                                            reported.emplace_back(text);
+                                          });
   context.group = &group;
   context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;

@@ -49,7 +49,8 @@ void quantize_for_training(Graph& graph, const Dataset& training_set, const Torc
   if (is_quantized(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, command.options.training.batch_size,
-                                          command.software_dir / "training_ckpts", executor);
+                                          command.software_dir / "training_ckpts", executor,
+                                          [](const std::string& text) { print(text); });
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   context.where = "--quantize";
