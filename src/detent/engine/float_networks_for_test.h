@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ class FloatNetworkTest : public EngineTargetTest {
 using KernelCounts = std::map<std::string, int>;
 
 /// Counts kernels as profiles name them.
-inline void expect_equal_on_every_target(const Graph& graph, const Tensor& input, KernelCounts& kernels) {
-  const std::span inputs(&input, 1);
+inline void expect_equal_on_every_target(const Graph& graph, std::span<const Tensor> inputs,
+                                         KernelCounts& kernels) {
   const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
   for (const std::string& target : simd_targets()) {
     set_simd_target(target, "test");
@@ -37,6 +38,10 @@ inline void expect_equal_on_every_target(const Graph& graph, const Tensor& input
         ASSERT_TRUE(got[i].equals(wanted[i])) << target << ", " << threads << " threads";
     }
   }
+}
+
+inline void expect_equal_on_every_target(const Graph& graph, const Tensor& input, KernelCounts& kernels) {
+  expect_equal_on_every_target(graph, {&input, 1}, kernels);
 }
 
 /// Dimensions or sizes as an operand.

@@ -10,29 +10,6 @@
 namespace detent {
 namespace {
 
-bool is_given(const Node& node, size_t index) {
-  return index < node.inputs.size() && !node.inputs[index].is_absent();
-}
-
-WindowShape window_of(const Node& node, const Shape& weight) {
-  WindowShape window;
-  const size_t dims = weight.size() - 2;
-  const auto stride = integers_attribute(node, "stride", dims);
-  const auto padding = integers_attribute(node, "padding", dims);
-  const auto dilation = integers_attribute(node, "dilation", dims);
-  const auto set = [&](size_t from_end, int64_t& size, int64_t& step, int64_t& border, int64_t& apart) {
-    if (from_end > dims) return;
-    size = weight[weight.size() - from_end];
-    step = stride[dims - from_end];
-    border = padding[dims - from_end];
-    apart = dilation[dims - from_end];
-  };
-  set(1, window.width, window.stride_x, window.padding_x, window.dilation_x);
-  set(2, window.height, window.stride_y, window.padding_y, window.dilation_y);
-  set(3, window.depth, window.stride_z, window.padding_z, window.dilation_z);
-  return window;
-}
-
 /// A weight as [output, inputs of a window] or [output, input, positions...], less its zero points.
 Tensor centred(const Tensor& codes, const Tensor& zeros, bool is_linear) {
   const int64_t outputs = is_linear ? codes.dim(1) : codes.dim(0);
@@ -119,7 +96,7 @@ class CodeLayerPacker {
     const int64_t outputs = codes->dim(is_linear ? 1 : 0);
     constexpr int64_t kMostOutputs = int64_t{1} << 24;  // a float counts them
     if ((zeros->numel() != 1 && zeros->numel() != outputs) || outputs > kMostOutputs) return nullptr;
-    const WindowLayer layer = {.window = is_linear ? WindowShape() : window_of(node, codes->shape()),
+    const WindowLayer layer = {.window = is_linear ? WindowShape() : window_shape(node, codes->shape()),
                                .groups = is_linear ? 1 : integer_attribute(node, "groups"),
                                .is_linear = is_linear};
     return std::make_shared<const PackedCodeSums>(

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
 #include "detent/float32/float_node.h"
 
@@ -26,7 +27,7 @@ class RecurrentPacker {
     const auto biases = weight(step, operands::kBiases);
     const auto peepholes = weight(step, operands::kPeepholes);
     const auto is_unknown = [&](size_t index, const std::optional<Tensor>& tensor) {
-      return !tensor && is_given(step, index);
+      return !tensor && is_given(*step.node, index);
     };
     if (!inputs || !states || is_unknown(operands::kBiases, biases) ||
         is_unknown(operands::kPeepholes, peepholes))
@@ -42,12 +43,8 @@ class RecurrentPacker {
   }
 
  private:
-  static bool is_given(const ReferenceStep& step, size_t index) {
-    return index < step.node->inputs.size() && !step.node->inputs[index].is_absent();
-  }
-
   std::optional<Tensor> weight(const ReferenceStep& step, size_t index) const {
-    if (!is_given(step, index)) return std::nullopt;
+    if (!is_given(*step.node, index)) return std::nullopt;
     const std::optional<Flow> flow = constant(step.node->inputs[index]);
     if (!flow) return std::nullopt;
     return as_values(converted(*step.node, *flow, step.inputs[index]));

@@ -349,10 +349,13 @@ Halo WindowShape::halo(const Place& input, int64_t planes, int64_t rows, int64_t
 WindowShape window_shape(const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
   DETENT_CHECK(sum != nullptr && sum->spatial_dims <= 3, "window of {}", node.op);
+  if (sum->spatial_dims == 0) return {};
+  return window_shape(node, node.find_parameter("weight")->tensor.shape());
+}
+
+WindowShape window_shape(const Node& node, const Shape& weight) {
   WindowShape window;
-  if (sum->spatial_dims == 0) return window;
-  const size_t dims = sum->spatial_dims;
-  const Shape& weight = node.find_parameter("weight")->tensor.shape();
+  const size_t dims = weight.size() - 2;
   const auto stride = integers_attribute(node, "stride", dims);
   const auto padding = integers_attribute(node, "padding", dims);
   const auto dilation = integers_attribute(node, "dilation", dims);
@@ -371,6 +374,10 @@ WindowShape window_shape(const Node& node) {
   window.padding_z = padding[0];
   window.dilation_z = dilation[0];
   return window;
+}
+
+bool is_given(const Node& node, size_t input) {
+  return input < node.inputs.size() && !node.inputs[input].is_absent();
 }
 
 SumFinish finish_for(const CodeType& type) {

@@ -59,6 +59,10 @@ struct WindowShape {
   }
 };
 WindowShape window_shape(const Node& node);
+/// That of a node whose weight, of that shape, is an input.
+WindowShape window_shape(const Node& node, const Shape& weight);
+/// Whether the node has the input.
+bool is_given(const Node& node, size_t input);
 
 /// Outputs whose weights are packed together.
 struct PackedGroup {

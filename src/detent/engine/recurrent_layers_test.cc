@@ -9,18 +9,7 @@ namespace {
 class RecurrentLayers : public FloatNetworkTest {
  protected:
   void expect_equal(const Graph& graph, std::span<const Tensor> inputs) {
-    const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
-    for (const std::string& target : simd_targets()) {
-      set_simd_target(target, "test");
-      const FastProgram program(graph);
-      for (const StepProfile& step : program.profile(inputs, 1)) ++kernels_[step.kernel];
-      for (const int threads : {1, 3}) {
-        set_thread_count(threads);
-        const std::vector<Tensor> got = program.run(inputs);
-        ASSERT_EQ(got.size(), wanted.size());
-        for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(got[i].equals(wanted[i])) << target << ", " << i;
-      }
-    }
+    expect_equal_on_every_target(graph, inputs, kernels_);
   }
 
   KernelCounts kernels_;
@@ -140,7 +129,8 @@ TEST_F(RecurrentLayers, OfCodesAreThoseOfTheReference) {
 
 /// Weights that are stored as codes are constants, and no rounding is a step of its own.
 TEST_F(RecurrentLayers, OfStoredCodesAreThoseOfTheReference) {
-  static const char* const kFormats[] = {"affine:width=4,symmetric=true", "mx:block_size=2,block_axis=-1", "ternary"};
+  static const char* const kFormats[] = {"affine:width=4,symmetric=true", "mx:block_size=2,block_axis=-1",
+                                         "ternary"};
   for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);

@@ -11,10 +11,6 @@ namespace {
 constexpr size_t kZero = 2;
 constexpr size_t kOwnBias = 4;
 
-bool has_input(const Node& node, size_t index) {
-  return index < node.inputs.size() && !node.inputs[index].is_absent();
-}
-
 std::optional<CodeOperator> code_operator(const ReferenceStep& step) {
   if (step.role != OperatorRole::kComputes || step.rounds != nullptr) return std::nullopt;
   const FloatOperator* const found = find_float_operator(step.node->op);
@@ -65,7 +61,7 @@ class ChainOfCodes {
     if (!conversion) {
       // A float holds no larger integers.
       constexpr int64_t kLargest = int64_t{1} << 24;
-      const bool is_exact = packed.bound <= kLargest && !has_input(*steps_[layer].node, kOwnBias);
+      const bool is_exact = packed.bound <= kLargest && !is_given(*steps_[layer].node, kOwnBias);
       return is_exact ? std::optional(chain) : std::nullopt;
     }
     chain.bias = bias;
@@ -83,7 +79,7 @@ class ChainOfCodes {
     if (!is_known_tensor(values_, codes) || !is_known_tensor(values_, value_name(node.name))) return false;
     const Operand& operand = values_.at(codes);
     const size_t rank = values_.at(value_name(node.name)).shape.size();
-    const bool is_zero_one = !has_input(node, kZero) || node.inputs[kZero].is_constant() ||
+    const bool is_zero_one = !is_given(node, kZero) || node.inputs[kZero].is_constant() ||
                              element_count(values_.at(value_name(node.inputs[kZero])).shape) == 1;
     return (operand.dtype == DType::kUInt8 || operand.dtype == DType::kInt8) && is_zero_one && rank >= 2 &&
            operand.shape.size() == rank && (packed.is_linear || rank >= 3);
@@ -149,8 +145,8 @@ CodeSums code_sums_of(PlanBuilder& plan, std::shared_ptr<const PackedCodeSums> p
   const Node& node = *steps[chain.layer].node;
   CodeSums sums{.packed = std::move(packed)};
   if (plan.types().at(value_name(node.inputs[0])).dtype == DType::kInt8) sums.low = -128;
-  if (has_input(node, kZero)) sums.zero = run_number(plan, node.inputs[kZero]);
-  if (has_input(node, kOwnBias)) sums.biases.push_back(run_number(plan, node.inputs[kOwnBias]));
+  if (is_given(node, kZero)) sums.zero = run_number(plan, node.inputs[kZero]);
+  if (is_given(node, kOwnBias)) sums.biases.push_back(run_number(plan, node.inputs[kOwnBias]));
   if (chain.bias) sums.biases.push_back(beside(plan, steps, *chain.bias, chain.layer));
   if (chain.scaling) sums.units.push_back(beside(plan, steps, *chain.scaling, *chain.conversion));
   return sums;

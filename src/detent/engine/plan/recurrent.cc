@@ -5,10 +5,6 @@ namespace {
 
 namespace operands = recurrent_operands;
 
-bool is_given(const Node& node, size_t index) {
-  return index < node.inputs.size() && !node.inputs[index].is_absent();
-}
-
 bool may_have_place(const PlanBuilder& plan, const ReferenceStep& step, size_t index) {
   const NodeInput& input = step.node->inputs[index];
   if (input.is_constant() || !plan.is_placeable(value_name(input))) return false;
