@@ -1,5 +1,4 @@
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "detent/float32/float_node.h"
@@ -17,9 +16,8 @@ namespace {
 
 /// Work is bounded by the elements of the result.
 bool is_elementwise(const Node& node) {
-  const OperatorSchema& schema = find_operator(node.op);
-  return schema.elementwise || std::holds_alternative<Unary>(schema.trait) ||
-         std::holds_alternative<PairOperation>(schema.trait);
+  return find_operator(node.op).elementwise || trait<Unary>(node) != nullptr ||
+         trait<PairOperation>(node) != nullptr;
 }
 
 }  // namespace

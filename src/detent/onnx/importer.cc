@@ -48,28 +48,6 @@ TriedTypes constant_types(const Tensor& tensor) {
   return {operand, operand};
 }
 
-bool are_alike(const Operand& a, const Operand& b) {
-  return a.shape == b.shape && (!a.elements || !b.elements || have_same_elements(a, b));
-}
-
-/// Whether sizes of a result are the same for both choices of open ones, but not for others. Windows round
-/// down: a stride of 441 gives one position for 64 and for 96. Slices are cut off: of both nothing may be
-/// left.
-bool hides_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
-                 const Operand& first_result, const Operand& second_result) {
-  if (first.empty() || std::ranges::equal(first, second, are_alike)) return false;
-  const Shape& shape = first_result.shape;
-  if (shape == second_result.shape && std::ranges::count(shape, 0) > 0) return true;
-  const auto is_stride = [](const AttributeSchema& attribute) { return attribute.name == "stride"; };
-  if (std::ranges::none_of(find_operator(node.op).attributes, is_stride)) return false;
-  const Shape& from = first[0].shape;
-  if (from.size() != shape.size()) return false;
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (from[d] != second[0].shape[d] && shape[d] == second_result.shape[d]) return true;
-  }
-  return false;
-}
-
 /// Whether all nodes that could compute on codes can: their sums fit into 32 bits.
 bool sums_fit(const Graph& graph) {
   try {
@@ -511,7 +489,7 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
   for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
   std::vector<Operand> second_results = infer_results(node, second);
   has_hidden_sizes_ =
-      has_hidden_sizes_ || hides_sizes(node, first, second, results[0].first, second_results[0]);
+      has_hidden_sizes_ || hides_open_sizes(node, first, second, results[0].first, second_results[0]);
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].second = std::move(second_results[i]);
     auto& [first_result, second_result] = results[i];

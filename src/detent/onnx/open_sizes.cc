@@ -96,6 +96,23 @@ bool depends_on_open_sizes(const Node& node, std::span<const Operand> first, std
   return false;
 }
 
+bool hides_open_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
+                      const Operand& first_result, const Operand& second_result) {
+  const auto are_alike = [](const Operand& a, const Operand& b) {
+    return a.shape == b.shape && !have_other_elements(a, b);
+  };
+  if (first.empty() || std::ranges::equal(first, second, are_alike)) return false;
+  const Shape& shape = first_result.shape;
+  if (shape == second_result.shape && std::ranges::count(shape, 0) > 0) return true;
+  if (find_operator(node.op).find_attribute("stride") == nullptr) return false;
+  const Shape& from = first[0].shape;
+  if (from.size() != shape.size()) return false;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] != second[0].shape[d] && shape[d] == second_result.shape[d]) return true;
+  }
+  return false;
+}
+
 bool may_cancel(std::span<const Operand> first, std::span<const Operand> second, const Operand& first_result,
                 const Operand& second_result) {
   return first_result.elements && second_result.elements && first_result.shape == second_result.shape &&

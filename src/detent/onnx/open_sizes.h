@@ -34,6 +34,11 @@ inline constexpr OpenSizes kTriedSizes[] = {{64},      {512},    {16},    {4096}
 bool depends_on_open_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
                            const Operand& first_result, const Operand& second_result, OpenSizes sizes = {});
 
+/// Whether sizes of a result are the same for both choices, but not for others. Windows round down: a stride
+/// of 441 gives one position for 64 and for 96. Slices are cut off: of both nothing may be left.
+bool hides_open_sizes(const Node& node, std::span<const Operand> first, std::span<const Operand> second,
+                      const Operand& first_result, const Operand& second_result);
+
 /// Values of a growing graph where open sizes leave other remainders than those that are tried. Windows round
 /// down: what x exceeds the positions that they cover by is the same for both sizes, and on the line through
 /// them, but not for others.
