@@ -127,9 +127,10 @@ void save_networks(const std::vector<Network>& networks, const TorchCommand& com
 void profile_network(Network& network, const fs::path& folder, const std::shared_ptr<OutputFolder>& outputs,
                      const RandomSource& random, FastExecutor& executor) {
   network.context = make_pass_context(*network.training_set, random, 128, folder, executor,
-                                      [](const std::string& text) { print(text); });
+                                      [prints = network.writes_files()](const std::string& text) {
+                                        if (prints) print(text);
+                                      });
   network.context.outputs = outputs;
-  if (!network.writes_files()) network.context.report = [](const std::string&) {};
   Table passes;
   passes["profile_statistics"] = quickstart_profile_options(network.graph);
   if (network.writes_files())
