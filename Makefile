@@ -81,7 +81,7 @@ FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph \
 with_clang = -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 configure_sanitized = cmake -S . -B $(sanitized) $(with_clang) \
   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -DDETENT_DEVELOPER=ON \
-  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(SANITIZE_TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link \
+  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(SANITIZE_TORCH) -DDETENT_SANITIZE=address,undefined \
   $$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
 
 sanitize: check-packages ## tests under AddressSanitizer and UBSan, built with clang in BUILD_DIR/sanitize

@@ -2,7 +2,7 @@ include(detent_warnings)
 include(detent_unity)
 
 # detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [DEPENDS layer-or-library ...] [PRIVATE library ...]
-#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH] [PRECOMPILED])
+#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH] [PRECOMPILED] [PARSES])
 #
 # A static library detent_NAME, alias detent::NAME, from the .cc files under src/detent/NAME, found anew at each build,
 # but for those that match EXCLUDE; SOURCES are further ones. The *_test.cc files of all layers are gathered in two
@@ -11,10 +11,12 @@ include(detent_unity)
 # kernels and LOOPS, files with such loops, keep -O3.
 # PRECOMPILED: GCC reads the headers of graphs once, precompiled for the layer graph, for all layers that ask for it. Checks
 # with sanitizers compile without, and show where an include is missing.
+# PARSES: the layer reads files of strangers. Only there do fuzzers count branches (DETENT_FUZZ): to count takes a quarter
+# of the time to compile.
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
 # Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
-  cmake_parse_arguments(layer "TORCH;PRECOMPILED" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH;PRECOMPILED;PARSES" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
   if(layer_TORCH AND NOT DETENT_TORCH)
     return()
   endif()
@@ -49,11 +51,14 @@ function(detent_layer name)
       "$<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-finline-functions-called-once;-Wno-maybe-uninitialized>")
     get_target_property(kernels detent_${name} DETENT_KERNELS)
     set_property(SOURCE ${layer_LOOPS} ${kernels} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-    # Clang's -Og is -O1, which takes sanitized code twice as long to compile.
-    if(DETENT_SANITIZE AND layer_OPTIMIZE STREQUAL "-Og")
+    # Clang's -Og is -O1, which takes sanitized code twice as long to compile. Tests and fuzzers read too many files for -O0.
+    if(DETENT_SANITIZE AND layer_OPTIMIZE STREQUAL "-Og" AND NOT layer_PARSES)
       target_compile_options(detent_${name} PRIVATE -O0)
       set_property(SOURCE ${layer_LOOPS} ${kernels} APPEND PROPERTY COMPILE_OPTIONS -O1)
     endif()
+  endif()
+  if(layer_PARSES AND DETENT_FUZZ)
+    target_compile_options(detent_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(layer_PRECOMPILED)
     detent_precompile(detent_${name})

@@ -6,12 +6,33 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <string_view>
 
 namespace detent {
+
+#if defined(__SANITIZE_ADDRESS__)
+#define DETENT_INSTRUMENTED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define DETENT_INSTRUMENTED 1
+#endif
+#endif
+#ifdef DETENT_INSTRUMENTED
+constexpr double kSlowdown = 10;  // of code with sanitizers
+#else
+constexpr double kSlowdown = 1;
+#endif
+
+/// Seconds of CPU time of this process: other processes do not lengthen them as they do those of a clock.
+inline double cpu_seconds() {
+  timespec time;
+  EXPECT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time), 0);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 /// A file that lives in memory and is rewritten for every corruption.
 class MemoryFile {
