@@ -12,20 +12,11 @@
 #include <string>
 #include <string_view>
 
+#include "detent/core/sanitizers_for_test.h"
+
 namespace detent {
 
-#if defined(__SANITIZE_ADDRESS__)
-#define DETENT_INSTRUMENTED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define DETENT_INSTRUMENTED 1
-#endif
-#endif
-#ifdef DETENT_INSTRUMENTED
-constexpr double kSlowdown = 10;  // of code with sanitizers
-#else
-constexpr double kSlowdown = 1;
-#endif
+constexpr double kSlowdown = kSanitizersTakeMemory ? 10 : 1;
 
 /// Seconds of CPU time of this process: other processes do not lengthen them as they do those of a clock.
 inline double cpu_seconds() {

@@ -29,6 +29,13 @@ inline constexpr bool kSignalsAreDelayed = false;
 inline constexpr bool kMemoryHasShadow = false;
 #endif
 
+/// Rounds or elements of a test that has many alike: a quarter of them under sanitizers, where each takes ten
+/// times as long.
+template <class T>
+constexpr T fewer_under_sanitizers(T count) {
+  return kSanitizersTakeMemory ? count / 4 : count;
+}
+
 }  // namespace detent
 
 /// First in a test of signals that come while one is answered.

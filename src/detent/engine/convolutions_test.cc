@@ -1,3 +1,4 @@
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/engine/observed_values_for_test.h"
 #include "detent/engine/random_networks_for_test.h"
 
@@ -73,7 +74,7 @@ TEST_F(Convolutions, TransposedOnesMayGiveValues) {
 
 /// Followed by what moves, pools or adds values of five dimensions.
 TEST_F(Convolutions, ThoseOverThreeDimensionsAreThoseOfTheReference) {
-  constexpr uint32_t kNetworks = 150;
+  constexpr uint32_t kNetworks = fewer_under_sanitizers(150U);
   std::map<std::string, int> kernels;
   for (uint32_t seed = 0; seed < kNetworks; ++seed) {
     SCOPED_TRACE(seed);

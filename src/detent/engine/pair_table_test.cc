@@ -1,3 +1,4 @@
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/engine/pair_table.h"
 
 #include "detent/engine/random_networks_for_test.h"
@@ -61,7 +62,7 @@ TEST_F(PairTable, WritesColumnsOfOneChannelBetweenTheirBorders) {
 
 /// Operands of any shapes that broadcast, of which convolutions make one lie channels last.
 TEST_F(PairTable, PairsAreThoseOfTheReference) {
-  constexpr uint32_t kNetworks = 300;
+  constexpr uint32_t kNetworks = fewer_under_sanitizers(300U);
   std::map<std::string, int> kernels;
   for (uint32_t seed = 0; seed < kNetworks; ++seed) {
     SCOPED_TRACE(seed);
@@ -109,7 +110,7 @@ TEST_F(PairTable, SlopesAreThoseOfTheReference) {
 
 /// In rows, with operands of fewer dimensions.
 TEST_F(PairTable, PairsOfRowsAreThoseOfTheReference) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < fewer_under_sanitizers(60U); ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(1000 + seed);
     const Shape shape = {draw.of(1, 3), draw.of(1, 300), draw.among({1, 17, 64, 600})};

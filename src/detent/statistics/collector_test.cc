@@ -1,3 +1,4 @@
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/statistics/collector.h"
 
 #include <fmt/format.h>
@@ -185,7 +186,7 @@ TEST_P(EveryCollector, DoesNotDependOnHowValuesWereCut) {
 }
 
 TEST_P(EveryCollector, DoesNotDependOnThreads) {
-  const Tensor values = many_values({1 << 20});
+  const Tensor values = many_values({fewer_under_sanitizers(1 << 20)});
   const int threads = thread_count();
   set_thread_count(1);
   const Table one = result_of(GetParam(), any_rank(), {values});

@@ -149,7 +149,7 @@ void try_damaged_states(uint32_t seed) {
     const Collector original = filled(statistics);
     const Bytes state = original.serialize();
     const size_t empty_size = Collector(statistics, "test").serialize().size();
-    for (int trial = 0; trial < 2000; ++trial) {
+    for (int trial = 0; trial < fewer_under_sanitizers(2000); ++trial) {
       Bytes damaged = state;
       damage(damaged, std::min(empty_size, damaged.size()) / 2, generator);
       if (damaged.size() < 16) continue;
