@@ -81,6 +81,7 @@ struct Pooling {
   enum class Of { kLargest, kMean };
   Of of = Of::kLargest;
   bool adaptive = false;  // windows that give a result of the size `output_size`
+  bool bordered = false;  // `padding` is what lies before each dimension, then what lies after each
 };
 
 /// Takes mean and variance off the input, or its root mean square, then scales (and shifts) by parameters.

@@ -174,10 +174,16 @@ TEST(Pooling, AveragesAreTheRoundedMeans) {
   builder.module("avg_pool2d", "padded", x, {{"kernel_size", 3}, {"padding", 1}, {"stride", 2}});
   builder.module("avg_pool2d", "uncounted", x,
                  {{"kernel_size", 3}, {"padding", 1}, {"count_include_pad", false}, {"ceil_mode", true}});
+  builder.module("avg_pool_with_border", "bordered", x,
+                 {{"kernel_size", 3},
+                  {"stride", 2},
+                  {"padding", List{Value(0), Value(1), Value(1), Value(2)}},
+                  {"dilation", List{Value(2), Value(1)}},
+                  {"count_include_pad", false}});
   builder.module("adaptive_avg_pool2d", "adaptive", x, {{"output_size", 4}});
   const NodeInput last = builder.module("avg_pool1d", "in_line", line, {{"kernel_size", 4}, {"stride", 3}});
   const Graph graph = builder.finish(last);
-  for (const char* name : {"padded", "uncounted", "adaptive", "in_line"}) {
+  for (const char* name : {"padded", "uncounted", "bordered", "adaptive", "in_line"}) {
     const Node node = quantized(
         graph, name,
         {{"data_in_0", "affine:scale=0.11,zero_point=5"}, {"data_out_0", "affine:scale=0.1,zero_point=-9"}});
@@ -196,8 +202,8 @@ TEST(Pooling, AveragesAreTheRoundedMeans) {
         for (const PoolingWindow& h : two ? windows[0] : one) {
           for (const PoolingWindow& w : windows.back()) {
             double sum = 0;
-            for (int64_t r = h.begin; r < h.end; ++r) {
-              for (int64_t c = w.begin; c < w.end; ++c) {
+            for (int64_t r = h.begin; r < h.end; r += h.step) {
+              for (int64_t c = w.begin; c < w.end; c += w.step) {
                 sum += codes.values<int32_t>()[static_cast<size_t>(
                            (plane * (two ? 9 : 1) + r) * (two ? 7 : 11) + c)] -
                        5;

@@ -24,18 +24,22 @@ std::vector<PoolingWindow> adaptive_windows(int64_t size, int64_t count) {
 }
 
 struct Window {
-  int64_t kernel, stride, padding, dilation;
+  int64_t kernel, stride, before, behind, dilation;
 };
 
 std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_t count, bool count_padding) {
   std::vector<PoolingWindow> windows;
+  const auto elements = [&](int64_t begin, int64_t end) {
+    return end > begin ? (end - begin - 1) / w.dilation + 1 : 0;
+  };
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t start = i * w.stride - w.padding;
-    const int64_t padded_end = std::min(start + (w.kernel - 1) * w.dilation + 1, size + w.padding);
+    const int64_t start = i * w.stride - w.before;
+    const int64_t padded_end = std::min(start + (w.kernel - 1) * w.dilation + 1, size + w.behind);
     const int64_t skipped = start < 0 ? (-start + w.dilation - 1) / w.dilation : 0;
     const int64_t begin = start + skipped * w.dilation;
     const int64_t end = std::min(padded_end, size);
-    windows.push_back({begin, end, w.dilation, count_padding ? padded_end - start : end - begin});
+    windows.push_back(
+        {begin, end, w.dilation, elements(count_padding ? start : begin, count_padding ? padded_end : end)});
   }
   return windows;
 }
@@ -71,6 +75,7 @@ struct Region {
   const PoolingWindow& window;  // of each row
 
   int64_t elements() const {
+    if (window.end <= window.begin) return 0;
     return std::ssize(rows.places) * ((window.end - window.begin - 1) / window.step + 1);
   }
   int64_t counted() const { return rows.counted * window.counted; }
@@ -139,13 +144,15 @@ std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const 
   const bool averages = pooling->of == Pooling::Of::kMean;
   const auto kernel = integers_attribute(node, "kernel_size", dims);
   const auto stride = pool_stride(node, dims);
-  const auto padding = integers_attribute(node, "padding", dims);
-  const auto dilation = averages ? std::vector<int64_t>(dims, 1) : integers_attribute(node, "dilation", dims);
+  auto padding = integers_attribute(node, "padding", pooling->bordered ? 2 * dims : dims);
+  if (!pooling->bordered) padding.insert(padding.end(), padding.begin(), padding.end());
+  const bool dilated = !averages || pooling->bordered;
+  const auto dilation = dilated ? integers_attribute(node, "dilation", dims) : std::vector<int64_t>(dims, 1);
   const bool count_padding = averages && boolean_attribute(node, "count_include_pad");
   const Operand pooled = find_operator(node.op).infer(node, std::vector<Operand>{Operand{input, Value()}});
   for (size_t i = 0; i < dims; ++i) {
-    result.push_back(regular_windows({kernel[i], stride[i], padding[i], dilation[i]}, input[i + 2],
-                                     pooled.shape[i + 2], count_padding));
+    result.push_back(regular_windows({kernel[i], stride[i], padding[i], padding[i + dims], dilation[i]},
+                                     input[i + 2], pooled.shape[i + 2], count_padding));
   }
   return result;
 }

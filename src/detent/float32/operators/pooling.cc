@@ -71,9 +71,8 @@ std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   return {values, places};
 }
 
-/// ended(sum, window) for the sum of each window's elements, in double and in row-major order.
-template <class End>
-Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape, End ended) {
+/// The sum of each window's elements, in double and in row-major order.
+Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape) {
   const int64_t windows = element_count(over.windows);
   const int64_t positions = element_count(over.places);
   Tensor result(DType::kFloat32, shape);
@@ -86,35 +85,10 @@ Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape
         sums[static_cast<size_t>(window)] += static_cast<double>(from[place]);
       });
       for (int64_t i = 0; i < windows; ++i)
-        words_of<float>(result)[channel * windows + i] = ended(sums[static_cast<size_t>(i)], i);
+        words_of<float>(result)[channel * windows + i] = static_cast<float>(sums[static_cast<size_t>(i)]);
     }
   });
   return result;
-}
-
-/// How many elements of each window a mean divides by: with the border, but not what lies after that.
-std::vector<int64_t> counted_elements(const FloatNode& n, const WindowPlaces& over) {
-  WindowPlaces counted = over;
-  if (boolean_attribute(n.node, "count_include_pad")) {
-    const std::vector<int64_t> borders = borders_of(n, over.places.size());
-    for (size_t d = 0; d < over.places.size(); ++d) {
-      counted.places[d] += borders[d] + borders[d + over.places.size()];
-      counted.padding[d] = 0;
-    }
-  }
-  std::vector<int64_t> counts(static_cast<size_t>(element_count(over.windows)));
-  counted.for_each(
-      [&](int64_t window, int64_t /*tap*/, int64_t /*place*/) { ++counts[static_cast<size_t>(window)]; });
-  return counts;
-}
-
-Tensor mean_with_border(const FloatNode& n) {
-  const Shape shape = n.inferred().front().shape;
-  const WindowPlaces over = windows_of(n, shape);
-  const std::vector<int64_t> counts = counted_elements(n, over);
-  return window_sums(n.tensor(0), over, shape, [&](double sum, int64_t window) {
-    return static_cast<float>(sum / static_cast<double>(counts[static_cast<size_t>(window)]));
-  });
 }
 
 /// Each element to the power of `exponent`.
@@ -128,9 +102,7 @@ Tensor norms(const FloatNode& n) {
   const auto p = static_cast<float>(integer_attribute(n.node, "p"));
   Tensor magnitudes = n.tensor(0).clone();
   for (float& x : magnitudes.values<float>()) x = std::fabs(x);
-  const auto rounded = [](double sum, int64_t /*window*/) { return static_cast<float>(sum); };
-  const auto sums = window_sums(powered(std::move(magnitudes), p), windows_of(n, shape), shape, rounded);
-  return powered(sums, 1 / p);
+  return powered(window_sums(powered(std::move(magnitudes), p), windows_of(n, shape), shape), 1 / p);
 }
 
 }  // namespace
@@ -138,7 +110,6 @@ Tensor norms(const FloatNode& n) {
 FloatOperators float_pooling_operators() {
   FloatOperators operators = {
       {.op = "max_pool_with_places", .compute = nullptr, .compute_all = pooled_with_places},
-      {"avg_pool_with_border", mean_with_border},
       {"lp_pool", norms}};
   for (const OperatorSchema& schema : all_operators()) {
     const auto* const pooling = std::get_if<Pooling>(&schema.trait);

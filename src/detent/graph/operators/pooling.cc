@@ -145,6 +145,7 @@ OperatorSchema avg_pool_with_border() {
                              const auto empty = counts ? EmptyWindows::kAllowed : EmptyWindows::kRefused;
                              return {infer_bordered_pool(node, inputs, empty), Value()};
                            },
+                           .trait = Pooling{Pooling::Of::kMean, false, true},
                            .quantizable = true};
   schema.attributes.push_back(
       {"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
