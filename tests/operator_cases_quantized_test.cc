@@ -5,7 +5,9 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/round.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "operator_cases_test.h"
 
@@ -66,6 +68,45 @@ at::Tensor best_boxes(const Inputs& x, const Lookup&) {
   return at::tensor(rows, at::kLong).view({-1, 3});
 }
 
+/// Image x between pixels, of which those beyond the border repeat it.
+at::Tensor between_pixels(const at::Tensor& image, double y, double x) {
+  const auto share = [](double at, int64_t place) {
+    return std::max(0.0, 1 - std::abs(at - static_cast<double>(place)));
+  };
+  const double row = std::clamp(y, 0.0, static_cast<double>(image.size(1) - 1));
+  const double column = std::clamp(x, 0.0, static_cast<double>(image.size(2) - 1));
+  at::Tensor sum = at::zeros({image.size(0)});
+  if (y < -1 || y > static_cast<double>(image.size(1)) || x < -1 || x > static_cast<double>(image.size(2)))
+    return sum;
+  for (int64_t i = 0; i < image.size(1); ++i) {
+    for (int64_t j = 0; j < image.size(2); ++j)
+      sum = sum + image.select(1, i).select(1, j) * (share(row, i) * share(column, j));
+  }
+  return sum;
+}
+
+/// Two rows and three columns of bins, each of two times two samples, with half a pixel a unit.
+at::Tensor regions_of_images(const Inputs& x, const Lookup&) {
+  std::vector<at::Tensor> regions;
+  for (int64_t r = 0; r < x[1].size(0); ++r) {
+    double box[4];
+    for (int64_t i = 0; i < 4; ++i) box[i] = x[1][r][i].item<double>() * 0.5 - 0.5;
+    std::vector<at::Tensor> bins;
+    for (int bin = 0; bin < 6; ++bin) {
+      at::Tensor sum = at::zeros({x[0].size(1)});
+      for (int sample = 0; sample < 4; ++sample) {
+        const double down = (bin / 3 * 2 + sample / 2 + 0.5) / 4;
+        const double across = (bin % 3 * 2 + sample % 2 + 0.5) / 6;
+        sum = sum + between_pixels(x[0][x[2][r].item<int64_t>()], box[1] + (box[3] - box[1]) * down,
+                                   box[0] + (box[2] - box[0]) * across);
+      }
+      bins.push_back(sum / 4);
+    }
+    regions.push_back(at::stack(bins, 1).view({-1, 2, 3}));
+  }
+  return at::stack(regions);
+}
+
 }  // namespace
 
 std::vector<OperatorCase> quantized_cases() {
@@ -81,6 +122,14 @@ std::vector<OperatorCase> quantized_cases() {
                            NodeInput::of_constant(-0.5)};
   return {
       suppression,
+      {.op = "roi_align",
+       .inputs = {{3, 5, 4},
+                  CaseInput({5, 4}).without_batch().of(DType::kFloat32, -3, 12),
+                  CaseInput({5}).without_batch().of(DType::kInt64, 0, 0)},
+       .attributes = {{"output_size", Value(std::vector<int64_t>{2, 3})},
+                      {"sampling_ratio", 2},
+                      {"spatial_scale", 0.5}},
+       .reference = regions_of_images},
       of_codes("quantize_linear", {numbers, scales, zeros}, {{"axis", 1}, {"dtype", "int8"}},
                [](const Inputs& x, const Lookup&) {
                  const at::Tensor shifted = at::round(x[0] / x[1].view({3, 1})) + x[2].view({3, 1});

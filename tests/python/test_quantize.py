@@ -284,3 +284,34 @@ def test_samples_may_be_whole_inputs(program, tmp_path):
     assert (tmp_path / "module.mz").read_bytes() == expected.read_bytes()
     with pytest.raises(TypeError, match="input rate: got an array of 1 dimensions, expected 0"):
         detent.load(model).quantize([{**{name: array[0] for name, array in samples.items()}, "rate": np.ones(2, np.float32)}])
+
+
+def test_outputs_may_be_objects(tmp_path):
+    """Rows of which a run decides how many there are, as boxes of a detector, are no classes."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    weights = {"w": (5, 5), "v": (5, 4)}
+    draws = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["features"]),
+        helper.make_node("ReduceMax", ["features"], ["scores"], axes=[2], keepdims=0),
+        helper.make_node("Relu", ["scores"], ["positive"]),
+        helper.make_node("NonZero", ["positive"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["rows"]),
+        helper.make_node("GatherND", ["features", "rows"], ["objects"]),
+        helper.make_node("MatMul", ["objects", "v"], ["boxes"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 6, 5])],
+        [helper.make_tensor_value_info("boxes", onnx.TensorProto.FLOAT, ["K", 4])],
+        [numpy_helper.from_array(draws.normal(size=shape).astype(np.float32), name) for name, shape in weights.items()],
+    )
+    model = tmp_path / "objects.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    images = draws.normal(size=(8, 6, 5)).astype(np.float32)
+    quantized = detent.load(model).quantize({"x": image[None]} for image in images).network
+    for image in images:
+        boxes = quantized.run({"x": image[None]})["boxes"]
+        assert boxes.shape[1] == 4
+        assert len(boxes) <= 6

@@ -17,9 +17,16 @@ NodeInput resized(Draw& draw, GraphBuilder& builder, const NodeInput& x, size_t 
     sizes.push_back(draw.of(1, 11));
   }
   if (dims.empty()) return x;
+  NodeInput wanted = listed(sizes);
+  if (draw.of(0, 3) == 0) {  // sizes that follow from the input's
+    wanted = builder.call("shape_of", {x});
+    wanted = builder.call("slice", {wanted}, {{"dims", 0}, {"starts", 2}, {"ends", 2 + std::ssize(sizes)}});
+    wanted = builder.call("cat", {wanted}, {{"dim", 0}});
+    wanted = builder.call("mul", {wanted, NodeInput::of_constant(Value(2))});
+  }
   const char* const modes[] = {"nearest", "nearest", "linear", "cubic"};
   const char* const places[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
-  return builder.call("resize", {x, NodeInput::absent(), NodeInput::absent(), listed(sizes)},
+  return builder.call("resize", {x, NodeInput::absent(), NodeInput::absent(), wanted},
                       {{"mode", modes[draw.of(0, 3)]},
                        {"coordinates", places[draw.of(0, 3)]},
                        {"antialias", draw.coin()},
@@ -64,8 +71,10 @@ void quantize_some(Draw& draw, Graph& graph) {
     return parse_quant_spec_text(
         fmt::format("affine:signed=false,scale={},zero_point={}", draw.real(0.01, 0.05), draw.of(0, 255)));
   };
+  const ValueTypes types = infer_shapes(graph);
   for (Node& node : graph.nodes()) {
     if (role_of(node) != OperatorRole::kComputes || is_weighted_sum(node) || draw.coin()) continue;
+    if (types.at(value_name(node.name)).dtype != DType::kFloat32) continue;
     const QuantSpec of_input = spec();
     if (draw.coin()) node.quantization["data_in_0"] = of_input;
     if (result_count(node) == 1 && draw.coin())

@@ -12,6 +12,8 @@
 #include "detent/engine/fusion.h"
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
+#include "detent/engine/row_layer.h"
+#include "detent/float32/float_node.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -188,9 +190,13 @@ class Planner {
     const std::string result = value_name(step.node->name);
     if (!plan_.is_placeable(result)) return false;
     const std::vector<std::string>& indices = find_operator(step.node->op).index_operands;
+    const FloatOperator* const computed = find_float_operator(step.node->op);
+    const bool takes_known =
+        computed != nullptr && (computed->resampled != nullptr || computed->reduction != nullptr);
     for (size_t i = 0; i < step.node->inputs.size(); ++i) {
       const NodeInput& input = step.node->inputs[i];
       if (input.is_constant() || plan_.is_placeable(value_name(input))) continue;
+      if (i > 0 && takes_known && plan_.value(value_name(input)).known) continue;
       const bool is_index = std::ranges::find(indices, fmt::format("data_in_{}", i)) != indices.end();
       if (step.engine != NodeEngine::kMoves || (plan_.is_tensor(value_name(input)) && !is_index))
         return false;
@@ -216,9 +222,19 @@ class Planner {
       value.type = result_type(step, i);
       plan_.add_value(name, std::move(value));
     }
+    if (const auto layer = open_rows(step)) {
+      plan_.add(row_layer_step(step, layer, inputs[0], results[0]), node.name, "linear of open rows");
+      return;
+    }
     const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
     plan_.add(reference_step(computed(step), in_float_, std::move(inputs), std::move(results)), node.name,
               kernel, why_reference(step));
+  }
+
+  /// A linear layer on rows of which only a run knows how many there are; null where there is none.
+  std::shared_ptr<const RowLayer> open_rows(const ReferenceStep& step) const {
+    if (step.rounds != nullptr || !types_.at(value_name(step.node->name)).is_open()) return nullptr;
+    return step.node->inputs[0].is_constant() ? nullptr : packed_row_layer(step, weights_);
   }
 
   /// Type of a result of the reference.

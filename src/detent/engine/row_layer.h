@@ -10,14 +10,15 @@
 
 namespace detent {
 
-/// A linear layer on codes by itself, its weights in the order of the kernels: what runs of single layers
-/// need, as those of a decoder are. The results are those of the plain reference.
+/// A linear layer by itself, its weights in the order of the kernels: what runs of single layers need, as
+/// those of a decoder are, and rows whose number only a run knows. The results are those of the plain
+/// reference.
 class RowLayer {
  public:
   virtual ~RowLayer() = default;
 
-  /// Codes [rows, inputs] of the type that the step takes become codes or values [rows, outputs].
-  virtual Flow results(const Tensor& codes) const = 0;
+  /// Codes [rows, inputs] of the type that the step takes, or values, become codes or values [rows, outputs].
+  virtual Flow results(const Tensor& rows) const = 0;
   virtual int64_t weight_bytes() const = 0;
   int64_t outputs() const { return outputs_; }
 
@@ -30,6 +31,11 @@ class RowLayer {
 
 /// Null where no kernel computes the step. Otherwise its form loses the weights.
 std::unique_ptr<const RowLayer> take_row_layer(ReferenceStep& step);
+
+struct ProgramWeights;
+/// With weights that are packed already. Null where the step is no linear layer among them, or has codes
+/// around values.
+std::shared_ptr<const RowLayer> packed_row_layer(const ReferenceStep& step, const ProgramWeights& weights);
 
 /// Sums, differences and products of codes of 8 bits by a kernel. The results are those of the plain
 /// reference.

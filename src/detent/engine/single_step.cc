@@ -8,8 +8,12 @@
 namespace detent {
 namespace {
 
-/// Codes as places have them: bytes, or the values of codes of more than 8 bits.
-void put_codes(const Tensor& codes, const CodeType& type, std::byte* to) {
+/// Values, or codes as places have them: bytes, or the values of codes of more than 8 bits.
+void put(const Tensor& codes, const CodeType& type, std::byte* to) {
+  if (codes.dtype() == DType::kFloat32) {
+    std::ranges::copy(codes.values<float>(), reinterpret_cast<float*>(to));
+    return;
+  }
   const auto from = codes.values<int32_t>();
   if (fits_bytes(type)) {
     std::ranges::transform(from, reinterpret_cast<uint8_t*>(to),
@@ -71,8 +75,7 @@ Flow SingleStep::run(std::span<const Tensor> inputs) const {
   Tensor arena(DType::kUInt8, {bytes_});
   RunState state{
       .places = places_, .arena = arena.bytes().data(), .threads = in_parallel_for() ? 1 : thread_count()};
-  for (size_t i = 0; i < inputs.size(); ++i)
-    put_codes(inputs[i], places_[i].type, state.arena + places_[i].offset);
+  for (size_t i = 0; i < inputs.size(); ++i) put(inputs[i], places_[i].type, state.arena + places_[i].offset);
   step_->run(state);
   return taken_flow(state.arena + places_.back().offset, result_.shape, result_.type, result_.unit);
 }

@@ -300,6 +300,11 @@ std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> 
                                            const FloatNodes* in_float, std::vector<size_t> inputs,
                                            std::vector<size_t> results);
 
+class RowLayer;
+/// A linear layer on rows of which only a run knows how many there are.
+std::unique_ptr<EngineStep> row_layer_step(const ReferenceStep& step, std::shared_ptr<const RowLayer> layer,
+                                           size_t from, size_t to);
+
 /// Rounds the values of a place, in rows, to a format into another.
 std::unique_ptr<EngineStep> rounding_step(FormatRounding rounding, size_t from, size_t to);
 

@@ -116,6 +116,7 @@ const FloatOperator* find_float_operator(std::string_view op);
 // One list a file, in operators/; find_float_operator() joins them.
 using FloatOperators = std::vector<FloatOperator>;
 FloatOperators box_operators();
+FloatOperators region_operators();
 FloatOperators comparison_operators();
 FloatOperators dimension_operators();
 FloatOperators float_einsum_operators();

@@ -30,6 +30,8 @@ int64_t samples_within(const Graph& graph, int64_t bytes, NamedSizes sizes) {
   if (const auto fixed = fixed_samples(graph)) return std::max<int64_t>(1, *fixed);
   sizes[kBatchName] = 1;
   const ValueTypes values = infer_shapes(graph, sizes);
+  // Rows of which a run decides how many there are would be those of several samples.
+  if (std::ranges::any_of(values, [](const auto& value) { return value.second.is_open(); })) return 1;
   const auto bytes_of = [&](const std::string& value) {
     const Operand& operand = values.at(value);
     if (!operand.is_tensor()) return int64_t{0};

@@ -185,6 +185,40 @@ TEST_F(WrittenOut, RegionsAreAlignedWithBins) {
   expect_near(run(), {-0.58782542, -0.57839286, -0.0091944262, 0.3613373});
 }
 
+class AlignedRegions : public WrittenOut {
+ protected:
+  /// Two bins of each region, one above the other.
+  void align(const Floats& regions, const char* mode) {
+    std::vector<float> values;
+    for (int i = 0; i < 120; ++i) values.push_back(std::sin(static_cast<float>(i) * 1.7F));
+    input("x", Tensor::from({2, 2, 5, 6}, values));
+    input("regions", Tensor::from({3, 4}, regions));
+    input("images", Tensor::from({3}, Ints{1, 0, 1}));
+    node("RoiAlign", {"x", "regions", "images"},
+         {{"output_height", 2}, {"output_width", 1}, {"sampling_ratio", 0}, {"mode", mode}});
+  }
+};
+
+const Floats kRegions = {0, 0, 5, 4, -1, -2, 3, 2.5F, 2, 1, 9, 7};  // the last leaves the image
+
+/// Numbers of ONNX Runtime.
+TEST_F(AlignedRegions, HaveTheMeanOfAsManySamplesAsPixels) {
+  align(kRegions, "avg");
+  expect_near(run(), {0.046629161, 0.077977687, 0.086244918, 0.027675867, 0.061343636, -0.023554513,
+                      0.096036874, -0.0020607437, 0.020721385, 0.074754536, 0.0043580318, 0.12132917});
+}
+
+TEST_F(AlignedRegions, HaveTheLargestOfThese) {
+  align(kRegions, "max");
+  expect_near(run(), {0.99482679, 0.96496207, 0.99943542, 0.98327231, 0.99166483, 0.86770672, 0.67022914,
+                      0.85801607, 0.96858686, 0.99328667, 0.94485211, 0.94515646});
+}
+
+TEST_F(AlignedRegions, ThatAreNotFiniteAreRefused) {
+  align({0, 0, INFINITY, 2, 0, 0, 1, 1, 0, 0, 1, 1}, "avg");
+  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("samples a bin, expected at most 4096"));
+}
+
 TEST_F(WrittenOut, DeterminantsAreThoseOfSmallMatrices) {
   input("x", varied_numbers({2, 3, 3}, 1));
   node("Det", {"x"});

@@ -48,7 +48,7 @@ std::vector<std::string> Network::output_names() const {
 int64_t Network::class_count() const {
   const std::string output = value_name(graph_.nodes().back().inputs.at(0));
   const Shape shape = infer_shapes(graph_).at(output).shape;
-  if (shape.size() != 2) return 0;
+  if (shape.size() != 2 || shape[0] != 1) return 0;  // such as boxes, of any number of objects
   const bool is_open = infer_shapes(graph_, other_sizes(graph_)).at(output).shape != shape;
   return is_open ? 0 : shape[1];
 }

@@ -27,15 +27,51 @@ Box box_of(const float* numbers, bool center_point) {
           {std::max(numbers[0], numbers[2]), std::max(numbers[1], numbers[3])}};
 }
 
-/// Whether the intersection is more than this share of the union.
-bool overlap(const Box& a, const Box& b, float most) {
-  float shared = 1;
-  for (size_t d = 0; d < 2; ++d)
-    shared *= std::max(std::min(a.high[d], b.high[d]) - std::max(a.low[d], b.low[d]), 0.0F);
-  const float all = a.area() + b.area() - shared;
-  if (a.area() <= 0 || b.area() <= 0 || all <= 0) return false;
-  return shared / all > most;
-}
+/// Boxes in lists of their ends, so that one is compared with several at once.
+class BoxLists {
+ public:
+  explicit BoxLists(float most_overlap) : most_overlap_(most_overlap) {}
+
+  void add(const Box& box) {
+    for (size_t d = 0; d < 2; ++d) {
+      low_[d].push_back(box.low[d]);
+      high_[d].push_back(box.high[d]);
+    }
+    areas_.push_back(box.area());
+  }
+  /// Whether the intersection with one of them is more than its share of the union.
+  bool overlap(const Box& box) const {
+    constexpr size_t kBlock = 32;
+    const float area = box.area();
+    if (area <= 0) return false;
+    for (size_t begin = 0; begin < areas_.size(); begin += kBlock) {
+      if (overlap(box, area, begin, std::min(begin + kBlock, areas_.size()))) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool overlap(const Box& box, float area, size_t begin, size_t end) const {
+    const float* const low[] = {low_[0].data(), low_[1].data()};
+    const float* const high[] = {high_[0].data(), high_[1].data()};
+    int found = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const float height =
+          std::max(std::min(box.high[0], high[0][i]) - std::max(box.low[0], low[0][i]), 0.0F);
+      const float width = std::max(std::min(box.high[1], high[1][i]) - std::max(box.low[1], low[1][i]), 0.0F);
+      const float shared = height * width;
+      const float all = area + areas_[i] - shared;
+      found |= static_cast<int>(!(areas_[i] <= 0)) & static_cast<int>(!(all <= 0)) &
+               static_cast<int>(shared / all > most_overlap_);
+    }
+    return found != 0;
+  }
+
+  float most_overlap_;
+  std::array<std::vector<float>, 2> low_;
+  std::array<std::vector<float>, 2> high_;
+  std::vector<float> areas_;
+};
 
 struct Limits {
   int64_t boxes = 0;  // of a class
@@ -52,13 +88,13 @@ std::vector<int64_t> kept_boxes(const std::vector<Box>& boxes, const float* scor
   }
   std::ranges::stable_sort(places, std::greater<>(), [&](int64_t i) { return scores[i]; });
   std::vector<int64_t> kept;
+  BoxLists others(limits.overlap);
   for (const int64_t place : places) {
     if (std::ssize(kept) >= limits.boxes) break;
     const Box& box = boxes[static_cast<size_t>(place)];
-    const auto hides = [&](int64_t other) {
-      return overlap(box, boxes[static_cast<size_t>(other)], limits.overlap);
-    };
-    if (std::ranges::none_of(kept, hides)) kept.push_back(place);
+    if (others.overlap(box)) continue;
+    kept.push_back(place);
+    others.add(box);
   }
   return kept;
 }

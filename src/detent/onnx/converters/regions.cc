@@ -6,41 +6,6 @@
 namespace detent {
 namespace {
 
-/// Samples of each region of an image: so many places a bin, in bins of the result.
-struct Regions {
-  int64_t height = 1;
-  int64_t width = 1;
-  int64_t samples = 1;
-  double scale = 1;
-  bool half_pixel = true;
-  bool takes_largest = false;
-};
-
-Regions regions_of(const NodeImport& node) {
-  constexpr int64_t kHasHalfPixel = 16;
-  constexpr int64_t kMost = 1 << 12;
-  Regions regions;
-  regions.height = node.integer("output_height", 1);
-  regions.width = node.integer("output_width", 1);
-  regions.samples = node.integer("sampling_ratio", 0);
-  regions.scale = node.number("spatial_scale", 1);
-  const bool is_new = node.opset() >= kHasHalfPixel;
-  const std::string places =
-      node.text("coordinate_transformation_mode", is_new ? "half_pixel" : "output_half_pixel");
-  const std::string mode = node.text("mode", "avg");
-  if (places != "half_pixel" && places != "output_half_pixel")
-    fail("coordinate_transformation_mode is \"{}\", expected half_pixel or output_half_pixel", places);
-  if (mode != "avg" && mode != "max") fail("mode is \"{}\", expected avg or max", mode);
-  regions.half_pixel = places == "half_pixel";
-  regions.takes_largest = mode == "max";
-  if (regions.samples == 0)
-    node.refuse("sampling_ratio 0, with which each region has a number of places of its own,");
-  for (const int64_t size : {regions.height, regions.width, regions.samples})
-    if (size < 1 || size > kMost)
-      fail("sizes {} and {} with a sampling_ratio of {}", regions.height, regions.width, regions.samples);
-  return regions;
-}
-
 /// Two pixels in one dimension for each place, and their shares, which are 0 outside of the image.
 struct PixelPair {
   NodeInput places[2];  // int64 [regions, places]
@@ -50,25 +15,6 @@ struct PixelPair {
 NodeInput column_of(NodeImport& node, int64_t column) {
   const NodeInput numbers = node.add("select", {node.input(1)}, {{"dim", 1}, {"index", column}});
   return node.add("unsqueeze", {numbers, NodeImport::list_of({1})});
-}
-
-/// Places among the pixels of dimension `dim` of the image, in bins of equal size.
-NodeInput region_places(NodeImport& node, const Regions& regions, int64_t dim) {
-  const auto number = [](double value) { return NodeImport::number_of(value); };
-  const auto scaled = [&](int64_t column) {
-    const NodeInput x = node.add("mul", {column_of(node, column), number(regions.scale)});
-    return regions.half_pixel ? node.add("sub", {x, number(0.5)}) : x;
-  };
-  const int64_t first = dim == 2 ? 1 : 0;
-  const NodeInput begin = scaled(first);
-  NodeInput size = node.add("sub", {scaled(first + 2), begin});
-  if (!regions.half_pixel) size = node.add("maximum", {size, number(1)});
-  const int64_t bins = dim == 2 ? regions.height : regions.width;
-  Tensor shares(DType::kFloat32, {bins * regions.samples});
-  for (size_t i = 0; float& share : shares.values<float>())
-    share =
-        static_cast<float>((static_cast<double>(i++) + 0.5) / static_cast<double>(regions.samples * bins));
-  return node.add("add", {begin, node.add("mul", {size, node.constant_of(shares)})});
 }
 
 PixelPair pixels_at(NodeImport& node, const NodeInput& place, int64_t dim) {
@@ -96,10 +42,8 @@ PixelPair pixels_at(NodeImport& node, const NodeInput& place, int64_t dim) {
   return pair;
 }
 
-/// Four pixels for each place, [channels, regions, height, width], each times its share: their sum, or the
-/// largest.
-NodeInput region_samples(NodeImport& node, const PixelPair& rows, const PixelPair& columns,
-                         bool takes_largest) {
+/// Four pixels for each place, [channels, regions, height, width], each times its share: their sum.
+NodeInput region_samples(NodeImport& node, const PixelPair& rows, const PixelPair& columns) {
   const NodeInput first =
       node.add("permute", {node.input(0)}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}});
   const NodeInput pixels = node.add("flatten", {first}, {{"start_dim", 1}, {"end_dim", 3}});
@@ -120,7 +64,7 @@ NodeInput region_samples(NodeImport& node, const PixelPair& rows, const PixelPai
       const NodeInput places = node.add("add", {start, row(columns.places[x])});
       NodeInput part = node.add("gather", {pixels, places}, {{"dim", 1}});
       part = node.add("mul", {part, node.add("mul", {share, row(columns.shares[x])})});
-      result = result.is_absent() ? part : node.add(takes_largest ? "maximum" : "add", {result, part});
+      result = result.is_absent() ? part : node.add("add", {result, part});
     }
   }
   return result;
@@ -128,19 +72,22 @@ NodeInput region_samples(NodeImport& node, const PixelPair& rows, const PixelPai
 
 /// Regions of images, each in as many bins, of the mean or the largest of places in them.
 void convert_region_alignment(NodeImport& node) {
-  if (node.rank(0) != 4 || node.rank(1) != 2 || node.size(1, 1) != 4 || node.rank(2) != 1)
-    fail("images of shape {} and regions of shape {}, expected [N, C, H, W] and [R, 4]",
-         shape_text(node.type(0).shape), shape_text(node.type(1).shape));
-  const Regions regions = regions_of(node);
-  const NodeInput samples =
-      region_samples(node, pixels_at(node, region_places(node, regions, 2), 2),
-                     pixels_at(node, region_places(node, regions, 3), 3), regions.takes_largest);
-  const NodeInput bins =
-      node.add("dynamic_reshape", {samples, NodeImport::list_of({0, 0, regions.height, regions.samples,
-                                                                 regions.width, regions.samples})});
-  const NodeInput result =
-      node.add(regions.takes_largest ? "amax" : "mean", {bins, NodeImport::list_of({3, 5})});
-  node.set_output(0, node.add("permute", {result}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}}));
+  constexpr int64_t kHasHalfPixel = 16;
+  const std::string places = node.text("coordinate_transformation_mode",
+                                       node.opset() >= kHasHalfPixel ? "half_pixel" : "output_half_pixel");
+  const std::string mode = node.text("mode", "avg");
+  if (places != "half_pixel" && places != "output_half_pixel")
+    fail("coordinate_transformation_mode is \"{}\", expected half_pixel or output_half_pixel", places);
+  if (mode != "avg" && mode != "max") fail("mode is \"{}\", expected avg or max", mode);
+  NodeInput which = node.input(2);
+  if (node.type(2).dtype != DType::kInt64) which = node.add("cast", {which}, {{"dtype", "int64"}});
+  node.set_output(0, node.add("roi_align", {node.input(0), node.input(1), which},
+                              {{"output_size", Value(std::vector<int64_t>{node.integer("output_height", 1),
+                                                                          node.integer("output_width", 1)})},
+                               {"sampling_ratio", node.integer("sampling_ratio", 0)},
+                               {"spatial_scale", node.number("spatial_scale", 1)},
+                               {"half_pixel", places == "half_pixel"},
+                               {"reduction", mode == "avg" ? "mean" : "max"}}));
 }
 
 /// So many places of each region from its first to its last pixel, or its middle, and whether they are in the
@@ -189,7 +136,7 @@ void convert_crops(NodeImport& node) {
   const CropPlaces rows = crop_places(node, (*size)[0], 2);
   const CropPlaces columns = crop_places(node, (*size)[1], 3);
   NodeInput result =
-      region_samples(node, pixels_at(node, rows.places, 2), pixels_at(node, columns.places, 3), false);
+      region_samples(node, pixels_at(node, rows.places, 2), pixels_at(node, columns.places, 3));
   result = node.add("permute", {result}, {{"dims", Value(std::vector<int64_t>{1, 0, 2, 3})}});
   const NodeInput is_inside =
       node.add("logical_and", {node.add("unsqueeze", {rows.are_inside, NodeImport::list_of({1, 3})}),

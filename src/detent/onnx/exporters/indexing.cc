@@ -87,6 +87,22 @@ void export_suppression(NodeExport& node) {
   node.emit("NonMaxSuppression", std::move(inputs), {{"center_point_box", node.flag("center_point_box")}});
 }
 
+void export_region_alignment(NodeExport& node) {
+  constexpr int64_t kHasHalfPixel = 16;
+  const auto bins = node.integers("output_size", 2);
+  Table attributes = {{"output_height", bins[0]},
+                      {"output_width", bins[1]},
+                      {"sampling_ratio", node.integer("sampling_ratio")},
+                      {"spatial_scale", node.number("spatial_scale")},
+                      {"mode", node.choice("reduction") == "mean" ? "avg" : "max"}};
+  const bool half_pixel = node.flag("half_pixel");
+  if (half_pixel) node.need_opset(kHasHalfPixel, "RoiAlign with half_pixel");
+  if (node.opset() >= kHasHalfPixel)
+    attributes["coordinate_transformation_mode"] = half_pixel ? "half_pixel" : "output_half_pixel";
+  node.emit("RoiAlign", {node.input(0), node.input_as(1, DType::kFloat32), node.input_as(2, DType::kInt64)},
+            std::move(attributes));
+}
+
 /// Whether the network trains is an input.
 void export_inference_dropout(NodeExport& node) {
   node.emit("Dropout", {node.input(0), node.input_as(1, DType::kFloat32), node.input_as(2, DType::kBool)});
@@ -105,6 +121,7 @@ OnnxExporterList indexing_exporters() {
           {"nonzero", export_nonzero},
           {"unique", export_unique},
           {"non_max_suppression", export_suppression},
+          {"roi_align", export_region_alignment},
           {"inference_dropout", export_inference_dropout},
           {"trilu", export_trilu}};
 }
