@@ -61,8 +61,6 @@ constexpr Advice kAdvice[] = {
     {"", "PyOp", kPythonFunction},
     {"", "TensorList*", kTensorFlow},
     {"", "Placeholder*", kTensorFlow},
-    {"ai.onnx.ml", "ZipMap",
-     "export with options={'zipmap': False} (skl2onnx): probabilities are a tensor then"},
     {"", "String*", kProcessing},
     {"", "TfIdfVectorizer", kProcessing},
     {"", "ImageDecoder", kProcessing},

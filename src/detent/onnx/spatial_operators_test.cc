@@ -310,6 +310,12 @@ TEST_F(WrittenOut, LinearClassifiersGiveLabels) {
   EXPECT_EQ(Ints(labels.values<int64_t>().begin(), labels.values<int64_t>().end()), (Ints{30, 20}));
 }
 
+TEST_F(WrittenOut, ProbabilitiesByClassStayATensor) {
+  input("x", Tensor::from({2, 2}, Floats{0.25, 0.75, 0.5, 0.5}));
+  node("ZipMap", {"x"}, {{"classlabels_strings", std::vector<std::string>{"no", "yes"}}}, "ai.onnx.ml");
+  expect_near(run(), {0.25, 0.75, 0.5, 0.5});
+}
+
 TEST_F(WrittenOut, ImagesAreScaledAsEarlyModelsDo) {
   input("x", Tensor::from({1, 2, 1, 2}, Floats{1, 2, 3, 4}));
   node("ImageScaler", {"x"}, {{"scale", 2.0F}, {"bias", Floats{10, 20}}});

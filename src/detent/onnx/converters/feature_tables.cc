@@ -188,6 +188,9 @@ void convert_linear_classifier(NodeImport& node) {
   node.set_output(1, transformed(node, scores));
 }
 
+/// Probabilities stay a tensor, of a column for each class.
+void convert_zip_map(NodeImport& node) { node.set_output(0, node.input(0)); }
+
 }  // namespace
 
 OnnxConverterList feature_converters() {
@@ -200,7 +203,8 @@ OnnxConverterList feature_converters() {
           {"Imputer", convert_imputer},
           {"FeatureVectorizer", convert_feature_vectorizer},
           {"LinearRegressor", convert_linear_regressor},
-          {"LinearClassifier", convert_linear_classifier}};
+          {"LinearClassifier", convert_linear_classifier},
+          {"ZipMap", convert_zip_map}};
 }
 
 }  // namespace detent
