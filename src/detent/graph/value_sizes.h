@@ -42,8 +42,8 @@ constexpr int64_t kActivationBytes = int64_t{24} << 20;
 std::optional<int64_t> fixed_samples(const Graph& graph);
 
 /// How many samples may run at once where no node's inputs and results together are to take more than
-/// `bytes`; at least 1, fixed_samples where there are, and one where only a run knows sizes of values. `sizes` of the named dimensions, batch apart,
-/// where they are not the usual ones.
+/// `bytes`: at least 1, fixed_samples where there are, and one where only a run knows the sizes of values.
+/// `sizes` of the named dimensions, batch apart, where they are not the usual ones.
 int64_t samples_within(const Graph& graph, int64_t bytes, NamedSizes sizes = {});
 
 }  // namespace detent

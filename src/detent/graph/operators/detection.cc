@@ -50,9 +50,8 @@ OperatorSchema roi_align() {
   return {
       .name = "roi_align",
       .help =
-          "the mean or the largest of samples in each bin of regions [R, 4] (x1, y1, x2, y2) of images [N, "
-          "C, H, "
-          "W]; input 2 has the image of each",
+          "the mean or the largest of samples in each bin of regions [R, 4] (x1, y1, x2, y2) of images; "
+          "input 2 has the image of each",
       .min_inputs = 3,
       .max_inputs = 3,
       .attributes = {{"output_size", AttributeKind::kIntegers, 1, "rows and columns of bins"},
