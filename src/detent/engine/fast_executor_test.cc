@@ -178,12 +178,12 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
   }
   set_engine_target("");
   // Which networks are drawn depends on the order in which a compiler evaluates arguments.
-  EXPECT_GT(kernels[", bits"], 5);
-  EXPECT_GT(kernels[", signs"], 5);
+  EXPECT_GT(kernels[", bits"], fewer_under_sanitizers(5));
+  EXPECT_GT(kernels[", signs"], fewer_under_sanitizers(5));
   for (const char* kernel :
        {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest", "quantize", "moved",
         "copy", "reference", "row-major", "2 bits", "3 bits", "4 bits"})
-    EXPECT_GT(kernels[kernel], 5) << kernel;
+    EXPECT_GT(kernels[kernel], kSanitizersTakeMemory ? 0 : 5) << kernel;
 }
 
 TEST_F(FastEngine, DepthwiseLayersGiveValues) {
@@ -281,8 +281,8 @@ TEST_F(FastEngine, IsEqualToTheReferenceWhereBitsAreCounted) {
     expect_equal_to_reference(graph, draw.tensor({2, channels, side, side}), &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels[", signs"], 10);
-  EXPECT_GT(kernels[", bits"], 10);
+  EXPECT_GT(kernels[", signs"], fewer_under_sanitizers(10));
+  EXPECT_GT(kernels[", bits"], fewer_under_sanitizers(10));
 }
 
 Graph small_network(Draw& draw) {
