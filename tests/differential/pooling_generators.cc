@@ -206,6 +206,35 @@ void write_grid_sample(GraphWriter& writer, const std::string& op) {
       {x.dtype, {x.shape[0], x.shape[1], places[1], places[2]}, numbers});
 }
 
+/// Regions of corners that are multiples of 1/8, some beyond the border or of negative size.
+void write_region_alignment(GraphWriter& writer, const std::string& op) {
+  writer.real = DType::kFloat32;
+  Random& random = writer.random;
+  const GeneratedValue x = writer.operand(
+      {.dtypes = {writer.real},
+       .shape = Shape{random.between(1, 2), random.between(1, 3), random.between(1, 6), random.between(1, 6)},
+       .must_be_exact = true,
+       .most_magnitude = 64});
+  const int64_t count = random.between(1, 3);
+  Tensor regions(DType::kFloat32, {count, 4});
+  for (float& corner : regions.values<float>()) corner = static_cast<float>(random.between(-16, 72)) / 8;
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < count; ++i) which.push_back(random.between(0, x.shape[0] - 1));
+  const int64_t rows = random.between(1, 3);
+  const int64_t columns = random.between(1, 3);
+  std::vector<OnnxAttribute> attributes = {
+      {"output_height", rows}, {"output_width", columns}, {"spatial_scale", random.of({1.0F, 0.5F, 0.25F})}};
+  if (random.chance(0.6)) attributes.emplace_back("sampling_ratio", random.between(0, 3));
+  if (writer.is_at_least(16) && random.chance(0.7)) {
+    attributes.emplace_back("coordinate_transformation_mode", random.of({"half_pixel", "output_half_pixel"}));
+  }
+  if (random.chance(0.3)) attributes.emplace_back("mode", random.of({"avg", "max"}));
+  const Numbers numbers{x.numbers.magnitude, 0, 64 * Numbers::kUnit * x.numbers.magnitude};
+  writer.node(
+      op, {x, writer.input_of(regions, {9, 0.125}), writer.constant(Tensor::from({count}, which), {2, 1})},
+      attributes, {x.dtype, {count, x.shape[1], rows, columns}, numbers});
+}
+
 }  // namespace
 
 std::vector<OperatorGenerator> pooling_generators() {
@@ -219,7 +248,8 @@ std::vector<OperatorGenerator> pooling_generators() {
           {"Resize", 10, write_resize},
           {"Resize", 10, write_resize},
           {"Upsample", 7, write_upsample, 9},
-          {"GridSample", 16, write_grid_sample}};
+          {"GridSample", 16, write_grid_sample},
+          {"RoiAlign", 10, write_region_alignment}};
 }
 
 }  // namespace detent
