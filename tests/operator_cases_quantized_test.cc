@@ -95,8 +95,10 @@ at::Tensor regions_of_images(const Inputs& x, const Lookup&) {
     for (int bin = 0; bin < 6; ++bin) {
       at::Tensor sum = at::zeros({x[0].size(1)});
       for (int sample = 0; sample < 4; ++sample) {
-        const double down = (bin / 3 * 2 + sample / 2 + 0.5) / 4;
-        const double across = (bin % 3 * 2 + sample % 2 + 0.5) / 6;
+        const int row = bin / 3 * 2 + sample / 2;
+        const int column = bin % 3 * 2 + sample % 2;
+        const double down = (row + 0.5) / 4;
+        const double across = (column + 0.5) / 6;
         sum = sum + between_pixels(x[0][x[2][r].item<int64_t>()], box[1] + (box[3] - box[1]) * down,
                                    box[0] + (box[2] - box[0]) * across);
       }

@@ -153,6 +153,7 @@ TEST(Merging, DoesNotDependOnThreads) {
 TEST(Merging, DoesNotDependOnTheCallersFloatingPointMode) {
   std::vector<float> values;
   constexpr int kCount = fewer_under_sanitizers(300000);
+  constexpr int64_t kCut = kCount / 3;
   for (int i = 0; i < kCount; ++i) values.push_back(static_cast<float>(i % 1000 - 500) * 0x1p-149F);
   const Tensor samples = Tensor::from({kCount, 1, 1}, values);
   for (const int64_t exact_values : {0, 1 << 20}) {
@@ -162,9 +163,9 @@ TEST(Merging, DoesNotDependOnTheCallersFloatingPointMode) {
       const unsigned saved = _mm_getcsr();
       _mm_setcsr(mode);
       Collector collector(all_with("all", exact_values), "test");
-      collector.update(samples.rows(0, kCount / 3 * 2), 0);
+      collector.update(samples.rows(0, kCut), 0);
       Collector other(all_with("all", exact_values), "test");
-      other.update(samples.rows(kCount / 3 * 2, kCount), kCount / 3 * 2);
+      other.update(samples.rows(kCut, kCount), kCut);
       collector.merge(other);
       Collector read(all_with("all", exact_values), "test");
       read.deserialize(collector.serialize());

@@ -311,7 +311,7 @@ OperatorSchema range() {
 }
 
 /// With the element type of input 0, and a last input of sizes or axes.
-OperatorSchema shaping(const char* name, const char* help, ShapeInference infer, size_t min_inputs = 2,
+OperatorSchema shaping(const char* name, const char* help, const ShapeInference& infer, size_t min_inputs = 2,
                        size_t max_inputs = 2) {
   OperatorSchema schema = {.name = name,
                            .help = help,
@@ -400,7 +400,7 @@ int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& step
       if (by > 0 ? from >= to : from <= to) return 0;
       // Unsigned integers hold the distances, which may be almost 2^64.
       const uint64_t above = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
-      const auto stride = static_cast<uint64_t>(by);
+      const auto stride = static_cast<uint64_t>(+by);  // of an int8_t, which is a character, as an int
       return static_cast<double>(by > 0 ? (above - 1) / stride + 1 : (-above - 1) / -stride + 1);
     }
   });
