@@ -26,7 +26,8 @@ void add_sample(float place, int64_t pixels, RegionSamples& samples) {
 }  // namespace
 
 RegionGrid::RegionGrid(const Node& node)
-    : samples_(integer_attribute(node, "sampling_ratio")),
+    : node_(node),
+      samples_(integer_attribute(node, "sampling_ratio")),
       scale_(static_cast<float>(number_attribute(node, "spatial_scale"))),
       offset_(boolean_attribute(node, "half_pixel") ? 0.5F : 0.0F),
       takes_largest_(choice_attribute(node, "reduction") == "max") {
@@ -36,16 +37,17 @@ RegionGrid::RegionGrid(const Node& node)
 }
 
 RegionSamples RegionGrid::along(float begin, float end, int64_t bins, int64_t pixels) const {
-  if (pixels < 1) fail("got an image without pixels");
+  if (pixels < 1) fail("node \"{}\": got an image without pixels", node_.name);
   const float first = begin * scale_ - offset_;
   float size = end * scale_ - offset_ - first;
   if (offset_ == 0) size = std::max(size, 1.0F);
   const float bin = size / static_cast<float>(bins);
   const float wanted = samples_ > 0 ? static_cast<float>(samples_) : std::ceil(bin);
   if (!(wanted <= kMostSamples))
-    fail("a region from {} to {} has {} samples a bin, expected at most {}", begin, end, wanted,
-         kMostSamples);
-  RegionSamples samples{.per_bin = std::max<int64_t>(0, static_cast<int64_t>(wanted))};
+    fail("node \"{}\": a region from {} to {} has {} samples a bin, expected at most {}", node_.name, begin,
+         end, wanted, kMostSamples);
+  RegionSamples samples{.per_bin =
+                            static_cast<int64_t>(std::max(wanted, 0.0F))};  // none of infinite width below 0
   for (int64_t i = 0; i < bins; ++i) {
     for (int64_t s = 0; s < samples.per_bin; ++s) {
       const float within = (static_cast<float>(s) + 0.5F) * bin / wanted;

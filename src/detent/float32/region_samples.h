@@ -18,6 +18,7 @@ struct RegionSamples {
 };
 
 /// How a node of `roi_align` samples regions (He et al., Mask R-CNN, 2017), in float32 as ONNX Runtime does.
+/// Needs the node as long as it lives.
 class RegionGrid {
  public:
   explicit RegionGrid(const Node& node);
@@ -36,6 +37,7 @@ class RegionGrid {
  private:
   RegionSamples along(float begin, float end, int64_t bins, int64_t pixels) const;
 
+  const Node& node_;
   int64_t height_;
   int64_t width_;
   int64_t samples_;

@@ -219,6 +219,11 @@ TEST_F(AlignedRegions, ThatAreNotFiniteAreRefused) {
   EXPECT_THAT(error_of([&] { run(); }), HasSubstr("samples a bin, expected at most 4096"));
 }
 
+TEST_F(AlignedRegions, OfInfiniteWidthBelowZeroHaveNoSamples) {
+  align({0, 0, -INFINITY, 2, 0, 0, -INFINITY, 1, 0, 0, -INFINITY, 1}, "avg");
+  expect_near(run(), std::vector<double>(12, 0));
+}
+
 TEST_F(WrittenOut, DeterminantsAreThoseOfSmallMatrices) {
   input("x", varied_numbers({2, 3, 3}, 1));
   node("Det", {"x"});

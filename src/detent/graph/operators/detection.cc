@@ -6,6 +6,9 @@
 namespace detent {
 namespace {
 
+/// Sizes that are known and not the same.
+bool differ(int64_t a, int64_t b) { return a != b && a != kOpenSize && b != kOpenSize; }
+
 Operand infer_suppression(const Node&, std::span<const Operand> inputs) {
   const Shape& boxes = tensor_shape(inputs, 0);
   const Shape& scores = tensor_shape(inputs, 1);
@@ -13,7 +16,6 @@ Operand infer_suppression(const Node&, std::span<const Operand> inputs) {
     if (inputs[i].dtype != DType::kFloat32)
       fail("input {} is {}, expected float32", i, dtype_name(inputs[i].dtype));
   }
-  const auto differ = [](int64_t a, int64_t b) { return a != b && a != kOpenSize && b != kOpenSize; };
   const bool fits = boxes.size() == 3 && scores.size() == 3 && !differ(boxes[2], 4) &&
                     !differ(boxes[0], scores[0]) && !differ(boxes[1], scores[2]);
   if (!fits) {
@@ -29,7 +31,6 @@ Operand infer_regions(const Node& node, std::span<const Operand> inputs) {
   const Shape& images = tensor_shape(inputs, 0);
   const Shape& regions = tensor_shape(inputs, 1);
   const Shape& which = tensor_shape(inputs, 2);
-  const auto differ = [](int64_t a, int64_t b) { return a != b && a != kOpenSize && b != kOpenSize; };
   if (images.size() != 4 || regions.size() != 2 || which.size() != 1 || differ(regions[1], 4) ||
       differ(regions[0], which[0])) {
     fail(
