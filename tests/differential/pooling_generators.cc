@@ -65,7 +65,12 @@ void write_pool(GraphWriter& writer, const std::string& op) {
     Extent extent{random.between(1, 3), random.between(1, 3), dilates ? random.between(1, 2) : 1, 0, 0};
     extent.kernel = std::min(extent.kernel, size);
     if ((extent.kernel - 1) * extent.dilation + 1 > size) extent.dilation = 1;
-    if (automatic == "NOTSET") {
+    const bool exceeds = ceils && !automatic.starts_with("SAME") && random.chance(0.2);
+    if (exceeds) {  // only its beginning is in the input
+      extent.kernel = size + random.between(1, 3);
+      extent.dilation = 1;
+      extent.stride = extent.kernel + random.between(0, 1);
+    } else if (automatic == "NOTSET") {
       extent.before = random.between(0, extent.kernel - 1);
       extent.behind = random.chance(0.5) ? extent.before : random.between(0, extent.kernel - 1);
     }

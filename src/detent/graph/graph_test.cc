@@ -190,6 +190,8 @@ TEST(ShapeInference, Windows) {
   EXPECT_THAT(result_of("max_pool2d", {2, 3, 7, 8}, {{"kernel_size", 2}}), ElementsAre(2, 3, 3, 4));
   EXPECT_THAT(result_of("max_pool2d", {2, 3, 7, 8}, {{"kernel_size", 2}, {"ceil_mode", true}}),
               ElementsAre(2, 3, 4, 4));
+  EXPECT_THAT(result_of("avg_pool2d", {2, 3, 2, 3}, {{"kernel_size", 2560}, {"ceil_mode", true}}),
+              ElementsAre(2, 3, 1, 1));
   EXPECT_THAT(result_of("avg_pool1d", {2, 3, 8}, {{"kernel_size", 3}, {"stride", 2}, {"padding", 1}}),
               ElementsAre(2, 3, 4));
   EXPECT_THAT(result_of("adaptive_max_pool2d", {2, 3, 8, 8}, {{"output_size", List{Value(2), Value(1)}}}),

@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/core/interruption.h"
@@ -373,6 +375,21 @@ std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector
   return results;
 }
 
+namespace {
+
+/// " where N is 2 as in earlier inputs", or nothing.
+std::string sizes_of_earlier_inputs(const TensorType& type, const NamedSizes& earlier) {
+  std::vector<std::string> sizes;
+  for (const Dimension& dim : type.shape) {
+    const auto known = earlier.find(dim.symbol);
+    if (dim.is_named() && known != earlier.end())
+      sizes.push_back(fmt::format("{} is {}", dim.symbol, known->second));
+  }
+  return sizes.empty() ? "" : fmt::format(" where {} as in earlier inputs", fmt::join(sizes, ", "));
+}
+
+}  // namespace
+
 void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs) {
   std::vector<std::string> names;
   for (const Step& step : plan.steps) {
@@ -385,10 +402,11 @@ void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs) {
   NamedSizes sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& type = plan.graph.input_types().find(names[i])->second;
+    const NamedSizes earlier = sizes;
     if (inputs[i].dtype() == type.dtype && type.matches(inputs[i].shape(), sizes)) continue;
     fail_value(fmt::format("input \"{}\"", names[i]),
                fmt::format("{} of shape {}", dtype_name(inputs[i].dtype()), shape_text(inputs[i].shape())),
-               tensor_type_text(type), {.node = names[i]});
+               tensor_type_text(type) + sizes_of_earlier_inputs(type, earlier), {.node = names[i]});
   }
 }
 

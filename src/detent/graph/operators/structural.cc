@@ -51,10 +51,11 @@ int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t paddi
   }
   for (const int64_t value : {size, kernel, stride, padding, dilation})
     expect_size("size of a window", value, 0);
-  const int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
+  // With ceil_mode a first window that does not fit counts too, as does every last one.
+  const int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
   if (span < 0)
     fail("a window of {} does not fit into {} + 2 * {}", dilation * (kernel - 1) + 1, size, padding);
-  int64_t count = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  int64_t count = span / stride + 1;
   if (ceil_mode && (count - 1) * stride >= size + padding) --count;
   return count;
 }

@@ -42,7 +42,7 @@ void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& wind
     const int64_t steps = *size + windows.before[i] + widened[i] - span;  // of the first element of windows
     const int64_t needed = (count - 1) * stride + span - *size - windows.before[i];
     const bool is_counted = (steps + stride - 1) / stride + 1 == count;
-    rounds_down = rounds_down && steps / stride + 1 == count;
+    rounds_down = rounds_down && steps >= 0 && steps / stride + 1 == count;
     begins_after = begins_after || !is_counted;
     can_trim = can_trim && (is_counted || needed >= 0);
     widened[i] = std::max(needed, is_counted ? widened[i] : 0);
