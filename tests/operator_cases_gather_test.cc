@@ -9,6 +9,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/gather.h>
+#include <ATen/ops/grid_sampler.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mean.h>
@@ -154,6 +155,14 @@ std::vector<OperatorCase> gather_cases() {
        {},
        {{"reduction", "add"}},
        [](const Inputs& x, const Lookup&) { return at::scatter_add(x[0], 0, x[1].squeeze(1), x[2]); }},
+      {.op = "grid_sample",
+       .inputs = {{3, 5, 6}, CaseInput({2, 4, 2}).between(-1.4, 1.4)},
+       .attributes = {{"mode", "cubic"}, {"padding_mode", "reflection"}},
+       .reference = [](const Inputs& x, const Lookup&) { return at::grid_sampler(x[0], x[1], 2, 2, false); }},
+      {.op = "grid_sample",
+       .inputs = {{2, 4, 3, 5}, CaseInput({2, 1, 3, 3}).between(-1.4, 1.4)},
+       .attributes = {{"padding_mode", "border"}, {"align_corners", true}},
+       .reference = [](const Inputs& x, const Lookup&) { return at::grid_sampler(x[0], x[1], 0, 1, true); }},
       {.op = "one_hot",
        .inputs = {CaseInput({3}).of(DType::kInt64, 0, 4)},
        .attributes = {{"dim", 1}},

@@ -133,8 +133,8 @@ const FloatOperator* find_float_operator(std::string_view op) {
   static const std::map<std::string_view, FloatOperator> operators = [] {
     std::map<std::string_view, FloatOperator> map;
     for (const FloatOperators& list :
-         {box_operators(), region_operators(), comparison_operators(), dimension_operators(),
-          float_einsum_operators(), float_element_operators(), float_pair_operators(),
+         {box_operators(), region_operators(), grid_operators(), comparison_operators(),
+          dimension_operators(), float_einsum_operators(), float_element_operators(), float_pair_operators(),
           float_layer_operators(), float_normalization_operators(), float_pooling_operators(),
           float_recurrent_operators(), float_reduction_operators(), float_resize_operators(),
           gathering_operators(), movement_operators(), quantization_operators(), trained_table_operators()}) {

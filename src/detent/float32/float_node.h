@@ -129,6 +129,7 @@ FloatOperators float_recurrent_operators();
 FloatOperators float_reduction_operators();
 FloatOperators float_resize_operators();
 FloatOperators gathering_operators();
+FloatOperators grid_operators();
 FloatOperators movement_operators();
 FloatOperators quantization_operators();
 FloatOperators trained_table_operators();

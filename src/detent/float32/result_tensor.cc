@@ -16,6 +16,26 @@ BlockCache& blocks() {
   return *cache;
 }
 
+/// Positions that follow one another, or, from a negative one on, what is no position.
+struct PositionRun {
+  int64_t first;
+  int64_t count;
+};
+
+std::vector<PositionRun> runs_of(const std::vector<int64_t>& positions) {
+  std::vector<PositionRun> runs;
+  for (const int64_t position : positions) {
+    const bool goes_on =
+        !runs.empty() &&
+        (runs.back().first < 0 ? position < 0 : position == runs.back().first + runs.back().count);
+    if (goes_on)
+      ++runs.back().count;
+    else
+      runs.push_back({position, 1});
+  }
+  return runs;
+}
+
 }  // namespace
 
 Tensor result_tensor(const Shape& shape) {
@@ -30,19 +50,34 @@ Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t
   const int64_t size = x.shape()[dim];
   Shape shape = x.shape();
   shape[dim] = std::ssize(positions);
-  Tensor result(x.dtype(), shape);
+  Tensor result = x.dtype() == DType::kFloat32 ? result_tensor(shape) : Tensor(x.dtype(), shape);
+  const int64_t lines = result.numel() == 0 ? 0 : result.numel() / (inner * shape[dim]);
+  const std::vector<PositionRun> runs = runs_of(positions);
   visit_words(x.dtype(), [&]<class Word>(Word) {
-    const Word* const from = words_of<Word>(x);
-    Word* const to = words_of<Word>(result);
-    const int64_t lines = inner == 0 ? 0 : result.numel() / inner;
-    for (int64_t line = 0; line < lines; ++line) {
-      const int64_t position = positions[static_cast<size_t>(line % shape[dim])];
-      if (position < 0)
-        std::fill_n(to + line * inner, inner, words_of<Word>(otherwise)[0]);
-      else
-        std::copy_n(from + (line / shape[dim] * size + position) * inner, inner, to + line * inner);
+    const Word* from = words_of<Word>(x);
+    Word* to = words_of<Word>(result);
+    for (int64_t line = 0; line < lines; ++line, from += size * inner) {
+      for (const PositionRun& run : runs) {
+        const int64_t elements = run.count * inner;
+        if (run.first < 0)
+          std::fill_n(to, elements, words_of<Word>(otherwise)[0]);
+        else
+          std::copy_n(from + run.first * inner, elements, to);
+        to += elements;
+      }
     }
   });
+  return result;
+}
+
+Tensor channels_last(const Tensor& images) {
+  const int64_t channels = images.dim(1);
+  const int64_t size = element_count(Shape(images.shape().begin() + 1, images.shape().end()));
+  Tensor result = result_tensor(images.shape());
+  for (int64_t n = 0; n < images.dim(0) && size > 0; ++n) {
+    channels_to_last(images.values<float>().data() + n * size, size / channels, channels, size / channels,
+                     result.values<float>().data() + n * size);
+  }
   return result;
 }
 

@@ -14,37 +14,75 @@
 namespace detent {
 namespace {
 
-/// Work is bounded by the elements of the result.
-bool is_elementwise(const Node& node) {
-  return find_operator(node.op).elementwise || trait<Unary>(node) != nullptr ||
-         trait<PairOperation>(node) != nullptr;
+/// Work is bounded by the elements of inputs and results.
+bool is_linear(const Node& node) {
+  const bool is_elementwise = find_operator(node.op).elementwise || trait<Unary>(node) != nullptr ||
+                              trait<PairOperation>(node) != nullptr;
+  if (is_elementwise || trait<Movement>(node) != nullptr) return true;
+  const FloatOperator* found = find_float_operator(node.op);
+  return found != nullptr &&
+         (found->rows != nullptr || found->pairs != nullptr || found->reduction != nullptr);
+}
+
+int64_t bytes_of(const Operand& operand) {
+  return operand.is_open() ? 0
+                           : element_count(operand.shape) * static_cast<int64_t>(dtype_size(operand.dtype));
+}
+
+/// Time in bytes that are written meanwhile.
+int64_t cost_of_products(const Operand& left, const Operand& result) {
+  constexpr int64_t kProductsPerByte = 8;
+  return left.shape.empty() ? 0 : element_count(result.shape) * left.shape.back() / kProductsPerByte;
 }
 
 }  // namespace
 
-std::optional<Tensor> OnnxImporter::computed_constant(const Node& node, size_t result) const {
-  if (!node.quantization.empty() || !node.parameters.empty() || !is_elementwise(node)) return std::nullopt;
+bool OnnxImporter::may_compute(const Node& node, const Operand& result) {
+  int64_t work = bytes_of(result);
+  for (const NodeInput& input : node.inputs)
+    if (!input.is_constant()) work += bytes_of(types(input).first);
+  if (trait<MatrixProduct>(node) != nullptr) work += cost_of_products(types(node.inputs[0]).first, result);
+  if (result.is_open() || work > computable_ || bytes_of(result) > knowable_) return false;
+  computable_ -= work;
+  return true;
+}
+
+std::optional<Tensor> OnnxImporter::computed_constant(const Node& node, size_t result,
+                                                      std::map<std::string, Tensor>& parts) {
+  const bool is_fast = is_linear(node) || trait<MatrixProduct>(node) != nullptr;
+  if (!node.quantization.empty() || !node.parameters.empty() || !is_fast) return std::nullopt;
   std::vector<FloatFlow> inputs;
   bool any = false;
   for (const NodeInput& input : node.inputs) {
     FloatFlow& flow = inputs.emplace_back();
     if (input.is_constant()) {
       flow.number = input.constant;
+      flow.is_absent = input.is_absent();
       continue;
     }
-    const Node& giver = graph_.node(input.node);
-    const auto& [first, second] = types(input);
-    if (role_of(giver) == OperatorRole::kConstant && giver.quantization.empty()) {
-      flow.tensor = giver.find_parameter("value")->tensor;
-    } else if (have_same_elements(first, second)) {
-      flow.tensor = *first.elements;
-    } else {
-      return std::nullopt;
-    }
+    const std::optional<Tensor> tensor = constant_input(input, parts);
+    if (!tensor) return std::nullopt;
+    flow.tensor = *tensor;
     any = true;
   }
-  if (!any) return std::nullopt;
+  if (!any || !may_compute(node, types(NodeInput::of(node.name, result)).first)) return std::nullopt;
   return FloatNodes().results(node, inputs).at(result).tensor;
+}
+
+std::optional<Tensor> OnnxImporter::constant_input(const NodeInput& input,
+                                                   std::map<std::string, Tensor>& parts) {
+  const Node& giver = graph_.node(input.node);
+  const auto& [first, second] = types(input);
+  if (role_of(giver) == OperatorRole::kConstant && giver.quantization.empty())
+    return giver.find_parameter("value")->tensor;
+  if (have_same_elements(first, second)) return first.elements;
+  // Another value of the model is a constant already if it can be.
+  if (!giver.source_names.empty() || first.shape != second.shape) return std::nullopt;
+  const std::string name = value_name(input.node, input.result);
+  if (const auto known = parts.find(name); known != parts.end()) return known->second;
+  std::optional<Tensor> part = computed_constant(giver, input.result, parts);
+  if (part) parts.emplace(name, *part);
+  return part;
 }
 
 }  // namespace detent

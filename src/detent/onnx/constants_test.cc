@@ -549,6 +549,80 @@ TEST(OnnxConstants, OfElementwiseFunctionsAreComputedOnce) {
   EXPECT_NEAR(IntegerExecutor().compile(graph)->run(inputs).at(0).values<float>()[0], 1 + 2 * side, 1e-6);
 }
 
+/// A convolution whose weight nodes of the model make of constants, on an input of ones.
+Graph network_of_computed_weight(OnnxModelForTest& model) {
+  model.input("x", {-1, 3, 1});
+  model.output("y");
+  model.node("Conv", {"x", "w"}, {"y"});
+  return import_onnx(model.write());
+}
+
+/// The results of a network that is one layer.
+Floats results_of_layer(const Graph& graph) {
+  EXPECT_EQ(std::ranges::count(graph.nodes(), "conv1d", &Node::op), 1) << "a layer with a weight";
+  EXPECT_EQ(graph.nodes().size(), 3);
+  const std::vector<Tensor> inputs = {Tensor::from<float>({1, 3, 1}, Floats(3, 1))};
+  const Tensor results = IntegerExecutor().compile(graph)->run(inputs).at(0);
+  return {results.values<float>().begin(), results.values<float>().end()};
+}
+
+/// Weight normalization (Salimans and Kingma 2016): w = g v / |v|.
+TEST(OnnxConstants, NormalizedWeightsAreWeights) {
+  OnnxModelForTest model(13);
+  model.constant("v", {2, 3, 1}, Floats{2, 3, 6, 0, 3, 4});
+  model.constant("g", {2, 1, 1}, Floats{7, 10});
+  model.node("ReduceL2", {"v"}, {"norm"}, {{"axes", Ints{1, 2}}});
+  model.node("Div", {"v", "norm"}, {"directions"});
+  model.node("Mul", {"directions", "g"}, {"w"});
+  const Floats results = results_of_layer(network_of_computed_weight(model));
+  EXPECT_THAT(results, ElementsAre(testing::FloatEq(11), testing::FloatEq(14)));
+}
+
+/// Weight standardization (Qiao et al. 2019) as PyTorch writes it: a batch norm of the weight.
+TEST(OnnxConstants, StandardizedWeightsAreWeights) {
+  OnnxModelForTest model(15);
+  model.constant("v", {1, 2, 3}, Floats{1, 2, 3, 0, 0, 6});
+  for (const auto& [name, value] : {std::pair("one", 1.0F), std::pair("zero", 0.0F)})
+    model.constant(name, {2}, Floats(2, value));
+  model.constant("shape", {3}, Ints{2, 3, 1});
+  model.node("BatchNormalization", {"v", "one", "zero", "zero", "one"}, {"s", "mean", "variance"},
+             {{"training_mode", 1}, {"epsilon", 0.0F}});
+  model.node("Add", {"s", "s"}, {"twice"});
+  model.node("Reshape", {"twice", "shape"}, {"w"});
+  const Floats results = results_of_layer(network_of_computed_weight(model));
+  EXPECT_NEAR(results.at(0), 0, 1e-6);
+  EXPECT_NEAR(results.at(1), 0, 1e-6);
+}
+
+/// Adapters of low rank (Hu et al. 2021): w + a b.
+TEST(OnnxConstants, AdaptedWeightsAreWeights) {
+  OnnxModelForTest model(13);
+  model.constant("base", {2, 3}, Floats{1, 2, 3, 4, 5, 6});
+  model.constant("a", {2, 1}, Floats{1, -1});
+  model.constant("b", {1, 3}, Floats{2, 2, 2});
+  model.constant("shape", {3}, Ints{2, 3, 1});
+  model.node("MatMul", {"a", "b"}, {"ab"});
+  model.node("Add", {"base", "ab"}, {"sum"});
+  model.node("Reshape", {"sum", "shape"}, {"w"});
+  EXPECT_THAT(results_of_layer(network_of_computed_weight(model)), ElementsAre(12, 9));
+}
+
+/// Forty products of a matrix with itself, and of as many values as it has elements: not all are computed.
+TEST(OnnxConstants, ProductsOfConstantsAreBounded) {
+  constexpr int64_t kSize = 512;
+  OnnxModelForTest model(13);
+  model.input("x", {-1, kSize});
+  model.output("y");
+  model.constant("v0", {kSize, kSize}, Floats(size_t{kSize} * kSize, 0.001F));
+  constexpr int kProducts = 40;
+  for (int i = 0; i < kProducts; ++i)
+    model.node("MatMul", {fmt::format("v{}", i), "v0"}, {fmt::format("v{}", i + 1)});
+  model.node("MatMul", {"x", fmt::format("v{}", kProducts)}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  const auto is_product = [](const Node& node) { return node.op == "matmul" || node.op == "linear"; };
+  EXPECT_GT(std::ranges::count_if(graph.nodes(), is_product), kProducts / 2);
+}
+
 /// Each doubles what was there: two numbers become 2^41.
 TEST(OnnxConstants, FoldingIsBounded) {
   for (const bool floats : {true, false}) {

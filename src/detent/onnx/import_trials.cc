@@ -62,6 +62,17 @@ bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
   return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
 }
 
+/// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
+[[noreturn]] void fail_of_sizes(const std::exception_ptr& error, const std::string& text,
+                                bool follows_sizes) {
+  const bool has_advice = text.find("--shape") != std::string::npos;
+  if (!follows_sizes || has_advice) std::rethrow_exception(error);
+  fail(
+      "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
+      "sizes alone, --shape gives them; Python: shapes)",
+      text);
+}
+
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
 /// Throws the Error of the usual one where it takes none.
 std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
@@ -71,6 +82,7 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
   std::vector<ImportTrial> trials = {{.frees_batch = frees_batch}};
   std::exception_ptr usual_error;
   std::string usual_text;
+  bool follows_sizes = false;  // the error
   std::optional<Graph> hiding;
   for (size_t i = 0; i < trials.size(); ++i) {
     const ImportTrial trial = trials[i];
@@ -86,11 +98,13 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
         usual_error = std::current_exception();
         usual_text = error.what();
       }
-      if (trial.sizes.size != kTriedSizes[0].size && usual_text == error.what()) ++alike;
+      const bool has_other_sizes = trial.sizes.size != kTriedSizes[0].size;
+      if (has_other_sizes && usual_text == error.what()) ++alike;
+      if (has_other_sizes && usual_text != error.what()) follows_sizes = true;
     }
     if (i == 0) std::ranges::copy(other_trials(importer, frees_batch), std::back_inserter(trials));
   }
-  if (!hiding) std::rethrow_exception(usual_error);
+  if (!hiding) fail_of_sizes(usual_error, usual_text, follows_sizes);
   return hiding;
 }
 

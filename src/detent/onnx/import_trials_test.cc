@@ -142,5 +142,19 @@ TEST(ImportTrials, LeaveABranchOutThatDoesNotTakeTheSizes) {
   EXPECT_EQ(result_shapes(import_onnx(written), {ones({1, 1, 512}), rate(16000)}).at(0), (Shape{1, 1}));
 }
 
+TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {
+  const auto error_with = [](const char* op) {
+    OnnxModelForTest model(17);
+    model.input("x", {-1, -2});
+    model.output("y");
+    model.constant<float>("weights", {1, 11}, std::vector<float>(11, 1));
+    model.node(op, {"x", "weights"}, {"y"});
+    return error_of([&] { import_onnx(model.write()); });
+  };
+  const auto advises = HasSubstr("where it takes certain sizes alone, --shape gives them");
+  EXPECT_THAT(error_with("Mul"), testing::AllOf(HasSubstr("do not broadcast"), advises));
+  EXPECT_THAT(error_with("Unheard"), testing::Not(advises));
+}
+
 }  // namespace
 }  // namespace detent

@@ -525,7 +525,9 @@ NodeInput OnnxImporter::add(Node node) {
 
 void OnnxImporter::let_move(const Tensor& constant) {
   constexpr int64_t kMoves = 4;  // that it may be transposed, reshaped, ... on average
+  constexpr int64_t kReads = 32;  // by what computes others of it
   knowable_ += kMoves * static_cast<int64_t>(constant.byte_size());
+  computable_ += kReads * static_cast<int64_t>(constant.byte_size());
 }
 
 bool OnnxImporter::may_know(int64_t bytes) {
@@ -576,7 +578,8 @@ std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
   }
   if (have_same_elements(first, second)) return RoundedConstant{*first.elements, std::nullopt};
   if (bytes > knowable_) return std::nullopt;
-  std::optional<Tensor> constant = computed_constant(node, value.result);
+  std::map<std::string, Tensor> parts;
+  std::optional<Tensor> constant = computed_constant(node, value.result, parts);
   if (!constant || !may_know(bytes)) return std::nullopt;
   return RoundedConstant{std::move(*constant), std::nullopt};
 }

@@ -180,8 +180,14 @@ class OnnxImporter {
   void set_output(const std::string& name, ImportedValue value);
   const TriedTypes& types(const NodeInput& input) const;
   std::optional<RoundedConstant> folded(const NodeInput& value);
-  /// A result of an elementwise function of constants, none of which is rounded; nothing of others.
-  std::optional<Tensor> computed_constant(const Node& node, size_t result) const;
+  /// A result of constants, none of which is rounded, where that is fast to compute: of functions of elements
+  /// and rows, reductions, movements, products of matrices, and of several of them that one node of the model
+  /// stands for (`parts`). Nothing of others.
+  std::optional<Tensor> computed_constant(const Node& node, size_t result,
+                                          std::map<std::string, Tensor>& parts);
+  std::optional<Tensor> constant_input(const NodeInput& input, std::map<std::string, Tensor>& parts);
+  /// Whether a function of constants is computed while the model is read; takes its work off if so.
+  bool may_compute(const Node& node, const Operand& result);
   NodeInput add_rounding(NodeInput value, const std::string& name, const QuantSpec& spec);
   /// Gives a constant of the file its share of what may be known.
   void let_move(const Tensor& constant);
@@ -202,7 +208,8 @@ class OnnxImporter {
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
   size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
-  int64_t knowable_ = int64_t{32} << 20;  // bytes that may still be computed of constants and shapes
+  int64_t knowable_ = int64_t{32} << 20;    // bytes that may still be computed of constants and shapes
+  int64_t computable_ = int64_t{32} << 20;  // bytes that functions of constants may still read and write
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name

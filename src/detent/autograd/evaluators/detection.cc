@@ -2,15 +2,19 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/grid_sampler.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "detent/autograd/evaluators/evaluator.h"
 #include "detent/autograd/float32_results.h"
 #include "detent/core/error.h"
 #include "detent/float32/region_samples.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
@@ -59,10 +63,26 @@ Results evaluate_region_alignment(const Evaluation& e) {
   return at::stack(results);
 }
 
+/// Images of one dimension are sampled as of two, one of which has one pixel.
+Results evaluate_grid_samples(const Evaluation& e) {
+  const std::string& mode = choice_attribute(e.node, "mode");
+  const std::string& beyond = choice_attribute(e.node, "padding_mode");
+  const int64_t curve = mode == "linear" ? 0 : mode == "nearest" ? 1 : 2;
+  const int64_t padding = beyond == "zeros" ? 0 : beyond == "border" ? 1 : 2;
+  const bool from_centres = boolean_attribute(e.node, "align_corners");
+  const at::Tensor& images = e.tensor(0);
+  const at::Tensor grid = e.as_tensor(1);
+  if (images.dim() > 3) return at::grid_sampler(images, grid, curve, padding, from_centres);
+  const at::Tensor places = at::cat({grid, at::zeros_like(grid)}, -1).unsqueeze(1);
+  return at::grid_sampler(images.unsqueeze(2), places, curve, padding, from_centres).squeeze(2);
+}
+
 }  // namespace
 
 EvaluatorList detection_evaluators() {
-  return {{"non_max_suppression", evaluate_suppression}, {"roi_align", evaluate_region_alignment}};
+  return {{"grid_sample", evaluate_grid_samples},
+          {"non_max_suppression", evaluate_suppression},
+          {"roi_align", evaluate_region_alignment}};
 }
 
 }  // namespace detent

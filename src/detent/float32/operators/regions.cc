@@ -75,17 +75,6 @@ void align_region(const ImagePixels& image, const RegionGrid& grid, const Region
   }
 }
 
-Tensor channels_last(const Tensor& images) {
-  const int64_t pixels = images.dim(2) * images.dim(3);
-  Tensor result = result_tensor(images.shape());
-  const int64_t size = images.dim(1) * pixels;
-  for (int64_t n = 0; n < images.dim(0); ++n) {
-    channels_to_last(images.values<float>().data() + n * size, pixels, images.dim(1), pixels,
-                     result.values<float>().data() + n * size);
-  }
-  return result;
-}
-
 Tensor aligned_regions(const FloatNode& n) {
   const Tensor& images = n.tensor(0);
   const Tensor& regions = n.tensor(1);

@@ -95,6 +95,7 @@ Tensor padded(const FloatNode& n) {
   const Tensor value = n.is_absent(2) ? Tensor(x.dtype(), {}) : n.operand(2);
   const std::string& mode = choice_attribute(n.node, "mode");
   for (size_t i = 0; i < count; ++i) {
+    if (borders[i] == 0 && borders[i + count] == 0) continue;
     const int64_t size = x.shape()[dims[i]];
     std::vector<int64_t> sources;
     for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)

@@ -47,6 +47,52 @@ Operand infer_regions(const Node& node, std::span<const Operand> inputs) {
   return {{regions[0] == kOpenSize ? which[0] : regions[0], images[1], sizes[0], sizes[1]}, Value()};
 }
 
+Operand infer_grid_samples(const Node& node, std::span<const Operand> inputs) {
+  const Shape& images = tensor_shape(inputs, 0);
+  const Shape& grid = tensor_shape(inputs, 1);
+  const size_t rank = images.size();
+  const bool fits = rank >= 3 && rank <= 5 && grid.size() == rank &&
+                    !differ(grid.back(), static_cast<int64_t>(rank) - 2) && !differ(images[0], grid[0]);
+  if (!fits) {
+    fail("got images of shape {} and a grid of shape {}, expected [N, C, ...] and [N, ..., {}]",
+         shape_text(images), shape_text(grid), rank < 3 ? 2 : rank - 2);
+  }
+  if (inputs[1].dtype != DType::kFloat32)
+    fail("got a grid of {}, expected float32", dtype_name(inputs[1].dtype));
+  if (std::find(images.begin() + 2, images.end(), 0) != images.end())
+    fail("got images of shape {}, without pixels", shape_text(images));
+  if (choice_attribute(node, "mode") == "cubic" && rank != 4)
+    fail("cubic samples of images of shape {}, expected [N, C, H, W]", shape_text(images));
+  Shape result = {images[0] == kOpenSize ? grid[0] : images[0], images[1]};
+  result.insert(result.end(), grid.begin() + 1, grid.end() - 1);
+  return {std::move(result), Value()};
+}
+
+OperatorSchema grid_sample() {
+  return {
+      .name = "grid_sample",
+      .help =
+          "images [N, C, ...] at the places of a grid, from -1 to 1 along each dimension, the last one first",
+      .min_inputs = 2,
+      .max_inputs = 2,
+      .attributes = {{.name = "mode",
+                      .kind = AttributeKind::kChoice,
+                      .default_value = "linear",
+                      .help = "how pixels make a value between them",
+                      .choices = {"linear", "nearest", "cubic"}},
+                     {.name = "padding_mode",
+                      .kind = AttributeKind::kChoice,
+                      .default_value = "zeros",
+                      .help = "pixels beyond the image",
+                      .choices = {"zeros", "border", "reflection"}},
+                     {"align_corners", AttributeKind::kBoolean, false,
+                      "-1 and 1 are the centres of the first and the last pixel, else their outer edges"}},
+      .infer = infer_grid_samples,
+      .takes_open_sizes = true,
+      .quantizable = true,
+      .index_operands = {"data_in_1"}};
+}
+
 OperatorSchema roi_align() {
   return {
       .name = "roi_align",
@@ -78,6 +124,7 @@ OperatorSchema roi_align() {
 std::vector<OperatorSchema> detection_operators() {
   return {
       roi_align(),
+      grid_sample(),
       {.name = "non_max_suppression",
        .help = "of boxes that overlap those of the best scores: sample, class and box, a row each; inputs 2, "
                "3 and 4 are the most boxes of a class, the largest overlap and the least score",

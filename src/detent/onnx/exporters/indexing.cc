@@ -103,6 +103,20 @@ void export_region_alignment(NodeExport& node) {
             std::move(attributes));
 }
 
+void export_grid_samples(NodeExport& node) {
+  constexpr int64_t kSince = 16;
+  constexpr int64_t kHasAnyRank = 20;
+  const bool is_older = node.opset() < kHasAnyRank;
+  node.need_opset(kSince, "GridSample");
+  if (node.rank(0) != 4) node.need_opset(kHasAnyRank, "GridSample of other than two dimensions");
+  const std::string& mode = node.choice("mode");
+  const std::string older = mode == "linear" ? "bilinear" : mode == "cubic" ? "bicubic" : mode;
+  node.emit("GridSample", {node.input(0), node.input_as(1, DType::kFloat32)},
+            {{"mode", is_older ? older : mode},
+             {"padding_mode", node.choice("padding_mode")},
+             {"align_corners", node.flag("align_corners")}});
+}
+
 /// Whether the network trains is an input.
 void export_inference_dropout(NodeExport& node) {
   node.emit("Dropout", {node.input(0), node.input_as(1, DType::kFloat32), node.input_as(2, DType::kBool)});
@@ -121,6 +135,7 @@ OnnxExporterList indexing_exporters() {
           {"nonzero", export_nonzero},
           {"unique", export_unique},
           {"non_max_suppression", export_suppression},
+          {"grid_sample", export_grid_samples},
           {"roi_align", export_region_alignment},
           {"inference_dropout", export_inference_dropout},
           {"trilu", export_trilu}};

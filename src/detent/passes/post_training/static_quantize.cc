@@ -192,7 +192,8 @@ class NetworkQuantizer {
       QuantSpec spec;
       spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
       if (format.other) spec = *format.other;
-      spec = with_weight_scales(spec, Granularity::kChannel, *find_operator(node.op).weight_channel_dim, {});
+      spec = with_scales(spec, Granularity::kChannel, node.find_parameter("weight")->tensor,
+                         *find_operator(node.op).weight_channel_dim);
       node.quantization["weight"] = calibrated_weight(node, "weight", spec);
     }
   }
@@ -314,17 +315,22 @@ class NetworkQuantizer {
     if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = *widest;  // and is stored so
   }
 
+  /// The scale of a single channel is that of the tensor.
+  QuantSpec with_scales(const QuantSpec& spec, Granularity granularity, const Tensor& weight,
+                        int64_t channels) const {
+    const bool one_channel = granularity == Granularity::kChannel && weight.dim(channels) == 1;
+    const bool has_groups = granularity == Granularity::kGroup;
+    return with_weight_scales(spec, one_channel ? Granularity::kTensor : granularity, channels,
+                              has_groups ? options_.weight_group_size : std::nullopt);
+  }
+
   QuantSpec weight_spec(const Node& node, const OperandFormat& format) const {
     const Tensor& weight = node.find_parameter("weight")->tensor;
     const int64_t channels = *find_operator(node.op).weight_channel_dim;
     QuantSpec spec;
     spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
     if (format.other) spec = *format.other;
-    // With a single channel, its scale is that of the tensor.
-    const bool one_channel =
-        options_.weight_granularity == Granularity::kChannel && weight.dim(channels) == 1;
-    spec = with_weight_scales(spec, one_channel ? Granularity::kTensor : options_.weight_granularity,
-                              channels, options_.weight_group_size);
+    spec = with_scales(spec, options_.weight_granularity, weight, channels);
     const std::optional<BlockSize> blocks = block_size(spec.format);
     if (blocks && blocks->is_single()) spec.block_axis = trait<WeightedSum>(node)->reduction_axis();
     return calibrated_weight(node, "weight", spec);
@@ -336,8 +342,7 @@ class NetworkQuantizer {
     QuantSpec spec;
     spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
     if (format.other) spec = *format.other;
-    spec = with_weight_scales(spec, options_.weight_granularity, static_cast<int64_t>(value.rank()) - 2,
-                              options_.weight_group_size);
+    spec = with_scales(spec, options_.weight_granularity, value, static_cast<int64_t>(value.rank()) - 2);
     const std::optional<BlockSize> blocks = block_size(spec.format);
     if (blocks && blocks->is_single()) spec.block_axis = -1;
     return calibrated_weight(constant, "value", spec);

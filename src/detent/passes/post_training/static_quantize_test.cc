@@ -89,6 +89,19 @@ TEST(StaticQuantize, NamesTheLayerWhoseWeightsAreNotFinite) {
   }
 }
 
+TEST(StaticQuantize, TheScaleOfOneRowIsThatOfTheTable) {
+  GraphBuilder builder("one_row");
+  const NodeInput zeros = builder.call("mul", {builder.input("x", {3}), NodeInput::of_constant(0.0)});
+  const NodeInput index = builder.call("cast", {zeros}, {{"dtype", "int64"}});
+  const NodeInput rows = builder.layer("embedding", "types", {index}, {{"weight", {1, 4}}});
+  PassBench bench(builder.finish(builder.linear("fc", rows, 4, 2)));
+  bench.run_passes(kQuantizeOptions);
+  const QuantSpec* spec = bench.graph.node("types").find_quantization("weight");
+  ASSERT_NE(spec, nullptr);
+  EXPECT_EQ(spec->granularity, Granularity::kTensor);
+  EXPECT_EQ(std::get<Affine>(spec->format).scale.size(), 1U);
+}
+
 TEST(StaticQuantize, ElementwiseOperandsMayBeWider) {
   PassBench bench(residual_network());
   bench.run_passes(std::string(kQuantizeOptions) + "weights = \"int4\"\nactivations = \"uint4\"");
