@@ -246,7 +246,9 @@ class LayerwiseErrorAnalysis {
     observed_together_.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
       const size_t index = index_.at(node.name);
       const auto kept = results.find(node.name);
-      node_errors_[index].together.update(kept->second, compared(index, value));
+      const Tensor actual = compared(index, value);
+      // Sizes may follow from what the network computes, as those of detections and of speech do.
+      if (actual.shape() == kept->second.shape()) node_errors_[index].together.update(kept->second, actual);
       results.erase(kept);  // frees memory early
     };
     const std::vector<Tensor> actual = together_->run(inputs, observed_together_);
