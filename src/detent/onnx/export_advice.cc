@@ -65,9 +65,6 @@ constexpr Advice kAdvice[] = {
     {"", "TfIdfVectorizer", kProcessing},
     {"", "ImageDecoder", kProcessing},
     {"", "Multinomial", "export the network without its sampling, with logits as outputs"},
-    {"", "Bernoulli", "it draws at random: export for inference (model.eval(), training=TrainingMode.EVAL)"},
-    {"", "RandomUniform*", "it draws at random: give the noise as an input of the network"},
-    {"", "RandomNormal*", "it draws at random: give the noise as an input of the network"},
 };
 
 bool is_for(const Advice& advice, std::string_view domain, std::string_view op) {

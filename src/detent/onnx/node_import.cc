@@ -31,6 +31,8 @@ onnx::AttributeProto::AttributeType held_type(const onnx::AttributeProto& attrib
 
 const std::string& NodeImport::op() const { return proto_.op_type(); }
 
+std::string NodeImport::full_name() const { return importer_.scope_->prefix + proto_.output(0); }
+
 size_t NodeImport::input_count() const {
   read_inputs_ = static_cast<size_t>(proto_.input_size());
   int count = proto_.input_size();
@@ -158,6 +160,10 @@ std::optional<int64_t> NodeImport::size(size_t index, int64_t dim) const {
 bool NodeImport::has_freed_batch(size_t index) const {
   return importer_.trial_.frees_batch && rank(index) > 0 && !size(index, 0) &&
          type(index).shape[0] == importer_.first_sizes_.at(kBatchName);
+}
+
+bool NodeImport::begins_with_batch(size_t index) const {
+  return rank(index) > 0 && !size(index, 0) && type(index).shape[0] == importer_.trial_.sizes.first_batch();
 }
 
 Shape NodeImport::shape(size_t index) const {

@@ -85,12 +85,16 @@ class NodeImport {
   size_t rank(size_t index) const { return type(index).shape.size(); }
   /// Whether the input begins with a batch of open size where the model has one of 1.
   bool has_freed_batch(size_t index) const;
+  /// Whether the input's first dimension is the open one of a batch.
+  bool begins_with_batch(size_t index) const;
   /// The size of one dimension; nothing where it is open.
   std::optional<int64_t> size(size_t index, int64_t dim) const;
   /// The whole shape. Throws Error where a size is open.
   Shape shape(size_t index) const;
   /// Name of the input in the model.
   const std::string& input_name(size_t index) const;
+  /// Name of the first result, after those of the functions and subgraphs, with their iterations, around it.
+  std::string full_name() const;
   /// How often the model reads the input.
   size_t reader_count(size_t index) const;
 

@@ -47,6 +47,7 @@ OnnxConverterList crop_converters();  // of com.microsoft
 OnnxConverterList early_converters();
 OnnxConverterList feature_converters();  // of ai.onnx.ml
 OnnxConverterList generator_converters();
+OnnxConverterList noise_converters();
 OnnxConverterList rearrangement_converters();
 OnnxConverterList sequence_converters();
 OnnxConverterList state_space_converters();
