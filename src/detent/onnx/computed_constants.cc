@@ -8,8 +8,8 @@
 #include "detent/graph/traits.h"
 #include "detent/onnx/importer.h"
 
-// Exporters write tables (kernels of resampling, positions, windows) as functions of constants. As ONNX
-// Runtime does, these are computed once.
+// Exporters write tables (kernels of resampling, positions, windows) and weights (normalized, standardized,
+// with adapters of low rank) as functions of constants. As ONNX Runtime does, these are computed once.
 
 namespace detent {
 namespace {
