@@ -104,6 +104,22 @@ TEST(OnnxNoise, FollowsTheSeedAndTheNode) {
   EXPECT_NEAR(moments(drawn(model, samples(1, 0))).mean, 0.25, 0.01) << "they are independent";
 }
 
+TEST(OnnxNoise, MayBeOfOneDimensionOrOfNone) {
+  for (const Shape& shape : {Shape{5}, Shape{2, 0}, Shape()}) {
+    OnnxModelForTest model(17);
+    Shape open = shape;
+    if (!open.empty()) open[0] = -1;
+    model.input("x", open);
+    model.output("y");
+    model.node("RandomUniformLike", {"x"}, {"y"});
+    const Tensor y = drawn(model, {Tensor(DType::kFloat32, shape)});
+    EXPECT_EQ(y.shape(), shape);
+    if (shape.size() == 1) {
+      EXPECT_NE(y.values<float>()[0], y.values<float>()[1]);
+    }
+  }
+}
+
 TEST(OnnxNoise, OfAKnownShapeIsAConstant) {
   OnnxModelForTest model(17);
   model.input("x", {-1, kDraws});

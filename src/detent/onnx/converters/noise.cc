@@ -97,7 +97,7 @@ NodeInput draws_of_shape(NodeImport& node, Distribution distribution) {
 
 /// A draw for each element of the input, the same for all samples of a batch.
 NodeInput draws_like_input(NodeImport& node, Distribution distribution) {
-  const bool has_batch = node.begins_with_batch(0);
+  const bool has_batch = node.rank(0) > 1 && node.begins_with_batch(0);
   const NodeInput shape = node.add("shape_of", {node.input(0)});
   NodeInput drawn = shape;
   if (has_batch) {
@@ -105,7 +105,8 @@ NodeInput draws_like_input(NodeImport& node, Distribution distribution) {
     drawn = node.add("cat", {node.constant_of(Tensor::from<int64_t>({1}, {1})), of_sample}, {{"dim", 0}});
   }
   const NodeInput places = node.integers_below(node.add("prod", {drawn}));
-  const NodeInput draws = node.add("dynamic_reshape", {draws_at(node, distribution, places), drawn});
+  const NodeInput draws =
+      node.add("dynamic_reshape", {draws_at(node, distribution, places), drawn}, {{"allow_zero", true}});
   return has_batch ? node.add("dynamic_expand", {draws, shape}) : draws;
 }
 
