@@ -12,7 +12,7 @@ using PairTable = EngineTargetTest;
 
 /// Shapes that broadcast to [2, C, H, W].
 Shape smaller(Draw& draw, const Shape& shape) {
-  switch (draw.of(0, 7)) {
+  switch (draw.of(0, 9)) {
     case 0:
       return {shape[0], shape[1], 1, 1};
     case 1:
@@ -25,6 +25,10 @@ Shape smaller(Draw& draw, const Shape& shape) {
       return {1, 1, 1, shape[3]};
     case 5:
       return {1, shape[1], shape[2], shape[3]};
+    case 6:
+      return {shape[0], shape[1], shape[2], 1};
+    case 7:
+      return {1, 1, shape[2], 1};
     default:
       return shape;
   }

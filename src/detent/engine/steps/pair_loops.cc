@@ -65,7 +65,9 @@ PairLoops::Line PairLoops::line_at(int64_t line, int64_t first, int64_t count) c
               .b = first_b_ + first * inner_.b,
               .count = count,
               .a_step = inner_.a,
-              .b_step = inner_.b};
+              .b_step = inner_.b,
+              .a_row = loops_.empty() ? 0 : loops_.back().a,
+              .b_row = loops_.empty() ? 0 : loops_.back().b};
   for (size_t i = loops_.size(); i-- > 0; line /= loops_[i].count) {
     const int64_t index = line % loops_[i].count;
     result.to += index * loops_[i].to;
@@ -73,6 +75,12 @@ PairLoops::Line PairLoops::line_at(int64_t line, int64_t first, int64_t count) c
     result.b += index * loops_[i].b;
   }
   return result;
+}
+
+int64_t PairLoops::rows_from(int64_t line, int64_t most) const {
+  if (loops_.empty() || loops_.back().to != inner_.count) return 1;
+  const int64_t left = loops_.back().count - line % loops_.back().count;
+  return std::max<int64_t>(std::min(left, most / std::max<int64_t>(inner_.count, 1)), 1);
 }
 
 }  // namespace detent

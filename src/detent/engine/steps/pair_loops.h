@@ -14,27 +14,35 @@ namespace detent {
 /// it, as few as their shapes allow. Everything is counted in elements.
 class PairLoops {
  public:
-  /// Elements whose results are adjacent; those of an operand are `a_step` or `b_step` apart.
+  /// Elements whose results are adjacent; those of an operand are `a_step` or `b_step` apart. The results of
+  /// `rows` such lines are adjacent too, whose operands are `a_row` or `b_row` apart.
   struct Line {
     int64_t to, a, b;
     int64_t count;
     int64_t a_step, b_step;
+    int64_t rows = 1;
+    int64_t a_row = 0, b_row = 0;
   };
 
   PairLoops() = default;
   /// An operand without a place is one number.
   PairLoops(const Place& to, const Place* a, const Place* b);
 
-  /// Calls `compute(line)` for lines of up to `most` elements that together are the result.
+  /// Calls `compute(line)` for lines of up to `most` elements that together are the result, several at once
+  /// where they have no more than `most_in_rows` elements.
   template <class Compute>
-  void run(int threads, int64_t most, const Compute& compute) const {
+  void run(int threads, int64_t most, const Compute& compute, int64_t most_in_rows = 0) const {
     const int64_t parts = (inner_.count + most - 1) / most;  // of the innermost loop
     const int64_t at_once = std::max<int64_t>(most / std::max<int64_t>(inner_.count, 1), 1);
     ThreadPool::shared().run((lines_ + at_once - 1) / at_once * parts, threads, [&](int64_t task) {
       const int64_t first = task % parts * most;
       const int64_t end = std::min(lines_, (task / parts + 1) * at_once);
-      for (int64_t line = task / parts * at_once; line < end; ++line)
-        compute(line_at(line, first, std::min(most, inner_.count - first)));
+      for (int64_t at = task / parts * at_once; at < end;) {
+        Line line = line_at(at, first, std::min(most, inner_.count - first));
+        line.rows = std::min(rows_from(at, most_in_rows), end - at);
+        compute(line);
+        at += line.rows;
+      }
     });
   }
 
@@ -46,6 +54,9 @@ class PairLoops {
 
   void add(const Loop& next);
   Line line_at(int64_t line, int64_t first, int64_t count) const;
+  /// How many lines from one on have adjacent results and no more than so many elements; 1 where not even
+  /// two.
+  int64_t rows_from(int64_t line, int64_t most) const;
 
   std::vector<Loop> loops_;  // but the innermost, ...
   Loop inner_ = {};          // which this is

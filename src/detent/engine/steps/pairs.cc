@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
@@ -12,15 +11,22 @@ namespace {
 
 constexpr int64_t kChunk = 512;
 
-/// Up to kChunk bytes that follow each other.
+/// Up to kChunk bytes that follow each other, of rows of an operand.
 class AdjacentBytes {
  public:
-  const uint8_t* of(const uint8_t* from, int64_t step, int64_t count) {
-    if (step == 1) return from;
-    if (step == 0) {
-      std::memset(bytes_.data(), *from, static_cast<size_t>(count));
-    } else {
-      for (int64_t i = 0; i < count; ++i) bytes_[static_cast<size_t>(i)] = from[i * step];
+  const uint8_t* of(const uint8_t* from, int64_t step, int64_t count, int64_t row_step = 0,
+                    int64_t rows = 1) {
+    if (step == 1 && (rows == 1 || row_step == count)) return from;
+    uint8_t* to = bytes_.data();
+    for (int64_t row = 0; row < rows; ++row, to += count) {
+      const uint8_t* const of_row = from + row * row_step;
+      if (step == 1) {
+        std::copy_n(of_row, count, to);
+      } else if (step == 0) {
+        std::fill_n(to, count, *of_row);
+      } else {
+        for (int64_t i = 0; i < count; ++i) to[i] = of_row[i * step];
+      }
     }
     return bytes_.data();
   }
@@ -43,11 +49,12 @@ class PairsStep final : public EngineStep {
   void run(RunState& state) const override {
     constexpr int64_t kTaskBytes = 16 << 10;
     fill_halo(state.places[to_], state.bytes(to_));
-    loops_.run(state.threads, kTaskBytes, [&](const PairLoops::Line& line) {
+    const auto compute_line = [&](const PairLoops::Line& line) {
       uint8_t* const to = state.bytes(to_) + line.to;
       compute(line, state.bytes(a_) + line.a, state.bytes(b_) + line.b, to);
-      if (!after_.empty()) kernels_.look_up(after_.data(), to, to, line.count);
-    });
+      if (!after_.empty()) kernels_.look_up(after_.data(), to, to, line.rows * line.count);
+    };
+    loops_.run(state.threads, kTaskBytes, compute_line, kChunk);
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
   bool takes_table(size_t index) const override { return index == to_ && after_.empty(); }
@@ -57,23 +64,34 @@ class PairsStep final : public EngineStep {
   void compute(const PairLoops::Line& line, const uint8_t* a, const uint8_t* b, uint8_t* to) const {
     if (pairs_.table) {
       const uint8_t* const table = pairs_.table->data();
-      for (int64_t i = 0; i < line.count; ++i)
-        to[i] = table[size_t{a[i * line.a_step]} * 256 + size_t{b[i * line.b_step]}];
+      for (int64_t row = 0; row < line.rows; ++row, a += line.a_row, b += line.b_row) {
+        for (int64_t i = 0; i < line.count; ++i)
+          *to++ = table[size_t{a[i * line.a_step]} * 256 + size_t{b[i * line.b_step]}];
+      }
       return;
     }
     const bool is_adjacent = line.a_step == 1 && line.b_step == 1;
     AdjacentBytes of_a;
     AdjacentBytes of_b;
+    if (line.rows > 1) {
+      const uint8_t* x = of_a.of(a, line.a_step, line.count, line.a_row, line.rows);
+      const uint8_t* y = of_b.of(b, line.b_step, line.count, line.b_row, line.rows);
+      return join(x, y, to, line.rows * line.count);
+    }
     for (int64_t i = 0; i < line.count;) {
       const int64_t run = is_adjacent ? line.count : std::min(kChunk, line.count - i);
       const uint8_t* x = of_a.of(a + i * line.a_step, line.a_step, run);
       const uint8_t* y = of_b.of(b + i * line.b_step, line.b_step, run);
-      if (pairs_.addition) {
-        kernels_.add(*pairs_.addition, x, y, to + i, run);
-      } else {
-        kernels_.multiply(*pairs_.product, x, y, to + i, run);
-      }
+      join(x, y, to + i, run);
       i += run;
+    }
+  }
+
+  void join(const uint8_t* x, const uint8_t* y, uint8_t* to, int64_t count) const {
+    if (pairs_.addition) {
+      kernels_.add(*pairs_.addition, x, y, to, count);
+    } else {
+      kernels_.multiply(*pairs_.product, x, y, to, count);
     }
   }
 
