@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -313,6 +314,38 @@ TEST(OnnxComposed, BlocksOfCodesOfValues) {
   model.node("QuantizeLinear", {"x", "s", "z"}, {"q"}, blocks);
   model.node("DequantizeLinear", {"q", "s", "z"}, {"y"}, blocks);
   expect_result(model, {Tensor::from({1, 5}, Floats{-100, 0.75F, 1.25F, 3, -5})}, {1, 5}, {-5, 1, 1, 4, -4});
+}
+
+/// Signals, images and volumes, of which a model may leave the last size open.
+TEST(OnnxComposed, InstanceNormsOfAnyRankAreOneNode) {
+  for (const Shape& shape :
+       {Shape{2, 3, 8}, Shape{2, 3, 2, 4}, Shape{2, 3, 2, 2, 2}, Shape{2, 3, 1, 2, 2, 2}}) {
+    for (const bool is_open : {false, true}) {
+      Shape dims = shape;
+      dims[0] = -1;
+      if (is_open) dims.back() = -2;
+      OnnxModelForTest model(17);
+      model.input("x", dims);
+      model.output("y");
+      model.constant("scale", {3}, Floats{1, 2, 4});
+      model.constant("bias", {3}, Floats{0, 5, -1});
+      model.node("InstanceNormalization", {"x", "scale", "bias"}, {"y"}, {{"epsilon", 0.25F}});
+      const Graph graph = import_onnx(model.write());
+      EXPECT_EQ(std::ranges::count(graph.nodes(), "instance_norm2d", &Node::op), 1);
+      EXPECT_LE(graph.nodes().size(), 6U);
+      const Tensor x = counting(shape);
+      const Tensor y = FastProgram(graph).run(std::vector{x}).at(0);
+      ASSERT_EQ(y.shape(), shape);
+      EXPECT_TRUE(IntegerExecutor().compile(graph)->run(std::vector{x}).at(0).equals(y));
+      // Eight numbers in turn: their mean is 3.5 above the first, their variance 5.25.
+      for (int64_t i = 0; i < x.numel(); ++i) {
+        const auto channel = static_cast<size_t>(i / 8 % 3);
+        const double standard = (static_cast<double>(i % 8) - 3.5) / std::sqrt(5.25 + 0.25);
+        const double expected = standard * std::array{1, 2, 4}[channel] + std::array{0, 5, -1}[channel];
+        EXPECT_NEAR(y.values<float>()[static_cast<size_t>(i)], expected, 1e-5) << i;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -87,13 +87,22 @@ void convert_batch_norm(NodeImport& node) {
   node.set_output(0, node.add("add", {scaled, along_channels(node, 2)}));
 }
 
+/// A norm of images, as which signals and volumes are seen.
+void give_image_norm(NodeImport& node, double epsilon) {
+  const NodeImport::Parameters parameters = {{"weight", node.parameter(1)}, {"bias", node.parameter(2)}};
+  const NodeInput x = node.input(0);
+  NodeInput images = x;
+  if (node.rank(0) == 3) images = node.add("unsqueeze", {x, NodeImport::list_of({3})});
+  if (node.rank(0) > 4) images = node.add("flatten", {x}, {{"start_dim", 3}, {"end_dim", -1}});
+  NodeInput result = node.add("instance_norm2d", {images}, {{"eps", epsilon}}, parameters);
+  if (node.rank(0) == 3) result = node.add("squeeze", {result, NodeImport::list_of({3})});
+  if (node.rank(0) > 4) result = node.add("dynamic_reshape", {result, node.add("shape_of", {x})});
+  node.set_output(0, result);
+}
+
 void convert_instance_norm(NodeImport& node) {
   const double epsilon = node.number("epsilon", 1e-5F);
-  if (node.rank(0) == 4 && are_constant(node, 1, 2)) {
-    const NodeImport::Parameters parameters = {{"weight", node.parameter(1)}, {"bias", node.parameter(2)}};
-    node.set_output(0, node.add("instance_norm2d", {node.input(0)}, {{"eps", epsilon}}, parameters));
-    return;
-  }
+  if (node.rank(0) >= 3 && are_constant(node, 1, 2)) return give_image_norm(node, epsilon);
   if (node.rank(0) < 3) node.refuse(fmt::format("an input of {} dimensions", node.rank(0)));
   std::vector<int64_t> dims(node.rank(0) - 2);
   std::iota(dims.begin(), dims.end(), 2);
