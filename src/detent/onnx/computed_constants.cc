@@ -24,11 +24,6 @@ bool is_linear(const Node& node) {
          (found->rows != nullptr || found->pairs != nullptr || found->reduction != nullptr);
 }
 
-int64_t bytes_of(const Operand& operand) {
-  return operand.is_open() ? 0
-                           : element_count(operand.shape) * static_cast<int64_t>(dtype_size(operand.dtype));
-}
-
 /// Time in bytes that are written meanwhile.
 int64_t cost_of_products(const Operand& left, const Operand& result) {
   constexpr int64_t kProductsPerByte = 8;
@@ -37,12 +32,17 @@ int64_t cost_of_products(const Operand& left, const Operand& result) {
 
 }  // namespace
 
+int64_t byte_size(const Operand& operand) {
+  return operand.is_open() ? 0
+                           : element_count(operand.shape) * static_cast<int64_t>(dtype_size(operand.dtype));
+}
+
 bool OnnxImporter::may_compute(const Node& node, const Operand& result) {
-  int64_t work = bytes_of(result);
+  int64_t work = byte_size(result);
   for (const NodeInput& input : node.inputs)
-    if (!input.is_constant()) work += bytes_of(types(input).first);
+    if (!input.is_constant()) work += byte_size(types(input).first);
   if (trait<MatrixProduct>(node) != nullptr) work += cost_of_products(types(node.inputs[0]).first, result);
-  if (result.is_open() || work > computable_ || bytes_of(result) > knowable_) return false;
+  if (result.is_open() || work > computable_ || byte_size(result) > knowable_) return false;
   computable_ -= work;
   return true;
 }

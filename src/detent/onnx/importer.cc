@@ -524,7 +524,7 @@ NodeInput OnnxImporter::add(Node node) {
 }
 
 void OnnxImporter::let_move(const Tensor& constant) {
-  constexpr int64_t kMoves = 4;  // that it may be transposed, reshaped, ... on average
+  constexpr int64_t kMoves = 4;   // that it may be transposed, reshaped, ... on average
   constexpr int64_t kReads = 32;  // by what computes others of it
   knowable_ += kMoves * static_cast<int64_t>(constant.byte_size());
   computable_ += kReads * static_cast<int64_t>(constant.byte_size());
@@ -562,13 +562,9 @@ std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
   const auto& [first, second] = types(value);
   if (first.is_open() || first.shape != second.shape) return std::nullopt;
   const Node& node = graph_.node(value.node);
-  const auto bytes_of = [](const Operand& operand) -> int64_t {
-    if (operand.is_open()) return 0;
-    return element_count(operand.shape) * static_cast<int64_t>(dtype_size(operand.dtype));
-  };
-  int64_t bytes = bytes_of(first);
+  int64_t bytes = byte_size(first);
   for (const NodeInput& input : node.inputs) {
-    if (!input.is_constant() && roundings_.contains(input.node)) bytes += bytes_of(types(input).first);
+    if (!input.is_constant() && roundings_.contains(input.node)) bytes += byte_size(types(input).first);
   }
   if (bytes <= knowable_) {
     const bool rounds = roundings_.contains(value.node);

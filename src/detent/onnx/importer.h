@@ -81,6 +81,9 @@ struct ImportTrial {
   bool drops_branches = false;
 };
 
+/// Bytes of a value; 0 where one of its sizes is open.
+int64_t byte_size(const Operand& operand);
+
 /// Brings a model into a graph, node by node.
 class OnnxImporter {
  public:
@@ -207,7 +210,7 @@ class OnnxImporter {
   std::map<FunctionName, const onnx::FunctionProto*> functions_;
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
-  size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
+  size_t written_out_ = 0;                  // nodes of functions and subgraphs, in all calls and iterations
   int64_t knowable_ = int64_t{32} << 20;    // bytes that may still be computed of constants and shapes
   int64_t computable_ = int64_t{32} << 20;  // bytes that functions of constants may still read and write
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;

@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -13,14 +14,6 @@ NodeInput cast_to(NodeImport& node, NodeInput x, DType dtype) {
 
 NodeInput floats_below(NodeImport& node, NodeInput count) {
   return cast_to(node, node.integers_below(std::move(count)), DType::kFloat32);
-}
-
-/// A result of floats as the element type that the node asks for.
-void give_floats(NodeImport& node, NodeInput result, int64_t element_type) {
-  const DType dtype = dtype_of_onnx(element_type);
-  if (!is_floating_point(dtype)) result = cast_to(node, std::move(result), dtype);
-  node.set_output(0, std::move(result));
-  node.set_float_type(0, dtype);
 }
 
 /// first - second cos(2 pi n / N) + third cos(4 pi n / N), where N is the size, or one less where the window
@@ -39,7 +32,7 @@ void give_cosine_window(NodeImport& node, double first, double second, double th
   };
   NodeInput result = node.add("add", {wave(1, -second), NodeImport::number_of(first)});
   if (third != 0) result = node.add("add", {result, wave(2, third)});
-  give_floats(node, result, node.integer("output_datatype", 1));
+  give_floats(node, result, dtype_of_onnx(node.integer("output_datatype", 1)));
 }
 
 void convert_hann_window(NodeImport& node) { give_cosine_window(node, 0.5, 0.5, 0); }
@@ -105,6 +98,12 @@ void convert_affine_grid(NodeImport& node) {
 }
 
 }  // namespace
+
+void give_floats(NodeImport& node, NodeInput result, DType dtype) {
+  if (!is_floating_point(dtype)) result = cast_to(node, std::move(result), dtype);
+  node.set_output(0, std::move(result));
+  node.set_float_type(0, dtype);
+}
 
 OnnxConverterList generator_converters() {
   return {{"HannWindow", convert_hann_window},

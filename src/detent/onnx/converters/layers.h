@@ -20,6 +20,9 @@ NodeInput added(NodeImport& node, size_t product, size_t addend);
 NodeInput as_rows_from(NodeImport& node, const NodeInput& x, int64_t axis,
                        const std::function<NodeInput(const NodeInput&)>& of_rows);
 
+/// Gives the first result, of floats, as the element type that the model has for it.
+void give_floats(NodeImport& node, NodeInput result, DType dtype);
+
 /// The product of matrices of two or more dimensions; of integers as sums of products, which wrap.
 NodeInput matrix_product(NodeImport& node, const NodeInput& a, const NodeInput& b);
 

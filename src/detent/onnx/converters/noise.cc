@@ -6,6 +6,7 @@
 #include "detent/core/log.h"
 #include "detent/core/random_numbers.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/layers.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -110,12 +111,10 @@ NodeInput draws_like_input(NodeImport& node, Distribution distribution) {
   return has_batch ? node.add("dynamic_expand", {draws, shape}) : draws;
 }
 
+/// In the element type that the node asks for.
 void give_draws(NodeImport& node, NodeInput draws, DType otherwise) {
   const DType dtype = node.has_attribute("dtype") ? dtype_of_onnx(node.integer("dtype", 0)) : otherwise;
-  if (!is_floating_point(dtype))
-    draws = node.add("cast", {draws}, {{"dtype", std::string(dtype_name(dtype))}});
-  node.set_output(0, std::move(draws));
-  node.set_float_type(0, dtype);
+  give_floats(node, std::move(draws), dtype);
 }
 
 NodeInput scaled(NodeImport& node, const NodeInput& draws, double scale, double shift) {
