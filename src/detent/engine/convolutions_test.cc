@@ -27,9 +27,10 @@ TEST_F(Convolutions, TransposedOnesAreThoseOfTheReference) {
   for (uint32_t seed = 0; seed < kNetworks; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
-    const int64_t groups = draw.among({1, 1, 2, 5});
-    const int64_t in = groups * draw.among({1, 3, 8, 17});
-    const int64_t out = groups * draw.among({1, 4, 20, 70});
+    const bool is_deep = draw.of(0, 3) == 0;
+    const int64_t groups = is_deep ? draw.among({3, 17, 64, 70}) : draw.among({1, 1, 2, 5});
+    const int64_t in = is_deep ? groups : groups * draw.among({1, 3, 8, 17});
+    const int64_t out = is_deep ? groups : groups * draw.among({1, 4, 20, 70});
     const Value stride = List{Value(draw.of(1, 3)), Value(draw.of(1, 3))};
     const Value padding = List{Value(draw.of(0, 3)), Value(draw.of(0, 3))};
     const Value dilation = List{Value(draw.of(1, 3)), Value(draw.of(1, 2))};
@@ -55,6 +56,7 @@ TEST_F(Convolutions, TransposedOnesAreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels["transposed"], 100);
+  EXPECT_GT(kernels["depthwise"], 20);
 }
 
 TEST_F(Convolutions, TransposedOnesMayGiveValues) {
@@ -79,9 +81,10 @@ TEST_F(Convolutions, ThoseOverThreeDimensionsAreThoseOfTheReference) {
   for (uint32_t seed = 0; seed < kNetworks; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(500 + seed);
-    const int64_t groups = draw.among({1, 1, 2, 3});
-    const int64_t in = groups * draw.among({1, 3, 8});
-    const int64_t out = groups * draw.among({1, 4, 20, 40});
+    const bool is_deep = draw.of(0, 3) == 0;
+    const int64_t groups = is_deep ? draw.among({3, 17, 64, 70}) : draw.among({1, 1, 2, 3});
+    const int64_t in = is_deep ? groups : groups * draw.among({1, 3, 8});
+    const int64_t out = is_deep ? groups : groups * draw.among({1, 4, 20, 40});
     const auto three = [&](int64_t low, int64_t high) {
       return Value(List{Value(draw.of(low, high)), Value(draw.of(low, high)), Value(draw.of(low, high))});
     };
@@ -89,7 +92,10 @@ TEST_F(Convolutions, ThoseOverThreeDimensionsAreThoseOfTheReference) {
     GraphBuilder builder("three");
     NodeInput x = builder.input("x", sample);
     x = builder.convolution("conv", x, in, out, {draw.of(1, 3), draw.of(1, 3), draw.of(1, 3)},
-                            {{"stride", three(1, 2)}, {"padding", three(0, 2)}, {"groups", groups}},
+                            {{"stride", three(1, 2)},
+                             {"padding", three(0, 2)},
+                             {"dilation", is_deep ? three(1, 2) : three(1, 1)},
+                             {"groups", groups}},
                             draw.coin());
     const int64_t way = draw.of(0, 6);
     const Value window = three(1, 2);
@@ -116,6 +122,7 @@ TEST_F(Convolutions, ThoseOverThreeDimensionsAreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels["convolution"], fewer_under_sanitizers(100));
+  EXPECT_GT(kernels["depthwise"], fewer_under_sanitizers(15));
   EXPECT_GT(kernels["largest"], fewer_under_sanitizers(5));
   EXPECT_GT(kernels["mean"], fewer_under_sanitizers(5));
 }

@@ -84,6 +84,47 @@ TEST_F(FloatLayers, AreThoseOfTheReference) {
     EXPECT_GT(kernels[kernel], 10) << kernel;
 }
 
+/// Taps that only meet the border are left out; not where a weight times 0, or 0 after -0, would show.
+TEST_F(FloatLayers, OfWideDilationsAreThoseOfTheReference) {
+  constexpr uint32_t kNetworks = 60;
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const auto dims = static_cast<size_t>(draw.of(1, 3));
+    const int64_t channels = draw.among({5, 32, 130, 300});
+    Shape sample = {channels};
+    List padding, dilation, stride;
+    Shape kernel;
+    for (size_t d = 0; d < dims; ++d) {
+      sample.push_back(draw.of(3, dims == 3 ? 5 : 15));
+      const int64_t apart = draw.of(4, 12);
+      kernel.push_back(draw.of(2, 3));
+      padding.emplace_back(kernel.back() == 2 ? (apart + 1) / 2 : apart);
+      dilation.emplace_back(apart);
+      stride.emplace_back(draw.of(1, 2));
+    }
+    GraphBuilder builder("wide");
+    const NodeInput x = builder.input("x", sample);
+    NodeInput y =
+        builder.convolution("conv", x, channels, channels, kernel,
+                            {{"stride", stride}, {"padding", padding}, {"dilation", dilation}}, true);
+    if (draw.coin()) y = builder.call("add", {builder.call("relu", {y}), builder.call("mul", {y, y})});
+    Graph graph = builder.finish(builder.call("silu", {y}));
+    draw_parameters(draw, graph);
+    const auto first_of = [&](const char* name) -> float& {
+      return graph.node("conv").find_parameter(name)->tensor.values<float>()[0];
+    };
+    if (seed % 10 == 3) first_of("weight") = std::numeric_limits<float>::infinity();
+    if (seed % 10 == 5) first_of("bias") = -0.0F;
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 2));
+    expect_equal_on_every_target(graph, draw.tensor(shape), kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["convolution float"], 3 * static_cast<int>(kNetworks));
+}
+
 /// Positions that lie a power of two apart are copied first; weights take turns in parts.
 TEST_F(FloatLayers, OfManyChannelsAreThoseOfTheReference) {
   KernelCounts kernels;

@@ -85,13 +85,14 @@ double float_products_per_second() {
   std::vector<float> result(static_cast<size_t>(kOutputs));
   const std::vector<const float*> inputs(kWindows, input.data());
   const std::vector<float*> results(kWindows, result.data());
-  const std::vector<int64_t> taps = {0};
+  const std::vector<SumTap> taps = {{0, 0}};
   const ChannelsLastSums sums{.windows = inputs.data(),
                               .results = results.data(),
                               .count = kWindows,
                               .taps = taps,
                               .channels = kChannels,
                               .weights = weights.data(),
+                              .packed_taps = 1,
                               .blocks = kBlocks,
                               .outputs = kOutputs,
                               .start = start.data(),

@@ -218,23 +218,24 @@ void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, Pa
 /// interleaved within 16.
 int64_t interleaved(int64_t quarter, int64_t lane) { return lane / 4 * 16 + quarter * 4 + lane % 4; }
 
-void pack_depthwise(const SumForm& form, const Weights& weights, PackedSums& packed) {
+void pack_depthwise(const SumForm& form, const Weights& weights, bool is_phase, PackedSums& packed) {
   const WindowShape& w = packed.window;
   const int64_t vector = packed.kernels->vector_bytes;
+  const int64_t rows = w.depth * w.height;
   const int64_t quads = rounded_up(w.width, 4) / 4;
   packed.depthwise = true;
-  packed.whole_rows = w.stride_x == 1;
+  packed.whole_rows = w.stride_x == 1 && !is_phase;
   packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
                                     : rounded_up(packed.outputs, vector) / vector;
   for (int64_t x = 0; x < 4 * quads; ++x)
     packed.runs.push_back({0, 0, x < w.width ? x * w.dilation_x : 0, 0});
-  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * w.height * quads * 4 * vector));
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * rows * quads * 4 * vector));
   int8_t* to = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
     const auto channel = [&](int64_t i) {
       return (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
     };
-    for (int64_t quad = 0; quad < w.height * quads; ++quad) {
+    for (int64_t quad = 0; quad < rows * quads; ++quad) {
       const int64_t y = quad / quads;
       for (int64_t i = 0; i < vector; ++i) {
         for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x) {
@@ -254,7 +255,7 @@ void for_each_depthwise(const PackedSums& packed, const Visit& visit) {
   const int64_t quads = std::ssize(packed.runs) / 4;
   const int8_t* from = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
-    for (int64_t quad = 0; quad < w.height * quads; ++quad) {
+    for (int64_t quad = 0; quad < w.depth * w.height * quads; ++quad) {
       for (int64_t i = 0; i < vector; ++i) {
         const int64_t channel =
             (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
@@ -437,8 +438,8 @@ PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const K
   const bool is_flat = w.depth == 1 && w.stride_z == 1 && w.padding_z == 0;  // planes stay what they are
   const bool is_deep = layer.groups > 1 && layer.groups == packed.outputs && shape[1] == 1;
   const auto bits = is_flat ? bit_packing(form, layer.groups, kernels) : std::nullopt;
-  if (is_deep && is_flat && !packed.wide_input && !layer.in_parts) {
-    pack_depthwise(form, weights, packed);
+  if (is_deep && !packed.wide_input && !layer.in_parts) {
+    pack_depthwise(form, weights, layer.is_phase, packed);
   } else if (bits) {
     packed.packing = *bits;
     pack_bit_planes(form, weights, packed);

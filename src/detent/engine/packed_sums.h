@@ -102,13 +102,13 @@ std::string why_not_packed(const SumForm& form, const Node& node);
 /// A layer that is not transposed.
 PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
 
-/// Weights [output, input of a group, position of the window]. With `in_parts`, neighbouring
-/// results do not lie next to each other.
+/// Weights [output, input of a group, position of the window].
 struct WindowLayer {
   WindowShape window;
   int64_t groups = 1;
   bool is_linear = false;
-  bool in_parts = false;
+  bool in_parts = false;  // its sums are added to others
+  bool is_phase = false;  // its results lie between those of others
 };
 PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const KernelSet& kernels);
 

@@ -139,13 +139,19 @@ struct FloatFollowUps {
   SumsEnd mapped_end() const;
 };
 
+/// Which of the packed taps a window begins with.
+struct FirstTap {
+  int64_t z = 0, y = 0, x = 0;
+};
+
 /// A layer in float32, channels last.
 struct FloatSumsLayer {
   std::shared_ptr<const PackedFloatSums> packed;
-  WindowShape window;  // that of `packed`, maybe with more padding
+  WindowShape window;  // that of `packed`, maybe with more padding or only some of its taps
   FloatFollowUps follow_ups;
   size_t input;
   size_t output;
+  FirstTap first_tap = {};
   ResultGrid grid = {};
   bool fills_halo = true;  // of the output
 };

@@ -148,7 +148,7 @@ std::vector<TransposedPhase> transposed_phases(const SumForm& form, const Node& 
   for (PhaseWindow& phase : phase_windows(node)) {
     SumForm part = form;
     part.weight = phase_weight<int32_t>(form.weight, phase.taps, groups);
-    const WindowLayer layer{.window = phase.window, .groups = groups, .is_linear = false, .in_parts = true};
+    const WindowLayer layer{.window = phase.window, .groups = groups, .is_phase = true};
     phases.push_back({std::make_shared<const PackedSums>(packed_windows(part, layer, kernels)), phase.grid,
                       std::move(phase.taps)});
   }

@@ -1,18 +1,28 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
+#include "detent/engine/place.h"
 
 namespace detent {
 
-/// Which results of a layer are computed: every `step`-th from `first` on.
+/// Which results of a layer are computed: every `step`-th from `first` on, before `end`.
 struct ResultGrid {
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   int64_t first_z = 0, first_y = 0, first_x = 0;
   int64_t step_z = 1, step_y = 1, step_x = 1;
+  int64_t end_z = kAll, end_y = kAll, end_x = kAll;
 
+  int64_t planes(const Place& out) const { return count(first_z, step_z, std::min(end_z, out.depth())); }
+  int64_t rows(const Place& out) const { return count(first_y, step_y, std::min(end_y, out.height())); }
+  int64_t columns(const Place& out) const { return count(first_x, step_x, std::min(end_x, out.width())); }
+
+ private:
   static int64_t count(int64_t first, int64_t step, int64_t all) {
     return first < all ? (all - first + step - 1) / step : 0;
   }

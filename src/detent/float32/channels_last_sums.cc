@@ -117,6 +117,12 @@ HWY_INLINE void LeaveTile(const ChannelsLastSums& s, int64_t first, TileSums<kWi
   if (s.sums_after == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
 }
 
+/// Those of the first channel; of the tap itself where there is one alone.
+template <int kVectors, bool kOneTap>
+HWY_INLINE const float* FirstWeights(const ChannelsLastSums& s) {
+  return s.weights + (kOneTap ? s.taps.front().packed * kVectors * kLanes : 0);
+}
+
 template <int kWindows, int kVectors, bool kOneTap>
 void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
   const Singles d;
@@ -125,20 +131,21 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   const float* inputs[size_t{kWindows}];
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i)
-    inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
-  const float* weights = s.weights;
-  const int64_t* const taps = s.taps.data();
+    inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front().at : 0);
+  const float* weights = FirstWeights<kVectors, kOneTap>(s);
+  const int64_t channel_weights = s.packed_taps * kVectors * kLanes;
+  const SumTap* const taps = s.taps.data();
   const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
-  for (int64_t c = 0; c < s.channels; ++c) {
+  for (int64_t c = 0; c < s.channels; ++c, weights += channel_weights) {
     for (int64_t t = 0; t < tap_count; ++t) {
-      const int64_t at = kOneTap ? c : taps[t] + c;
+      const int64_t at = kOneTap ? c : taps[t].at + c;
+      const float* const tap_weights = kOneTap ? weights : weights + taps[t].packed * kVectors * kLanes;
       // Pointers are read from memory again: those that no register is left for would be kept in vectors,
       // from where they come later than from the cache and at the expense of products.
       asm volatile("" : : "r"(inputs) : "memory");
       Vec factors[size_t{kVectors}];
 #pragma GCC unroll 32
-      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
-      weights += kVectors * kLanes;
+      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, tap_weights + v * kLanes);
       __builtin_prefetch(next, 0, 2);
       next += next_step;
 #pragma GCC unroll 32
@@ -160,14 +167,15 @@ void SumEvenTile(const ChannelsLastSums& s, int64_t first, int64_t apart) {
   const Singles d;
   TileSums<kWindows, 1> sums;
   BeginTile<kWindows, 1>(s, first, sums);
-  const float* const input = s.windows[first] + s.first_channel + (kOneTap ? s.taps.front() : 0);
-  const float* weights = s.weights;
+  const float* const input = s.windows[first] + s.first_channel + (kOneTap ? s.taps.front().at : 0);
+  const float* weights = FirstWeights<1, kOneTap>(s);
+  const int64_t channel_weights = s.packed_taps * kLanes;
+  const SumTap* const taps = s.taps.data();
   const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
-  for (int64_t c = 0; c < s.channels; ++c) {
+  for (int64_t c = 0; c < s.channels; ++c, weights += channel_weights) {
     for (int64_t t = 0; t < tap_count; ++t) {
-      const float* x = input + (kOneTap ? c : s.taps[static_cast<size_t>(t)] + c);
-      const Vec factor = hn::LoadU(d, weights);
-      weights += kLanes;
+      const float* x = input + (kOneTap ? c : taps[t].at + c);
+      const Vec factor = hn::LoadU(d, kOneTap ? weights : weights + taps[t].packed * kLanes);
 #pragma GCC unroll 32
       for (int i = 0; i < kWindows; ++i) {
         sums[i][0] = Fused(d, hn::Set(d, x[i % kShared * apart]), factor, sums[i][0]);

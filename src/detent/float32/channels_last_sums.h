@@ -33,17 +33,24 @@ struct SumsEnd {
 /// Outputs that a vector holds, or several of them; arrays of outputs are filled up to a multiple.
 inline constexpr int64_t kSumOutputs = 16;
 
+/// A position of windows: where it lies, from their first, and which packed tap has its weights.
+struct SumTap {
+  int64_t at;
+  int64_t packed;
+};
+
 /// Some outputs of some windows.
 struct ChannelsLastSums {
-  const float* const* windows;    // of each channel 0 at its first position
-  float* const* results;          // of each output 0
-  int64_t count;                  // of windows
-  std::span<const int64_t> taps;  // where the positions of a window lie, from its first
-  int64_t channels;               // in their order, of each all taps
+  const float* const* windows;  // of each channel 0 at its first position
+  float* const* results;        // of each output 0
+  int64_t count;                // of windows
+  std::span<const SumTap> taps;
+  int64_t channels;  // in their order, of each all taps
   int64_t first_channel = 0;
-  const float* weights;  // [channel][tap][16 * blocks]
-  int64_t blocks;        // 1 or 2
-  int64_t outputs;       // at most 16 * blocks
+  const float* weights;  // [channel][packed tap][16 * blocks]
+  int64_t packed_taps;
+  int64_t blocks;   // 1 or 2
+  int64_t outputs;  // at most 16 * blocks
   int64_t first_output = 0;
   const float* start;  // what sums begin with
   SumsEnd end;

@@ -35,18 +35,25 @@ struct Layer {
   int64_t blocks;
   int64_t outputs;
   int64_t windows;
+  int64_t packed_apart = 1;  // packed taps from one that counts to the next
 
+  int64_t packed_taps() const { return std::ssize(taps) * packed_apart; }
+  std::vector<SumTap> sum_taps() const {
+    std::vector<SumTap> all;
+    for (const int64_t tap : taps) all.push_back({tap, (std::ssize(all) + 1) * packed_apart - 1});
+    return all;
+  }
   size_t width() const { return static_cast<size_t>(blocks * kSumOutputs); }
 };
 
 /// One sum: the start, then channel by channel all taps, with one rounding a product.
 float expected_sum(const Layer& layer, const ChannelsLastSums& sums, int64_t window, int64_t output) {
   float sum = sums.start[output];
-  size_t k = 0;
   for (int64_t c = 0; c < layer.channels; ++c) {
-    for (const int64_t tap : layer.taps) {
-      const float weight = sums.weights[k++ * layer.width() + static_cast<size_t>(output)];
-      sum = std::fma(sums.windows[window][tap + c], weight, sum);
+    for (const SumTap& tap : layer.sum_taps()) {
+      const auto row = static_cast<size_t>(c * layer.packed_taps() + tap.packed);
+      const float weight = sums.weights[row * layer.width() + static_cast<size_t>(output)];
+      sum = std::fma(sums.windows[window][tap.at + c], weight, sum);
     }
   }
   return ended(sums.end, sum, static_cast<size_t>(output));
@@ -58,12 +65,17 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
                           {17, {0, 21}, 2, 20, 15},
                           {1, {0, 2}, 1, 5, 29},
                           {8, {0, 9, 18}, 2, 31, 43},
-                          {33, {7}, 1, 1, 3}};
+                          {33, {7}, 1, 1, 3},
+                          {9, {4, 11}, 2, 32, 15, 3},
+                          {9, {4}, 2, 32, 15, 4},
+                          {9, {4, 11}, 1, 16, 29, 2},
+                          {9, {4}, 1, 16, 29, 4}};
   for (const Layer& layer : layers) {
     SCOPED_TRACE(layer.windows);
     const std::vector<float> input = normal(4000, 1);
     const std::vector<float> weights =
-        normal(static_cast<size_t>(layer.channels) * layer.taps.size() * layer.width(), 2);
+        normal(static_cast<size_t>(layer.channels * layer.packed_taps()) * layer.width(), 2);
+    const std::vector<SumTap> taps = layer.sum_taps();
     const std::vector<float> ends = normal(4 * layer.width(), 3);
     std::vector<const float*> windows;
     std::vector<float*> results;
@@ -77,9 +89,10 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
       ChannelsLastSums sums{.windows = windows.data(),
                             .results = results.data(),
                             .count = layer.windows,
-                            .taps = layer.taps,
+                            .taps = taps,
                             .channels = layer.channels,
                             .weights = weights.data(),
+                            .packed_taps = layer.packed_taps(),
                             .blocks = layer.blocks,
                             .outputs = layer.outputs,
                             .start = ends.data(),
@@ -105,6 +118,7 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
 /// Outputs from the third on, with something added to them and clamped.
 TEST_P(ChannelsLast, WhatIsAddedComesAfterTheSums) {
   const Layer layer{4, {0, 5}, 2, 23, 17};
+  const std::vector<SumTap> taps = layer.sum_taps();
   const std::vector<float> input = normal(400, 11);
   const std::vector<float> weights = normal(size_t{4} * 2 * 32, 12);
   const std::vector<float> start = normal(32, 13);
@@ -121,9 +135,10 @@ TEST_P(ChannelsLast, WhatIsAddedComesAfterTheSums) {
   const ChannelsLastSums sums{.windows = windows.data(),
                               .results = results.data(),
                               .count = layer.windows,
-                              .taps = layer.taps,
+                              .taps = taps,
                               .channels = layer.channels,
                               .weights = weights.data(),
+                              .packed_taps = layer.packed_taps(),
                               .blocks = layer.blocks,
                               .outputs = layer.outputs,
                               .first_output = 3,
@@ -143,6 +158,7 @@ TEST_P(ChannelsLast, WhatIsAddedComesAfterTheSums) {
 
 TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
   const Layer layer{21, {0, 25, 50}, 2, 27, 31};
+  const std::vector<SumTap> taps = layer.sum_taps();
   const std::vector<float> input = normal(2000, 4);
   const std::vector<float> weights = normal(size_t{21} * 3 * 32, 5);
   const std::vector<float> start = normal(32, 6);
@@ -156,9 +172,10 @@ TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
     ChannelsLastSums sums{.windows = windows.data(),
                           .results = results.data(),
                           .count = layer.windows,
-                          .taps = layer.taps,
+                          .taps = taps,
                           .channels = 0,
                           .weights = weights.data(),
+                          .packed_taps = layer.packed_taps(),
                           .blocks = layer.blocks,
                           .outputs = layer.outputs,
                           .start = start.data(),

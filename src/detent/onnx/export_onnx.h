@@ -28,9 +28,9 @@ constexpr bool has_integers(OnnxStyle style) {
 
 struct OnnxExportOptions {
   OnnxStyle style = OnnxStyle::kFloat;
-  /// Version of the operator set, 13 to 25; nothing: 17, or what formats need: 19 floats of 8 bits, 21
-  /// integers of 16 and scales of groups, 23 floats of 4 bits, 24 scales that are powers of two. From 23 on,
-  /// attention of floats is one operator.
+  /// Version of the operator set, 13 to 25; nothing: 17, or what operators need (18 reductions while
+  /// scattering) and formats: 19 floats of 8 bits, 21 integers of 16 and scales of groups, 23 floats of 4
+  /// bits, 24 scales that are powers of two. From 23 on, attention of floats is one operator.
   std::optional<int64_t> opset = std::nullopt;
   /// With more bytes of weights than this, they lie in a file beside the model, called as the model with a
   /// digest of them followed by ".data"; 0: always. A file in ONNX's format has at most 2 GiB.

@@ -70,18 +70,18 @@ std::vector<std::string> output_names(const Graph& graph) {
 
 }  // namespace
 
-OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
+OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options, int64_t opset)
     : graph_(graph),
       options_(options),
       writer_(graph.name()),
-      opset_(chosen_opset(graph, options)),
+      opset_(opset),
       quantizers_(writer_, options, opset_) {
   refuse_formats();
   first_.types = infer_shapes(graph, with_batch(graph, usual_sizes(graph), 2));
   second_.types = infer_shapes(graph, with_batch(graph, other_sizes(graph), 3));
 }
 
-void OnnxExporter::write(const std::filesystem::path& path) {
+int64_t OnnxExporter::write(const std::filesystem::path& path) {
   // Inputs and outputs have their names first.
   for (const std::string& input : graph_.input_names()) {
     const Node& node = graph_.node(input);
@@ -106,9 +106,11 @@ void OnnxExporter::write(const std::filesystem::path& path) {
       refuse(node, error.what());
     }
   }
+  if (needed_opset_ > opset_ && !options_.opset) return needed_opset_;
   fail_of_problems();
   if (options_.style == OnnxStyle::kQOperator) compute_on_codes(writer_);
   writer_.write(path, opset_, options_.most_bytes_within);
+  return opset_;
 }
 
 void OnnxExporter::refuse(const Node& node, const std::string& reason) {
@@ -294,7 +296,11 @@ std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, bool is_weigh
 void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {
   verify(graph);
   try {
-    OnnxExporter(graph, options).write(path);
+    int64_t opset = chosen_opset(graph, options);
+    for (int64_t tried = 0; tried < opset;) {
+      tried = opset;
+      opset = OnnxExporter(graph, options, tried).write(path);
+    }
   } catch (const Error& error) {
     const std::string text = error.what();
     if (text.starts_with(printable(path.string()))) throw;

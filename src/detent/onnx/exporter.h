@@ -35,10 +35,11 @@ std::unordered_map<std::string, AttentionPattern> find_attention(const Graph& gr
 /// Writes a graph as a model, node by node.
 class OnnxExporter {
  public:
-  OnnxExporter(const Graph& graph, const OnnxExportOptions& options);
+  OnnxExporter(const Graph& graph, const OnnxExportOptions& options, int64_t opset);
 
-  /// Throws Error, beginning with `path`, listing all nodes that cannot be written.
-  void write(const std::filesystem::path& path);
+  /// Returns the opset; a newer one if operators need it and the options leave it open, and then nothing was
+  /// written. Throws Error, beginning with `path`, listing all nodes that cannot be written.
+  int64_t write(const std::filesystem::path& path);
 
  private:
   friend class NodeExport;
@@ -68,6 +69,7 @@ class OnnxExporter {
   const OnnxExportOptions& options_;
   OnnxModelWriter writer_;
   int64_t opset_;
+  int64_t needed_opset_ = 0;  // by operators, as far as they were written
   QuantizerExport quantizers_;
   TriedSizes first_;
   TriedSizes second_;

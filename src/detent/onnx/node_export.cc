@@ -210,6 +210,7 @@ void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes
 void NodeExport::refuse(const std::string& reason) const { throw Error(reason); }
 
 void NodeExport::need_opset(int64_t version, const char* what) const {
+  exporter_.needed_opset_ = std::max(exporter_.needed_opset_, version);
   if (opset() < version) refuse(fmt::format("{} needs opset {}", what, version));
 }
 

@@ -114,24 +114,26 @@ struct DepthwiseSums {
   int64_t input_row;     // bytes to the next row of inputs
   const int64_t* taps;   // 4 * quads within a row of a window, bytes from its first
   int64_t quads;
-  int64_t height;  // rows of a window
+  int64_t height;  // rows of a plane of a window
+  int64_t planes = 1;
+  int64_t plane_bytes = 0;  // from a plane of inputs to the next
   /// [row of inputs][kMostDepthwiseRows]: the first quad of weights that it has for each row of results, or
   /// -1.
   const int64_t* row_quads;
   const int64_t* input_rows;  // that one, two, ... rows of results take
   int64_t stride, dilation;   // from row to row
-  const int8_t*
-      weights;           // [chunk][row of a window][quad][vector], in the order that interleaving bytes gives
-  const int32_t* start;  // [chunk][vector], likewise
-  int64_t chunks;        // after which weights repeat
-  SumFinish finish;      // multipliers likewise
-  uint8_t* result;       // bytes or float32
-  int64_t result_row;    // elements
-  int64_t result_bytes;  // of an element
-  int64_t rows;          // of results, at most KernelSet::most_rows
-  int64_t bytes;         // of the inputs of a window's channels, or of a row of windows
-  int64_t windows;       // whose results follow each other
-  int64_t window_step;   // of inputs
+  const int8_t* weights;      // [chunk][plane][row][quad][vector], in the order that interleaving bytes gives
+  const int32_t* start;       // [chunk][vector], likewise
+  int64_t chunks;             // after which weights repeat
+  SumFinish finish;           // multipliers likewise
+  uint8_t* result;            // bytes or float32
+  int64_t result_row;         // elements
+  int64_t result_bytes;       // of an element
+  int64_t rows;               // of results, at most KernelSet::most_rows
+  int64_t bytes;              // of the inputs of a window's channels, or of a row of windows
+  int64_t windows;            // side by side
+  int64_t window_step;        // of inputs
+  int64_t result_step;        // of results, elements
 };
 
 /// Positions of a place as add_blocks takes them: from bytes, or from values, which become two of them.

@@ -222,7 +222,7 @@ HWY_INLINE void FinishDepthwise(const DepthwiseSums& d, int64_t chunk,
 template <int kRows>
 void AddDepthwiseRows(const DepthwiseSums& d) {
   constexpr int64_t kQuadBytes = 4 * Ops::kBytes;
-  const int64_t chunk_bytes = d.height * d.quads * kQuadBytes;
+  const int64_t plane_weights = d.height * d.quads * kQuadBytes;
   int64_t chunk = 0;
   for (int64_t at = 0; at < d.bytes; at += Ops::kBytes) {
     Ops::V sums[size_t{kRows}][4];
@@ -231,19 +231,22 @@ void AddDepthwiseRows(const DepthwiseSums& d) {
 #pragma GCC unroll 4
       for (int q = 0; q < 4; ++q) sums[j][q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
     }
-    const int8_t* weights = d.weights + chunk * chunk_bytes;
-    for (int64_t row = 0; row < d.input_rows[kRows - 1]; ++row) {
-      for (int64_t quad = 0; quad < d.quads; ++quad) {
-        const Mixed mixed(d.input + row * d.input_row + at, d.taps + 4 * quad);
+    const int8_t* weights = d.weights + chunk * d.planes * plane_weights;
+    const uint8_t* plane = d.input + at;
+    for (int64_t z = 0; z < d.planes; ++z, plane += d.plane_bytes, weights += plane_weights) {
+      for (int64_t row = 0; row < d.input_rows[kRows - 1]; ++row) {
+        for (int64_t quad = 0; quad < d.quads; ++quad) {
+          const Mixed mixed(plane + row * d.input_row, d.taps + 4 * quad);
 #pragma GCC unroll 4
-        for (int j = 0; j < kRows; ++j) {
-          const int64_t first = d.row_quads[row * kMostDepthwiseRows + j];
-          if (first < 0) continue;
-          const int8_t* w = weights + (first + quad) * kQuadBytes;
+          for (int j = 0; j < kRows; ++j) {
+            const int64_t first = d.row_quads[row * kMostDepthwiseRows + j];
+            if (first < 0) continue;
+            const int8_t* w = weights + (first + quad) * kQuadBytes;
 #pragma GCC unroll 4
-          for (int q = 0; q < 4; ++q)
-            sums[j][q] =
-                Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+            for (int q = 0; q < 4; ++q)
+              sums[j][q] =
+                  Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+          }
         }
       }
     }
@@ -291,7 +294,8 @@ void AddDepthwise3x3(const DepthwiseSums& d) {
 
 template <int kRows>
 void AddDepthwiseWindows(const DepthwiseSums& d) {
-  const bool is_3x3 = d.height == 3 && d.quads == 1 && d.taps[3] == d.taps[0] && d.dilation == 1;
+  const bool is_3x3 =
+      d.planes == 1 && d.height == 3 && d.quads == 1 && d.taps[3] == d.taps[0] && d.dilation == 1;
   DepthwiseSums window = d;
   for (int64_t i = 0; i < d.windows; ++i) {
     if (is_3x3 && d.stride == 1) {
@@ -302,7 +306,7 @@ void AddDepthwiseWindows(const DepthwiseSums& d) {
       AddDepthwiseRows<kRows>(window);
     }
     window.input += d.window_step;
-    window.result += d.bytes * d.result_bytes;
+    window.result += d.result_step * d.result_bytes;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "detent/engine/plan/plan_nodes.h"
+#include "detent/engine/plan/window_regions.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
@@ -321,6 +322,43 @@ std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::
   return folded;
 }
 
+/// The steps of a layer: one, or one for each region of its results.
+void add_float_sums(PlanBuilder& plan, FloatSumsLayer layer, const Node& node, const std::string& names) {
+  const PackedFloatSums& packed = *layer.packed;
+  std::vector<WindowRegion> regions;
+  if (!packed.is_linear && !packed.depthwise)
+    regions = window_regions(layer.window, plan.place(layer.input), plan.place(layer.output));
+  if (!regions.empty() && !ignores_zeros(packed)) regions.clear();
+  const char* kind = packed.depthwise   ? "depthwise float"
+                     : packed.is_linear ? "linear float"
+                                        : "convolution float";
+  const auto add = [&](FloatSumsLayer part, int64_t results) {
+    plan.read(part.input);
+    plan.read(part.output);
+    if (part.follow_ups.other) plan.read(*part.follow_ups.other);
+    const double products =
+        static_cast<double>(results * packed.channels) * static_cast<double>(part.window.positions());
+    plan.add(float_sums_step(std::move(part)), names, kind).products = products;
+  };
+  if (regions.empty()) {
+    if (!packed.is_linear)
+      layer.input = plan.with_border(
+          layer.input, layer.window.halo(plan.place(layer.input), plan.place(layer.output)), node);
+    const Place& out = plan.place(layer.output);
+    const int64_t results = element_count(out.shape);
+    return add(std::move(layer), results);
+  }
+  const Place out = plan.place(layer.output);
+  for (const WindowRegion& region : regions) {
+    FloatSumsLayer part = layer;
+    part.window = region.window;
+    part.first_tap = region.first_tap;
+    part.grid = region.grid;
+    part.fills_halo = &region == &regions.front();
+    add(std::move(part), out.images() / out.depth() * region.results(out) * packed.outputs);
+  }
+}
+
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
                       std::span<const size_t> fused, const ReferenceStep* pad) {
   const Node& node = *steps[fused.front()].node;
@@ -342,16 +380,8 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
     value = value_name(next.node->name);
   }
   layer.output = plan.add_values_place(result, layout);
-  if (!packed->is_linear)
-    layer.input = plan.with_border(
-        layer.input, layer.window.halo(plan.place(layer.input), plan.place(layer.output)), node);
-  plan.read(layer.input);
-  plan.read(layer.output);
-  if (layer.follow_ups.other) plan.read(*layer.follow_ups.other);
   const size_t output = layer.output;
-  const char* kind = packed->depthwise ? "depthwise" : packed->is_linear ? "linear" : "convolution";
-  plan.add(float_sums_step(std::move(layer)), names, std::string(kind) + " float").products =
-      static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(packed->depth());
+  add_float_sums(plan, std::move(layer), node, names);
   if (const auto& type = steps[fused.back()].outputs[0]) {
     plan_rounded(plan, output, *type, node, result);
   } else {
@@ -390,9 +420,9 @@ bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, co
   for (const TransposedFloatPhase& phase : *phases->second) {
     const Place& out = plan.place(to);
     const ResultGrid& grid = phase.grid;
-    const int64_t planes = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
-    const int64_t rows = ResultGrid::count(grid.first_y, grid.step_y, out.height());
-    const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    const int64_t planes = grid.planes(out);
+    const int64_t rows = grid.rows(out);
+    const int64_t columns = grid.columns(out);
     if (planes * rows * columns == 0) continue;
     const double windows = static_cast<double>(plan.shape(result)[0] * planes * rows * columns);
     from = plan.with_border(from, phase.packed->window.halo(plan.place(from), planes, rows, columns), node);

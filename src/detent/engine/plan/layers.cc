@@ -132,9 +132,9 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
   for (const TransposedPhase& phase : *phases->second) {
     const Place& out = plan.place(to);
     const ResultGrid& grid = phase.grid;
-    const int64_t planes = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
-    const int64_t rows = ResultGrid::count(grid.first_y, grid.step_y, out.height());
-    const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    const int64_t planes = grid.planes(out);
+    const int64_t rows = grid.rows(out);
+    const int64_t columns = grid.columns(out);
     if (planes * rows * columns == 0) continue;
     from = plan.with_border(from, phase.packed->window.halo(plan.place(from), planes, rows, columns), node);
     plan.read(from);
@@ -146,7 +146,8 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
                         .follow_ups = {},
                         .grid = grid,
                         .fills_halo = is_first}),
-             node.name, fmt::format("transposed {}", plan.kernels().name))
+             node.name,
+             fmt::format("{}transposed {}", phase.packed->depthwise ? "depthwise " : "", plan.kernels().name))
         .products = products / static_cast<double>(phases->second->size());
     is_first = false;
   }

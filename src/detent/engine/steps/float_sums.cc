@@ -19,19 +19,22 @@ class FloatSumsStep final : public EngineStep {
     spreads_ = !layer_.packed->depthwise && apart % kSharedSets == 0 && w.positions() * apart > kMostShared;
     gathers_ = spreads_ && w.positions() == 1;
     if (spreads_) pitch_ = in.channels() + kSumOutputs;
+    const WindowShape& all = layer_.packed->window;
+    const FirstTap& first = layer_.first_tap;
     for (int64_t z = 0; z < w.depth; ++z) {
       for (int64_t y = 0; y < w.height; ++y) {
         for (int64_t x = 0; x < w.width; ++x) {
           const int64_t tap =
               z * w.dilation_z * in.image() + y * w.dilation_y * in.row() + x * w.dilation_x * in.pitch();
-          taps_.push_back(tap / in.pitch() * pitch_);
+          taps_.push_back({tap / in.pitch() * pitch_,
+                           ((first.z + z) * all.height + first.y + y) * all.width + first.x + x});
         }
       }
     }
-    const ResultGrid& grid = layer_.grid;
-    planes_ = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
-    rows_ = ResultGrid::count(grid.first_y, grid.step_y, out.height());
-    columns_ = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    for (const SumTap& tap : taps_) depthwise_taps_.push_back(tap.at);
+    planes_ = layer_.grid.planes(out);
+    rows_ = layer_.grid.rows(out);
+    columns_ = layer_.grid.columns(out);
     windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
     layer_.follow_ups.end = layer_.follow_ups.mapped_end();
     if (!layer_.packed->bias.empty()) layer_.follow_ups.end.bias = layer_.packed->bias.data();
@@ -207,6 +210,7 @@ class FloatSumsStep final : public EngineStep {
                  .channels = packed.channels,
                  .first_channel = block.first_channel,
                  .weights = packed.weights.data() + block.weights,
+                 .packed_taps = packed.window.positions(),
                  .blocks = block.blocks,
                  .outputs = block.outputs,
                  .first_output = block.first_output,
@@ -259,7 +263,7 @@ class FloatSumsStep final : public EngineStep {
   /// turns.
   void add_block(ChannelsLastSums sums) const {
     constexpr int64_t kNear = 24 << 10;  // weights
-    const int64_t channel_weights = std::ssize(taps_) * sums.blocks * kSumOutputs;
+    const int64_t channel_weights = sums.packed_taps * sums.blocks * kSumOutputs;
     const int64_t parts = divided(sums.channels * channel_weights, kNear);
     if (parts == 1 || sums.count <= kTileWindows) return add_channels_last(sums);
     const int64_t most = divided(sums.channels, parts);
@@ -294,7 +298,7 @@ class FloatSumsStep final : public EngineStep {
       add_channels_last_depthwise({.input = state.values(layer_.input) + first,
                                    .window_step = w.stride_x * in.channels(),
                                    .windows = out.width(),
-                                   .taps = taps_,
+                                   .taps = depthwise_taps_,
                                    .weights = packed.weights.data(),
                                    .channels = packed.outputs,
                                    .start = packed.start.data(),
@@ -313,7 +317,8 @@ class FloatSumsStep final : public EngineStep {
   }
 
   FloatSumsLayer layer_;
-  std::vector<int64_t> taps_;
+  std::vector<SumTap> taps_;
+  std::vector<int64_t> depthwise_taps_;
   bool spreads_ = false;
   bool gathers_ = false;
   int64_t pitch_ = 0;  // from one position of the input to the next

@@ -436,14 +436,15 @@ class SumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     constexpr int64_t kTaskBytes = 16 << 10;
     const int64_t most = layer_.packed->kernels->most_rows;
-    const int64_t parts = (out.height() + most - 1) / most;  // of an image
-    const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(out.row() * most, 1), 1);
-    const int64_t all = out.images() * parts;
+    const int64_t parts = divided(walk_.rows(), most);  // of a plane
+    const int64_t row_bytes = walk_.columns() * out.channels();
+    const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(row_bytes * most, 1), 1);
+    const int64_t all = out.images() / out.depth() * walk_.planes() * parts;
     ThreadPool::shared().run((all + at_once - 1) / at_once, state.threads, [&](int64_t task) {
       const int64_t end = std::min(all, (task + 1) * at_once);
       for (int64_t part = task * at_once; part < end; ++part) {
         const int64_t y = part % parts * most;
-        depthwise_rows(state, numbers, part / parts, y, std::min(most, out.height() - y));
+        depthwise_rows(state, numbers, part / parts, y, std::min(most, walk_.rows() - y));
       }
     });
   }
@@ -480,17 +481,22 @@ class SumsStep final : public EngineStep {
     return {layer_.packed->start.data() + sum, finish};
   }
 
-  void depthwise_rows(RunState& state, const CodeNumbers& numbers, int64_t n, int64_t y, int64_t rows) const {
+  /// Rows `y` to `y + rows` of the results of `plane`, counted over all samples.
+  void depthwise_rows(RunState& state, const CodeNumbers& numbers, int64_t plane, int64_t y,
+                      int64_t rows) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
     const WindowShape& w = packed.window;
+    const ResultGrid& grid = layer_.grid;
     const Finish of = finish_at(numbers, 0);
     DepthwiseSums sums{.input = nullptr,
                        .input_row = in.row(),
                        .taps = offsets_.data(),
                        .quads = std::ssize(offsets_) / 4,
                        .height = w.height,
+                       .planes = w.depth,
+                       .plane_bytes = w.dilation_z * in.image(),
                        .row_quads = row_quads_.data(),
                        .input_rows = input_rows_.data(),
                        .stride = w.stride_y,
@@ -500,19 +506,25 @@ class SumsStep final : public EngineStep {
                        .chunks = packed.chunks,
                        .finish = of.finish,
                        .result = nullptr,
-                       .result_row = out.row(),
+                       .result_row = grid.step_y * out.row(),
                        .result_bytes = out.element_bytes(),
                        .rows = rows,
                        .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels(),
-                       .windows = packed.whole_rows ? 1 : out.width(),
-                       .window_step = w.stride_x * in.channels()};
-    sums.input = state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, -w.padding_x);
-    sums.result = state.bytes(layer_.output) + out.at(n, y, 0) * out.element_bytes();
+                       .windows = packed.whole_rows ? 1 : walk_.columns(),
+                       .window_step = w.stride_x * in.channels(),
+                       .result_step = grid.step_x * out.channels()};
+    const int64_t n = plane / walk_.planes();
+    const int64_t z = plane % walk_.planes();
+    sums.input = state.bytes(layer_.input) +
+                 in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, -w.padding_x);
+    sums.result = state.bytes(layer_.output) + out.element_bytes() * out.at(n, grid.first_z + z * grid.step_z,
+                                                                            grid.first_y + y * grid.step_y,
+                                                                            grid.first_x);
     packed.kernels->add_depthwise(sums);
     if (layer_.follow_ups.empty()) return;
     for (int64_t row = y; row < y + rows; ++row)
-      follow_row(state, n, row, 0, 0, out.width() * out.channels(),
-                 state.bytes(layer_.output) + out.at(n, row, 0));
+      follow_row(state, plane, row, 0, 0, out.width() * out.channels(),
+                 state.bytes(layer_.output) + out.at(plane, row, 0));
   }
 
   /// Groups of this layer after `group`, or what comes after the layer.

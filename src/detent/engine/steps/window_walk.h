@@ -16,13 +16,16 @@ class WindowWalk {
   WindowWalk(const WindowShape& window, const ResultGrid& grid, const Place& out)
       : window_(window),
         grid_(grid),
-        planes_(ResultGrid::count(grid.first_z, grid.step_z, out.depth())),
-        rows_(ResultGrid::count(grid.first_y, grid.step_y, out.height())),
-        columns_(ResultGrid::count(grid.first_x, grid.step_x, out.width())),
+        planes_(grid.planes(out)),
+        rows_(grid.rows(out)),
+        columns_(grid.columns(out)),
         count_(out.images() / out.depth() * planes_ * rows_ * columns_) {}
 
   /// Windows of all samples.
   int64_t count() const { return count_; }
+  /// Results of a sample in each dimension.
+  int64_t planes() const { return planes_; }
+  int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   /// Positions of the input from a window to the next in its row ...
   int64_t position_step() const { return window_.stride_x; }

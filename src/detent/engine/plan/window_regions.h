@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "detent/engine/step.h"
+
+namespace detent {
+
+/// Results whose windows reach the input with the same taps, which are some adjacent ones in each dimension:
+/// `window` has these alone, and needs no border.
+struct WindowRegion {
+  ResultGrid grid;
+  WindowShape window;
+  FirstTap first_tap;
+
+  int64_t results(const Place& out) const { return grid.planes(out) * grid.rows(out) * grid.columns(out); }
+};
+
+/// The regions that a layer's results consist of, where leaving out the taps that meet the border alone saves
+/// more than short rows of windows cost: large dilations, and inputs smaller than the window. Else empty.
+std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out);
+
+/// Whether products with a border of zeros leave every sum as it is: no weight is infinite or NaN, no sum
+/// begins with -0.
+bool ignores_zeros(const PackedFloatSums& packed);
+
+}  // namespace detent
