@@ -117,7 +117,7 @@ HWY_INLINE void LeaveTile(const ChannelsLastSums& s, int64_t first, TileSums<kWi
   if (s.sums_after == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
 }
 
-/// Those of the first channel; of the tap itself where there is one alone.
+/// The first channel's weights; the tap's own where it is alone.
 template <int kVectors, bool kOneTap>
 HWY_INLINE const float* FirstWeights(const ChannelsLastSums& s) {
   return s.weights + (kOneTap ? s.taps.front().packed * kVectors * kLanes : 0);
