@@ -253,6 +253,13 @@ void write_einsum(GraphWriter& writer, const std::string& op) {
                                                   {"ij -> j", {"ij"}, "j"},
                                                   {"ba", {"ba"}, "ab"},
                                                   {"...ij,...jk->...ik", {"bij", "bjk"}, "bik"},
+                                                  {"bshd,bthd->bhst", {"bshd", "bthd"}, "bhst"},
+                                                  {"bhst,bthd->bshd", {"bhst", "bthd"}, "bshd"},
+                                                  {"bhwc,hkc->bhwk", {"bhwc", "hkc"}, "bhwk"},
+                                                  {"hkc,bhwc->kbwh", {"hkc", "bhwc"}, "kbwh"},
+                                                  {"abc,cde->abde", {"abc", "cde"}, "abde"},
+                                                  {"abcd,cde->abe", {"abcd", "cde"}, "abe"},
+                                                  {"bij,bik->bjk", {"bij", "bik"}, "bjk"},
                                                   {"i...->...", {"ij"}, "j"}};
   const Equation& equation = writer.random.of(equations);
   std::vector<int64_t> size(256);

@@ -132,7 +132,9 @@ TEST(OnnxLayers, SumsOfEinsumOverOneDimension) {
   for (const auto& [equation, first, second, weight] :
        {Case{"bij,jk->bik", {2, 3, 5}, {5, 4}, 1}, Case{"bij,kj->bik", {2, 3, 5}, {4, 5}, 1},
         Case{"...j, jk -> ...k", {2, 6, 3, 5}, {5, 4}, 1}, Case{"bjt,jk->kbt", {2, 5, 3}, {5, 4}, 1},
-        Case{"kj,b...j->b...k", {4, 5}, {2, 3, 6, 5}, 0}, Case{"j,jk->k", {5}, {5, 4}, 1}})
+        Case{"kj,b...j->b...k", {4, 5}, {2, 3, 6, 5}, 0}, Case{"j,jk->k", {5}, {5, 4}, 1},
+        Case{"abc,cde->abde", {2, 3, 5}, {5, 4, 2}, 1}, Case{"abcd,cde->abe", {2, 3, 4, 5}, {4, 5, 6}, 1},
+        Case{"hdc,abc->ahbd", {2, 4, 5}, {3, 6, 5}, 0}, Case{"acdb,dec->bea", {2, 3, 4, 5}, {4, 6, 3}, 1}})
     expect_layer({"Einsum", {first, second}, weight, {{"equation", equation}}});
 }
 

@@ -63,8 +63,7 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::opti
     note_move(plan, node, value_name(node.inputs[0]), StridedView::of(plan.shape(result)), type, result);
     return true;
   }
-  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
-  if (!movement->copies || element_count(plan.shape(result)) > kMostElements) return false;
+  if (!movement->copies) return false;
   std::vector<std::string> inputs;
   std::vector<Shape> shapes;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -79,6 +78,8 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::opti
     note_move(plan, node, inputs.front(), moved.copies.front().from, type, result);
     return true;
   }
+  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
+  if (element_count(plan.shape(result)) > kMostElements) return false;
   // As its inputs lie, where the result can.
   for (const std::string& input : inputs)
     moved.places.push_back(plan.operand(input, type, std::nullopt, node));

@@ -160,6 +160,22 @@ TEST(MaskedScores, DivisorsThatRoundToZeroStayInFloat) {
   EXPECT_FALSE(bench.graph.node("add_1").quantization.empty()) << "1 and more";
 }
 
+/// The same where the divisor is part of the product with the features themselves.
+TEST(MaskedScores, ProductsThatDivideStayInFloat) {
+  GraphBuilder b("products");
+  const NodeInput x = b.input("x", {kTokens, kWidth});
+  const NodeInput query = b.call("relu", {b.linear("q", x, kWidth, kWidth, false)});
+  const NodeInput key = b.call("relu", {b.linear("k", x, kWidth, kWidth, false)});
+  const NodeInput turned = b.call("transpose", {key}, {{"dim0", 1}, {"dim1", 2}});
+  const NodeInput sums = b.call("matmul", {query, b.call("matmul", {turned, key})});
+  const NodeInput first = b.call("slice", {sums}, {{"dims", 2}, {"starts", 0}, {"ends", 1}});
+  PassBench bench(b.finish(b.linear("o", b.call("div", {sums, first}), kWidth, kWidth, false)));
+  bench.run_passes("[passes.static_quantize]\nreport = false\n");
+  EXPECT_THAT(bench.reported,
+              HasSubstr("in float, as they compute divisors, which codes would round to 0: matmul_1\n"));
+  EXPECT_FALSE(bench.graph.node("matmul").quantization.empty());
+}
+
 /// Whether the samples mask anything or not. Where they do not, what is summed of the values saturates, as
 /// that of few is larger than that of all.
 TEST(MaskedScores, MasksThatInputsGiveCostNoAccuracy) {

@@ -28,10 +28,11 @@ double rounded_to_zero(const Interval& values, int bits) {
   return most / (2 * (std::exp2(bits) - 1));
 }
 
-/// Whether the node, which computes element by element, gives 0 from a code of 0 of these values.
+/// Whether the node gives 0 from codes of 0 of these values.
 bool may_give_zero(const Node& node, const Interval& values, int bits) {
   const double zero = rounded_to_zero(values, bits);
   if (double{values.low} > zero || double{values.high} < -zero) return false;
+  if (trait<MatrixProduct>(node) != nullptr) return true;
   if (const auto* unary = trait<Unary>(node)) return unary->function(node)(0) == 0;
   const bool adds = *trait<PairOperation>(node) == PairOperation::kAdd;
   const auto is_far = [&](const NodeInput& input) {
@@ -45,7 +46,7 @@ bool computes_by_element(const Node& node) {
   return trait<Unary>(node) != nullptr || trait<PairOperation>(node) != nullptr;
 }
 
-/// Nodes that compute divisors element by element, from what moves or computes them so.
+/// Nodes that compute divisors, or what moves or computes element by element makes divisors of.
 std::set<std::string, std::less<>> divisors(const Graph& graph) {
   std::set<std::string, std::less<>> names;
   const auto add = [&](const NodeInput& input) {
@@ -85,7 +86,9 @@ std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, con
     std::vector<const Node*> readers;
     for (const CodeRead& read : group.reads) {
       const Node& reader = measured.nodes()[read.node];
-      if (computes_by_element(reader) && divide.contains(reader.name)) readers.push_back(&reader);
+      const bool multiplies_values = trait<MatrixProduct>(reader) != nullptr;
+      if ((computes_by_element(reader) || multiplies_values) && divide.contains(reader.name))
+        readers.push_back(&reader);
     }
     if (readers.empty()) continue;
     const std::optional<Interval> range = measured_distribution(measured, group, where).range;
