@@ -16,9 +16,11 @@ namespace {
 
 /// Work is bounded by the elements of inputs and results.
 bool is_linear(const Node& node) {
-  const bool is_elementwise = find_operator(node.op).elementwise || trait<Unary>(node) != nullptr ||
-                              trait<PairOperation>(node) != nullptr;
-  if (is_elementwise || trait<Movement>(node) != nullptr) return true;
+  const OperatorSchema& schema = find_operator(node.op);
+  const bool is_elementwise =
+      schema.elementwise || trait<Unary>(node) != nullptr || trait<PairOperation>(node) != nullptr;
+  const bool looks_up = !schema.index_operands.empty() && schema.quantizable;
+  if (is_elementwise || looks_up || trait<Movement>(node) != nullptr) return true;
   const FloatOperator* found = find_float_operator(node.op);
   return found != nullptr &&
          (found->rows != nullptr || found->pairs != nullptr || found->reduction != nullptr);

@@ -34,6 +34,41 @@ int64_t count_after(const Shape& shape, size_t dim) {
   return element_count({shape.begin() + static_cast<int64_t>(dim) + 1, shape.end()});
 }
 
+/// Places that follow each other: `count` from `place` on, of which the first is number `first` of all.
+struct PlaceRun {
+  int64_t place;
+  int64_t first;
+  int64_t count;
+};
+
+std::vector<PlaceRun> runs_of(const std::vector<int64_t>& places) {
+  std::vector<PlaceRun> runs;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!runs.empty() && places[i] == runs.back().place + runs.back().count) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({places[i], static_cast<int64_t>(i), 1});
+    }
+  }
+  return runs;
+}
+
+/// Copies runs of parts of so many bytes.
+void copy_runs(std::span<const PlaceRun> runs, size_t bytes, const std::byte* from, std::byte* to) {
+  const auto element = static_cast<int64_t>(bytes);
+  for (const PlaceRun& run : runs) {
+    const std::byte* const source = from + run.place * element;
+    std::byte* const target = to + run.first * element;
+    if (run.count == 1 && bytes == 4) {
+      std::memcpy(target, source, 4);
+    } else if (run.count == 1 && bytes == 8) {
+      std::memcpy(target, source, 8);
+    } else {
+      std::memcpy(target, source, bytes * static_cast<size_t>(run.count));
+    }
+  }
+}
+
 /// The parts of `part` elements at `places` of a tensor, one after the other, for each of `times` such
 /// tensors of `size` parts.
 Tensor copied_parts(const Tensor& x, const Shape& shape, const std::vector<int64_t>& places, int64_t size,
@@ -41,18 +76,23 @@ Tensor copied_parts(const Tensor& x, const Shape& shape, const std::vector<int64
   Tensor result(x.dtype(), shape);
   const auto bytes = static_cast<size_t>(part) * dtype_size(x.dtype());
   if (bytes == 0 || places.empty()) return result;
-  const auto count = std::ssize(places);
-  const std::byte* const from = x.bytes().data();
-  std::byte* const to = result.bytes().data();
+  const std::vector<PlaceRun> runs = runs_of(places);
+  const auto count = std::ssize(runs);
+  const int64_t tensors = result.numel() / part / std::ssize(places);
+  const size_t from_bytes = static_cast<size_t>(size) * bytes;
+  const size_t to_bytes = places.size() * bytes;
   constexpr int64_t kBytes = 1 << 16;
-  parallel_for(result.numel() / part, std::max<int64_t>(1, kBytes / static_cast<int64_t>(bytes)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const int64_t place = i / count * size + places[static_cast<size_t>(i % count)];
-                   std::memcpy(to + static_cast<size_t>(i) * bytes, from + static_cast<size_t>(place) * bytes,
-                               bytes);
-                 }
-               });
+  const auto run_bytes = static_cast<int64_t>(to_bytes / runs.size());
+  parallel_for(tensors * count, std::max<int64_t>(1, kBytes / run_bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t next = begin; next < end;) {
+      const auto tensor = static_cast<size_t>(next / count);
+      const int64_t first = next % count;
+      const int64_t taken = std::min(count - first, end - next);
+      copy_runs(std::span(runs).subspan(static_cast<size_t>(first), static_cast<size_t>(taken)), bytes,
+                x.bytes().data() + tensor * from_bytes, result.bytes().data() + tensor * to_bytes);
+      next += taken;
+    }
+  });
   return result;
 }
 
