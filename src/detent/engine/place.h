@@ -54,6 +54,8 @@ struct Place {
   int64_t slice_pitch = 0;
   /// Its elements are read in another shape too: they stay adjacent, without a border.
   bool is_shared = false;
+  /// One step writes and reads it, some rows at a time: it takes no room.
+  bool is_within_step = false;
 
   /// Bytes that a kernel may read past the last.
   static constexpr int64_t kSlack = 128;
@@ -109,7 +111,7 @@ struct Place {
   /// With the border, and what lies between the positions of a slice.
   int64_t elements() const { return images() / depth() * (halo.front + depth() + halo.back) * image(); }
   int64_t element_bytes() const { return is_values ? int64_t{sizeof(float)} : 1; }
-  int64_t bytes() const { return elements() * element_bytes() + kSlack; }
+  int64_t bytes() const { return is_within_step ? 0 : elements() * element_bytes() + kSlack; }
   /// Which element of the value, in row-major order, is channel 0 of this position; the next channel is
   /// `channel_step` elements on.
   int64_t element(int64_t n, int64_t y, int64_t x) const {

@@ -40,6 +40,14 @@ struct RunState {
   float* values(size_t place) { return reinterpret_cast<float*>(arena + places[place].offset); }
 };
 
+/// Some adjacent rows of a matrix: of a value in rows, the dimensions before the last two count its matrices.
+struct MatrixRows {
+  int64_t matrix, first, count;
+  size_t place;           // of the operand whose rows these are
+  const std::byte* from;  // these rows of it, adjacent
+  std::byte* to;          // where the results go, adjacent; nullptr: to their place
+};
+
 /// One step of a program: a node, or several that one kernel computes.
 class EngineStep {
  public:
@@ -60,6 +68,21 @@ class EngineStep {
   virtual void add_table(std::span<const uint8_t> /*table*/) {}
   /// The next step's weights, to prefetch.
   virtual void set_next_weights(std::span<const int8_t> /*weights*/) {}
+
+  // Steps that compute rows on their own, so that several take turns on a few rows (plan/row_chains.cc).
+
+  /// The place of its results, if it does so.
+  virtual std::optional<size_t> row_results() const { return std::nullopt; }
+  /// Whether these are products of matrices, of rows of the left ones.
+  virtual bool multiplies_rows() const { return false; }
+  /// Whether the rows of its results follow from the same rows of `place`, and what else it reads.
+  virtual bool maps_rows_of(size_t /*place*/, std::span<const Place> /*places*/) const { return false; }
+  /// Called before the rows of a run.
+  virtual void begin_rows(RunState& /*state*/) const {}
+  /// Products may have `from` nullptr: the rows are where they lie. Whether a value is NaN that has no code.
+  virtual bool compute_rows(RunState& /*state*/, const MatrixRows& /*rows*/) const { return false; }
+  /// Throws the Error that names the first of the values which is NaN.
+  virtual void report_nan(const Tensor& /*values*/) const {}
 
   std::string nodes;   // "conv1, relu"
   std::string kernel;  // "convolution AVX3_DL"
@@ -252,6 +275,11 @@ struct FloatProductLayer {
 /// 0 where `b` is taken as it lies.
 int64_t float_product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer);
+
+/// Steps that take turns on a few rows at a time, from products to products of what these give: a step writes
+/// the place `between` that the next reads, of which no more exists than these rows.
+std::unique_ptr<EngineStep> row_chain_step(std::vector<std::unique_ptr<EngineStep>> steps,
+                                           std::vector<size_t> between);
 
 /// A recurrent layer; its values lie in rows.
 struct RecurrentPlaces {

@@ -424,6 +424,7 @@ void PlanBuilder::note_bytes() {
   }
   for (size_t i = 0; i < plan_.places.size(); ++i) {
     const Place& place = plan_.places[i];
+    if (place.is_within_step) continue;
     const int64_t elements = place.is_slice() ? element_count(place.shape) : place.elements();
     const int64_t bytes = elements * place.element_bytes();
     if (!in_slices.contains(i)) plan_.steps[place.first_step]->bytes += bytes;
@@ -443,6 +444,7 @@ void PlanBuilder::set_next_weights() {
 
 ProgramPlan PlanBuilder::finished() {
   drop_flows();
+  chain_rows(plan_, users_, joins_);
   join_in_place(plan_, kernels_, std::move(users_), std::move(joins_));
   note_bytes();
   for (const auto& step : plan_.steps) step->prepare(plan_.places);

@@ -28,6 +28,10 @@ struct JoinedChannels {
 void join_in_place(ProgramPlan& plan, const KernelSet& kernels, PlaceUsers users,
                    std::vector<JoinedChannels> joins);
 
+/// Lets products of matrices, what is computed on the rows of their results, and products of these take turns
+/// on a few rows, where nothing else reads what lies between them.
+void chain_rows(ProgramPlan& plan, PlaceUsers& users, std::vector<JoinedChannels>& joins);
+
 /// Elements of another value, in the order of a view of it that nobody has moved yet.
 struct PendingMove {
   const Node* node;

@@ -25,9 +25,15 @@ class RowStep : public EngineStep {
       if (convert(from + first * in.element_bytes(), to + result * out.element_bytes(), count))
         found_nan = true;
     });
-    if (found_nan) report_nan(state, from_);
+    if (found_nan) report_nan(values_of(state));
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
+
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> /*places*/) const override { return place == from_; }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    return convert(rows.from, rows.to, rows.count * state.places[to_].shape.back());
+  }
 
  protected:
   size_t result() const { return to_; }
@@ -35,19 +41,16 @@ class RowStep : public EngineStep {
  private:
   /// Whether a value is NaN.
   virtual bool convert(const void* from, void* to, int64_t count) const = 0;
-  virtual void report_nan(RunState& /*state*/, size_t /*from*/) const {}
+
+  Tensor values_of(RunState& state) const {
+    state.flows.emplace_back();
+    flow_of_place(from_, state.flows.size() - 1)->run(state);
+    return state.flows.back().tensor;
+  }
 
   size_t from_;
   size_t to_;
 };
-
-/// Throws the Error of `converted`, which names the first element that is NaN.
-void throw_nan(const Node& node, const CodeType& type, size_t place, RunState& state) {
-  state.flows.emplace_back();
-  const size_t flow = state.flows.size() - 1;
-  flow_of_place(place, flow)->run(state);
-  static_cast<void>(converted(node, state.flows[flow], type));
-}
 
 class ValuesOfBytes final : public RowStep {
  public:
@@ -81,7 +84,9 @@ class BytesOfValues final : public RowStep {
     if (!table_.empty()) kernels_.look_up(table_.data(), codes, codes, count);
     return found_nan;
   }
-  void report_nan(RunState& state, size_t from) const override { throw_nan(node_, type_, from, state); }
+  void report_nan(const Tensor& values) const override {
+    static_cast<void>(converted(node_, {values}, type_));
+  }
 
   const KernelSet& kernels_;
   const Node& node_;
@@ -103,7 +108,9 @@ class RoundedValues final : public RowStep {
   bool convert(const void* from, void* to, int64_t count) const override {
     return kernels_.round(rounding_, static_cast<const float*>(from), static_cast<float*>(to), count);
   }
-  void report_nan(RunState& state, size_t from) const override { throw_nan(node_, type_, from, state); }
+  void report_nan(const Tensor& values) const override {
+    static_cast<void>(converted(node_, {values}, type_));
+  }
 
   const KernelSet& kernels_;
   const Node& node_;

@@ -29,6 +29,14 @@ class TableStep final : public EngineStep {
     for (uint8_t& byte : table_) byte = table[byte];
   }
 
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> /*places*/) const override { return place == from_; }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    kernels_.look_up(table_.data(), reinterpret_cast<const uint8_t*>(rows.from),
+                     reinterpret_cast<uint8_t*>(rows.to), rows.count * state.places[to_].shape.back());
+    return false;
+  }
+
  private:
   const KernelSet& kernels_;
   std::vector<uint8_t> table_;

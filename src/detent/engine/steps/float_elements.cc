@@ -23,6 +23,17 @@ class FloatRowsStep final : public EngineStep {
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> places) const override {
+    return place == from_ && (rows_.function.row == 1 || rows_.function.row == places[place].shape.back());
+  }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    const auto count = static_cast<size_t>(rows.count * state.places[to_].shape.back());
+    rows_.function.apply({reinterpret_cast<const float*>(rows.from), count},
+                         {reinterpret_cast<float*>(rows.to), count});
+    return false;
+  }
+
  private:
   FloatRows rows_;
   size_t from_;
@@ -39,6 +50,8 @@ class FloatPairsStep final : public EngineStep {
       return operand.place ? &places[*operand.place] : nullptr;
     };
     loops_ = PairLoops(places[to_], place_of(a_), place_of(b_));
+    of_rows_a_ = RowOffsets(place_of(a_), places[to_].shape);
+    of_rows_b_ = RowOffsets(place_of(b_), places[to_].shape);
   }
 
   void run(RunState& state) const override {
@@ -56,12 +69,35 @@ class FloatPairsStep final : public EngineStep {
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> places) const override {
+    const auto lies_in_rows = [&](const PairOperand& operand) {
+      return !operand.place || !places[*operand.place].has_positions();
+    };
+    return (a_.place == place) != (b_.place == place) && lies_in_rows(a_) && lies_in_rows(b_);
+  }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    const int64_t columns = state.places[to_].shape.back();
+    const auto row_of = [&](const PairOperand& operand, const RowOffsets& offsets, int64_t row) {
+      if (!operand.place) return &operand.number;
+      if (operand.place == rows.place) return reinterpret_cast<const float*>(rows.from) + row * columns;
+      return static_cast<const float*>(state.values(*operand.place)) +
+             offsets.of(rows.matrix, rows.first + row);
+    };
+    for (int64_t row = 0; row < rows.count; ++row)
+      function_(row_of(a_, of_rows_a_, row), of_rows_a_.step(), row_of(b_, of_rows_b_, row),
+                of_rows_b_.step(), columns, reinterpret_cast<float*>(rows.to) + row * columns);
+    return false;
+  }
+
  private:
   PairFunction function_;
   PairOperand a_;
   PairOperand b_;
   size_t to_;
   PairLoops loops_;
+  RowOffsets of_rows_a_;
+  RowOffsets of_rows_b_;
 };
 
 }  // namespace

@@ -29,13 +29,38 @@ class FloatProductStep final : public EngineStep {
   }
 
   void run(RunState& state) const override {
-    if (layer_.scratch) pack_matrices(state);
+    begin_rows(state);
     const auto batch = std::ssize(batch_.a);
     const int64_t blocks = (rows_ + kRows - 1) / kRows;
     ThreadPool::shared().run(batch * blocks, state.threads, [&](int64_t task) {
       const int64_t first = task % blocks * kRows;
-      multiply(state, task / blocks, first, std::min(kRows, rows_ - first));
+      compute_rows(state, {task / blocks, first, std::min(kRows, rows_ - first), 0, nullptr, nullptr});
     });
+  }
+
+  std::optional<size_t> row_results() const override { return layer_.output; }
+  bool multiplies_rows() const override { return true; }
+  bool maps_rows_of(size_t place, std::span<const Place> places) const override {
+    const StridedView& a = layer_.a.view;
+    return layer_.a.place == place && layer_.b.place != place && a.shape == places[place].shape &&
+           a.is_contiguous() && a.offset == 0 &&
+           std::ssize(batch_.a) * rows_ * depth_ == element_count(a.shape);
+  }
+  void begin_rows(RunState& state) const override {
+    if (layer_.scratch) pack_matrices(state);
+  }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    const StridedView& a = layer_.a.view;
+    const int64_t a_row = a.strides[a.strides.size() - 2];
+    const float* const left =
+        rows.from != nullptr
+            ? reinterpret_cast<const float*>(rows.from)
+            : state.values(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * a_row;
+    float* const result = rows.to != nullptr
+                              ? reinterpret_cast<float*>(rows.to)
+                              : state.values(layer_.output) + (rows.matrix * rows_ + rows.first) * columns_;
+    multiply(state, rows.matrix, left, rows.count, result);
+    return false;
   }
 
  private:
@@ -64,8 +89,8 @@ class FloatProductStep final : public EngineStep {
     });
   }
 
-  /// Some rows of a matrix of results.
-  void multiply(RunState& state, int64_t matrix, int64_t first, int64_t count) const {
+  /// Rows of a matrix, and their results.
+  void multiply(RunState& state, int64_t matrix, const float* left, int64_t count, float* result) const {
     const StridedView& a = layer_.a.view;
     const StridedView& b = layer_.b.view;
     const int64_t a_row = a.strides[a.strides.size() - 2];
@@ -73,12 +98,10 @@ class FloatProductStep final : public EngineStep {
     const auto index = static_cast<size_t>(matrix);
     const auto right = static_cast<size_t>(batch_.b[index]);
     const int64_t width = padded(columns_);
-    const float* const left = state.values(layer_.a.place) + batch_.a[index] + first * a_row;
     const float* const packed = layer_.scratch
                                     ? state.values(*layer_.scratch) + batch_.b[index] * depth_ * width
                                     : state.values(layer_.b.place) + batch_.packed[right];
     const int64_t b_row = layer_.scratch ? width : b.strides[b.strides.size() - 2];
-    float* const result = state.values(layer_.output) + (matrix * rows_ + first) * columns_;
     std::vector<float> sums(width == columns_ ? 0 : static_cast<size_t>(count * width));
     float* const to = sums.empty() ? result : sums.data();
     if (sums.empty()) std::fill_n(to, count * width, 0.0F);

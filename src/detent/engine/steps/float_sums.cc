@@ -359,6 +359,16 @@ class FloatElementsStep final : public EngineStep {
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> /*places*/) const override {
+    return place == from_ && !follow_ups_.other;
+  }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    end_sums(follow_ups_.end, reinterpret_cast<const float*>(rows.from), state.places[to_].shape.back(),
+             rows.count, reinterpret_cast<float*>(rows.to));
+    return false;
+  }
+
  private:
   FloatFollowUps follow_ups_;
   size_t from_;

@@ -83,4 +83,19 @@ int64_t PairLoops::rows_from(int64_t line, int64_t most) const {
   return std::max<int64_t>(std::min(left, most / std::max<int64_t>(inner_.count, 1)), 1);
 }
 
+RowOffsets::RowOffsets(const Place* place, const Shape& result) {
+  const std::vector<int64_t> steps = repeated_steps(place, result);
+  const size_t rank = result.size();
+  step_ = rank > 0 ? steps[rank - 1] : 0;
+  row_ = rank > 1 ? steps[rank - 2] : 0;
+  for (size_t d = 0; d + 2 < rank; ++d) matrices_.push_back({result[d], steps[d]});
+}
+
+int64_t RowOffsets::of(int64_t matrix, int64_t row) const {
+  int64_t offset = row * row_;
+  for (size_t d = matrices_.size(); d-- > 0; matrix /= matrices_[d].size)
+    offset += matrix % matrices_[d].size * matrices_[d].step;
+  return offset;
+}
+
 }  // namespace detent

@@ -64,4 +64,25 @@ class PairLoops {
   int64_t first_to_ = 0, first_a_ = 0, first_b_ = 0;
 };
 
+/// Where the rows of an operand begin that broadcasts to a result, both in rows.
+class RowOffsets {
+ public:
+  RowOffsets() = default;
+  /// An operand without a place is one number.
+  RowOffsets(const Place* place, const Shape& result);
+
+  int64_t of(int64_t matrix, int64_t row) const;
+  /// Elements from a column to the next: 0 or 1.
+  int64_t step() const { return step_; }
+
+ private:
+  struct Dim {
+    int64_t size;
+    int64_t step;
+  };
+  std::vector<Dim> matrices_;  // of the dimensions before the last two
+  int64_t row_ = 0;
+  int64_t step_ = 0;
+};
+
 }  // namespace detent

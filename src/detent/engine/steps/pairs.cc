@@ -44,6 +44,8 @@ class PairsStep final : public EngineStep {
 
   void prepare(std::span<const Place> places) override {
     loops_ = PairLoops(places[to_], &places[a_], &places[b_]);
+    of_rows_a_ = RowOffsets(&places[a_], places[to_].shape);
+    of_rows_b_ = RowOffsets(&places[b_], places[to_].shape);
   }
 
   void run(RunState& state) const override {
@@ -59,6 +61,25 @@ class PairsStep final : public EngineStep {
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
   bool takes_table(size_t index) const override { return index == to_ && after_.empty(); }
   void add_table(std::span<const uint8_t> table) override { after_.assign(table.begin(), table.end()); }
+
+  std::optional<size_t> row_results() const override { return to_; }
+  bool maps_rows_of(size_t place, std::span<const Place> places) const override {
+    return (a_ == place) != (b_ == place) && !places[a_].has_positions() && !places[b_].has_positions();
+  }
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    const int64_t columns = state.places[to_].shape.back();
+    const auto row_of = [&](size_t place, const RowOffsets& offsets, int64_t row) -> const uint8_t* {
+      if (place == rows.place) return reinterpret_cast<const uint8_t*>(rows.from) + row * columns;
+      return state.bytes(place) + offsets.of(rows.matrix, rows.first + row);
+    };
+    auto* const to = reinterpret_cast<uint8_t*>(rows.to);
+    const PairLoops::Line line{
+        .to = 0, .a = 0, .b = 0, .count = columns, .a_step = of_rows_a_.step(), .b_step = of_rows_b_.step()};
+    for (int64_t row = 0; row < rows.count; ++row)
+      compute(line, row_of(a_, of_rows_a_, row), row_of(b_, of_rows_b_, row), to + row * columns);
+    if (!after_.empty()) kernels_.look_up(after_.data(), to, to, rows.count * columns);
+    return false;
+  }
 
  private:
   void compute(const PairLoops::Line& line, const uint8_t* a, const uint8_t* b, uint8_t* to) const {
@@ -100,6 +121,8 @@ class PairsStep final : public EngineStep {
   size_t a_, b_, to_;
   std::vector<uint8_t> after_;  // the results of which are looked up, if there is one
   PairLoops loops_;
+  RowOffsets of_rows_a_;
+  RowOffsets of_rows_b_;
 };
 
 }  // namespace

@@ -46,12 +46,7 @@ class ProductStep final : public EngineStep {
   }
 
   void run(RunState& state) const override {
-    uint8_t* scratch = state.bytes(layer_.scratch);
-    const auto pack_tasks = std::ssize(batch_.packed) * std::ssize(groups_);
-    ThreadPool::shared().run(pack_tasks, state.threads, [&](int64_t task) {
-      pack(state, task / std::ssize(groups_), groups_[static_cast<size_t>(task % std::ssize(groups_))],
-           scratch);
-    });
+    begin_rows(state);
     const auto batch = std::ssize(batch_.a);
     const int64_t wanted = state.threads > 1 ? 4 * int64_t{state.threads} : 1;
     const int64_t tiles = std::max((rows_ + kMostRows - 1) / kMostRows,
@@ -59,8 +54,40 @@ class ProductStep final : public EngineStep {
     const int64_t at_once = (rows_ + tiles - 1) / tiles;
     ThreadPool::shared().run(batch * tiles, state.threads, [&](int64_t task) {
       const int64_t first = task % tiles * at_once;
-      multiply(state, task / tiles, first, std::min(at_once, rows_ - first), scratch);
+      compute_rows(state, {task / tiles, first, std::min(at_once, rows_ - first), 0, nullptr, nullptr});
     });
+  }
+
+  std::optional<size_t> row_results() const override { return layer_.output; }
+  bool multiplies_rows() const override { return true; }
+  bool maps_rows_of(size_t place, std::span<const Place> places) const override {
+    const StridedView& a = layer_.a.view;
+    return layer_.a.place == place && layer_.b.place != place && a.shape == places[place].shape &&
+           a.is_contiguous() && a.offset == 0 &&
+           std::ssize(batch_.a) * rows_ * depth_ == element_count(a.shape);
+  }
+  void begin_rows(RunState& state) const override {
+    uint8_t* const scratch = state.bytes(layer_.scratch);
+    const auto groups = std::ssize(groups_);
+    ThreadPool::shared().run(std::ssize(batch_.packed) * groups, state.threads, [&](int64_t task) {
+      pack(state, task / groups, groups_[static_cast<size_t>(task % groups)], scratch);
+    });
+  }
+  /// At most kMostRows.
+  bool compute_rows(RunState& state, const MatrixRows& rows) const override {
+    const StridedView& view = layer_.a.view;
+    const int64_t row = view.strides[view.strides.size() - 2];
+    const int64_t element = finish_.gives_values ? 4 : 1;
+    const uint8_t* const a =
+        rows.from != nullptr
+            ? reinterpret_cast<const uint8_t*>(rows.from)
+            : state.bytes(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * row;
+    std::byte* const result = rows.to != nullptr
+                                  ? rows.to
+                                  : reinterpret_cast<std::byte*>(state.bytes(layer_.output)) +
+                                        rows.matrix * result_matrix_ + rows.first * columns_ * element;
+    multiply(state, rows.matrix, a, rows.count, result);
+    return false;
   }
 
   static int64_t scratch_bytes(const StridedView& b) {
@@ -166,14 +193,12 @@ class ProductStep final : public EngineStep {
             .next_bytes = 0};
   }
 
-  /// Some rows of a matrix of results.
-  void multiply(RunState& state, int64_t matrix, int64_t first, int64_t count, uint8_t* scratch) const {
+  /// Rows of a matrix, and their results.
+  void multiply(RunState& state, int64_t matrix, const uint8_t* a, int64_t count, std::byte* result) const {
+    uint8_t* const scratch = state.bytes(layer_.scratch);
     const StridedView& view = layer_.a.view;
     const int64_t row = view.strides[view.strides.size() - 2];
     const int64_t element = finish_.gives_values ? 4 : 1;
-    const uint8_t* a = state.bytes(layer_.a.place) + batch_.a[static_cast<size_t>(matrix)] + first * row;
-    auto* result = reinterpret_cast<std::byte*>(state.bytes(layer_.output)) + matrix * result_matrix_ +
-                   first * columns_ * element;
     const uint8_t* windows[kMostRows];
     std::byte* results[kMostRows];
     uint32_t of_rows[kMostRows];
