@@ -20,7 +20,7 @@ Attention drawn_attention(Draw& draw) {
           draw.among({4, 20, 32})};
 }
 
-/// What nodes between the two products do.
+/// Nodes between the two products.
 NodeInput between(Draw& draw, GraphBuilder& builder, const Attention& a, NodeInput scores) {
   if (draw.coin()) scores = builder.call(draw.coin() ? "mul" : "div", {scores, number(0.3)});
   const Shape masks[] = {{a.tokens, a.keys}, {a.heads, 1, a.keys}, {a.heads, a.tokens, 1}, {a.keys}};
@@ -102,7 +102,7 @@ TEST_F(RowChains, OfCodesAreThoseOfTheReference) {
   EXPECT_GT(kernels["tiled"], 20);
 }
 
-/// What an observer sees, or another node reads, lies in memory as a whole.
+/// Values that another node reads lie in memory as a whole.
 TEST_F(RowChains, WhatOthersReadIsNotCutIntoRows) {
   Draw draw(1);
   const Attention a = drawn_attention(draw);
