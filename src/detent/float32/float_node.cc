@@ -1,7 +1,7 @@
 #include "detent/float32/float_node.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -130,8 +130,8 @@ Tensor computed_by_rows(const FloatNode& node) {
 }
 
 const FloatOperator* find_float_operator(std::string_view op) {
-  static const std::map<std::string_view, FloatOperator> operators = [] {
-    std::map<std::string_view, FloatOperator> map;
+  static const std::unordered_map<std::string_view, FloatOperator> operators = [] {
+    std::unordered_map<std::string_view, FloatOperator> map;
     for (const FloatOperators& list :
          {box_operators(), region_operators(), grid_operators(), comparison_operators(),
           dimension_operators(), float_einsum_operators(), float_element_operators(), float_pair_operators(),

@@ -1,6 +1,7 @@
 #include "detent/graph/operators.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -30,10 +31,13 @@ std::span<const OperatorSchema> all_operators() {
 }
 
 const OperatorSchema* known_operator(std::string_view name) {
-  const auto operators = all_operators();
-  const auto it = std::ranges::lower_bound(
-      operators, name, {}, [](const OperatorSchema& schema) { return std::string_view(schema.name); });
-  return it == operators.end() || it->name != name ? nullptr : &*it;
+  static const std::unordered_map<std::string_view, const OperatorSchema*> operators = [] {
+    std::unordered_map<std::string_view, const OperatorSchema*> map;
+    for (const OperatorSchema& schema : all_operators()) map.emplace(schema.name, &schema);
+    return map;
+  }();
+  const auto found = operators.find(name);
+  return found == operators.end() ? nullptr : found->second;
 }
 
 const OperatorSchema& find_operator(std::string_view name) {

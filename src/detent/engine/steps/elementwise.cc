@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "detent/core/tensor.h"
 #include "detent/engine/steps/place_rows.h"
 #include "detent/float32/tensor_layout.h"
+#include "detent/graph/accumulator.h"
 
 namespace detent {
 namespace {
@@ -314,18 +316,39 @@ class ReferenceNode final : public EngineStep {
       : step_(std::move(step)),
         in_float_(in_float),
         inputs_(std::move(inputs)),
-        results_(std::move(results)) {}
+        results_(std::move(results)),
+        takes_values_(takes_values(*step_)) {}
 
   void run(RunState& state) const override {
+    if (takes_values_) return run_on_values(state);
     std::vector<Flow> results = reference_results(*step_, inputs_of(*step_, inputs_, state), in_float_);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
 
  private:
+  /// Whether all that is computed is the node, in float.
+  static bool takes_values(const ReferenceStep& step) {
+    const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
+    return step.role == OperatorRole::kComputes && step.engine == NodeEngine::kFloat && !step.form &&
+           step.rounds == nullptr && !accumulator_of(*step.node) &&
+           std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
+  }
+
+  /// The same without a copy of what the node has itself.
+  void run_on_values(RunState& state) const {
+    std::vector<FloatFlow> inputs;
+    inputs.reserve(inputs_.size());
+    for (const size_t flow : inputs_)
+      inputs.push_back(flow == kNoFlow ? FloatFlow() : float_flow(state.flows[flow]));
+    std::vector<FloatFlow> results = in_float_->results(*step_->node, inputs);
+    for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = flow_of(std::move(results[i]));
+  }
+
   std::shared_ptr<const ReferenceStep> step_;
   const FloatNodes* in_float_;
   std::vector<size_t> inputs_;
   std::vector<size_t> results_;
+  bool takes_values_;
 };
 
 class RoundValues final : public EngineStep {

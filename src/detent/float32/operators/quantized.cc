@@ -37,7 +37,9 @@ class AlongAxis {
   /// A number here is none of the other inputs' type.
   static Tensor number_or_tensor(const FloatNode& n, size_t index) {
     double scratch = 0;
-    const double* const number = n.inputs[index].number.number(scratch);
+    const NodeInput& input = n.node.inputs[index];
+    const Value& given = input.is_constant() ? input.constant : n.inputs[index].number;
+    const double* const number = given.number(scratch);
     return number == nullptr ? n.operand(index) : Tensor::from<double>({}, std::vector{*number});
   }
 
