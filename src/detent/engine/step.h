@@ -276,6 +276,16 @@ struct FloatProductLayer {
 int64_t float_product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer);
 
+/// A norm of the channels of each sample, or of groups of them, channels last.
+struct ChannelNormLayer {
+  int64_t groups;
+  double eps;
+  std::shared_ptr<const NamedTensors> parameters;
+  size_t from;
+  size_t to;
+};
+std::unique_ptr<EngineStep> channel_norm_step(ChannelNormLayer layer);
+
 /// Steps that take turns on a few rows at a time, from products to products of what these give: a step writes
 /// the place `between` that the next reads, of which no more exists than these rows.
 std::unique_ptr<EngineStep> row_chain_step(std::vector<std::unique_ptr<EngineStep>> steps,

@@ -85,7 +85,12 @@ void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_
 }
 
 void channels_to_front(const float* from, int64_t channels, int64_t positions, float* to, int64_t plane) {
-  HWY_DYNAMIC_DISPATCH(Transpose)(from, channels, channels, positions, to, plane);
+  channels_to_front(from, channels, channels, positions, to, plane);
+}
+
+void channels_to_front(const float* from, int64_t step, int64_t channels, int64_t positions, float* to,
+                       int64_t plane) {
+  HWY_DYNAMIC_DISPATCH(Transpose)(from, step, channels, positions, to, plane);
 }
 
 }  // namespace detent

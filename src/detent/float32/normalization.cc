@@ -109,6 +109,21 @@ void GroupNormGroup(const ChannelNorm& norm, const float* x, float* y, size_t fi
   }
 }
 
+/// Scale() of positions whose channels have one scale each.
+void ScaleChannels(const ChannelScales& by, const float* x, float* y, size_t channels, size_t positions) {
+  for (size_t i = 0; i < positions; ++i, x += channels, y += channels) {
+    MapSingles(x, y, channels, [&](Vec value, auto place) HWY_ATTR {
+      const Singles d;
+      const Vec rest = hn::Sub(hn::Sub(value, place(by.high)), place(by.low));
+      const Vec normalized = hn::Mul(rest, place(by.scale));
+      if (by.weight == nullptr && by.bias == nullptr) return normalized;
+      if (by.bias == nullptr) return hn::Mul(normalized, place(by.weight));
+      if (by.weight == nullptr) return hn::Add(normalized, place(by.bias));
+      return Fused(d, normalized, place(by.weight), place(by.bias));
+    });
+  }
+}
+
 /// y = x * scale + shift
 void ScaleAndShift(float scale, float shift, const float* x, float* y, size_t count) {
   const Singles d;
@@ -126,6 +141,8 @@ HWY_EXPORT(LayerNormRows);
 HWY_EXPORT(RmsNormRows);
 HWY_EXPORT(GroupNormGroup);
 HWY_EXPORT(ScaleAndShift);
+HWY_EXPORT(ScaleChannels);
+HWY_EXPORT(SumsOf);
 HWY_EXPORT(RowSum);
 
 namespace {
@@ -170,6 +187,16 @@ void group_norm(const ChannelNorm& norm, std::span<const float> values, std::spa
        static_cast<size_t>(group % norm.groups * channels), static_cast<size_t>(channels));
     }
   });
+}
+
+RowScale group_scale(std::span<const float> row, double eps) {
+  return {HWY_DYNAMIC_DISPATCH(SumsOf)(row.data(), row.size()), row.size(), eps};
+}
+
+void scale_channels(const ChannelScales& by, int64_t channels, int64_t positions, const float* values,
+                    float* results) {
+  HWY_DYNAMIC_DISPATCH(ScaleChannels)
+  (by, values, results, static_cast<size_t>(channels), static_cast<size_t>(positions));
 }
 
 ScaleAndShift batch_norm_map(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "detent/float32/row_reductions.h"
+
 namespace detent {
 
 // Norms in float32 whose bits do not depend on the processor. Means and variances are summed in double, in
@@ -31,6 +33,18 @@ struct ChannelNorm {
   double eps;
 };
 void group_norm(const ChannelNorm& norm, std::span<const float> values, std::span<float> results);
+/// That of values whose channels are adjacent, in two steps: the scale of a group, whose values `row` are
+/// channel by channel, and all values by the scales of their channels. `weight` and `bias` may be nullptr.
+RowScale group_scale(std::span<const float> row, double eps);
+struct ChannelScales {
+  const float* high;
+  const float* low;
+  const float* scale;
+  const float* weight;
+  const float* bias;
+};
+void scale_channels(const ChannelScales& by, int64_t channels, int64_t positions, const float* values,
+                    float* results);
 /// By a mean and a variance for each channel: x * scale + shift with one rounding, where, in float32, scale
 /// is weight / sqrt(var + eps) and shift is bias - mean * scale.
 void batch_norm(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,

@@ -23,6 +23,9 @@ void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_
 
 /// to[c * plane + x] = from[x * channels + c], x < `positions`.
 void channels_to_front(const float* from, int64_t channels, int64_t positions, float* to, int64_t plane);
+/// The same of some channels of positions that are `step` apart.
+void channels_to_front(const float* from, int64_t step, int64_t channels, int64_t positions, float* to,
+                       int64_t plane);
 
 /// Images [N, C, ...] of float32 in memory as [N, ..., C].
 Tensor channels_last(const Tensor& images);

@@ -1,5 +1,6 @@
 #include "detent/onnx/import_steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -213,6 +214,84 @@ void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum)
               {{"weight", weight_input}, {"bias", bias_input}});
 }
 
+/// A constant of one number for each channel of values of this shape.
+std::optional<Tensor> of_channels(const Pattern& pattern, const NodeInput& input, const Shape& shape) {
+  const Parameter* const parameter = pattern.tensor(input);
+  if (parameter == nullptr || !pattern.shared_giver(input, "get_attr")->quantization.empty())
+    return std::nullopt;
+  Shape wanted(shape.size() - 1, 1);
+  wanted[0] = shape[1];
+  const Shape& own = parameter->tensor.shape();
+  if (own != wanted && !(own.size() == shape.size() && own[0] == 1 &&
+                         std::equal(wanted.begin(), wanted.end(), own.begin() + 1)))
+    return std::nullopt;
+  return parameter->tensor.reshaped({shape[1]});
+}
+
+const Node* reshaping(const Pattern& pattern, const NodeInput& input) {
+  const Node* const view = pattern.giver(input, "view");
+  return view != nullptr ? view : pattern.giver(input, "dynamic_reshape");
+}
+
+bool is_constant_of(const Node& node, const char* name, float wanted) {
+  const Parameter* const parameter = node.find_parameter(name);
+  return parameter != nullptr && std::ranges::all_of(std::as_const(parameter->tensor).values<float>(),
+                                                     [&](float x) { return x == wanted; });
+}
+
+/// The norm of groups of channels whose result `value` is: of groups as channels of a signal.
+struct GroupNormalized {
+  NodeInput input;
+  int64_t groups;
+  double epsilon;
+};
+
+std::optional<GroupNormalized> group_normalized(const Pattern& pattern, const ValueTypes& types,
+                                                const NodeInput& value) {
+  const Node* const back = reshaping(pattern, value);
+  const Node* const signal = back != nullptr ? pattern.giver(back->inputs[0], "squeeze") : nullptr;
+  const Node* const norm = signal != nullptr ? pattern.giver(signal->inputs[0], "instance_norm2d") : nullptr;
+  const Node* const image = norm != nullptr ? pattern.giver(norm->inputs[0], "unsqueeze") : nullptr;
+  const Node* const apart = image != nullptr ? reshaping(pattern, image->inputs[0]) : nullptr;
+  if (apart == nullptr || !is_constant_of(*norm, "weight", 1) || !is_constant_of(*norm, "bias", 0))
+    return std::nullopt;
+  const NodeInput& x = apart->inputs[0];
+  const Shape& shape = types.at(value_name(x)).shape;
+  const Shape& groups = types.at(apart->name).shape;
+  const Node* const sizes =
+      back->inputs.size() == 2 ? pattern.shared_giver(back->inputs[1], "shape_of") : nullptr;
+  const bool has_sizes_of_x = sizes != nullptr && value_name(sizes->inputs[0]) == value_name(x);
+  const bool keeps_shape = shape.size() >= 3 && shape == types.at(back->name).shape && shape[1] > 0 &&
+                           (has_sizes_of_x || std::ranges::count(shape, kOpenSize) <= 1);
+  if (!keeps_shape || groups.size() != 3 || groups[0] != shape[0] || groups[1] < 1 ||
+      shape[1] % groups[1] != 0 || types.at(image->name).shape != Shape{groups[0], groups[1], groups[2], 1})
+    return std::nullopt;
+  return GroupNormalized{apart->inputs[0], groups[1], number_attribute(*norm, "eps")};
+}
+
+/// As PyTorch's exporters write a norm of groups: Reshape, InstanceNormalization, Reshape, Mul, Add.
+void fuse_group_norm(const Pattern& pattern, const ValueTypes& types, Node& sum) {
+  const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
+  const NodeInput* const scaled_value = beside(sum, is_vector);
+  const Node* const scaled = scaled_value != nullptr ? pattern.giver(*scaled_value, "mul") : nullptr;
+  const NodeInput* const value = scaled != nullptr ? beside(*scaled, is_vector) : nullptr;
+  if (value == nullptr) return;
+  const auto found = group_normalized(pattern, types, *value);
+  if (!found) return;
+  const Shape& shape = types.at(value_name(*value)).shape;
+  const auto weight = of_channels(pattern, scaled->inputs[value == &scaled->inputs[0] ? 1 : 0], shape);
+  const auto bias = of_channels(pattern, sum.inputs[scaled_value == &sum.inputs[0] ? 1 : 0], shape);
+  if (!weight || !bias) return;
+  sum.target = sum.name;
+  sum.parameters.clear();
+  sum.parameters.emplace_back("weight", ParameterRef(Parameter{*weight, true}));
+  sum.parameters.emplace_back("bias", ParameterRef(Parameter{*bias, true}));
+  sum.op = "group_norm";
+  sum.inputs = {found->input};
+  sum.attributes = {{"num_groups", found->groups}, {"eps", found->epsilon}};
+  sum.mase_type = find_operator(sum.op).mase_type;
+}
+
 }  // namespace
 
 void recognize_norms(Graph& graph) {
@@ -220,7 +299,10 @@ void recognize_norms(Graph& graph) {
   const ValueTypes types = infer_shapes(graph);
   for (Node& node : graph.nodes()) {
     const auto* pair = trait<PairOperation>(node);
-    if (pair != nullptr && *pair == PairOperation::kAdd) fuse_layer_norm(pattern, types, node);
+    if (pair != nullptr && *pair == PairOperation::kAdd) {
+      fuse_layer_norm(pattern, types, node);
+      if (trait<PairOperation>(node) != nullptr) fuse_group_norm(pattern, types, node);
+    }
     if (pair != nullptr && *pair == PairOperation::kMul) fuse_rms_norm(pattern, types, node);
   }
 }

@@ -127,6 +127,58 @@ TEST(OnnxPatterns, LeaveNormsOfOtherValues) {
   EXPECT_THAT(computing_operators(graph), testing::Not(testing::Contains("rms_norm")));
 }
 
+/// A norm of groups as PyTorch's exporters write it.
+Graph group_norm_in_steps(int64_t groups, const Shape& of_channels, int64_t spread) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {6, 4, 5});
+  const auto size = [](int64_t given) { return NodeInput::of_constant(Value(given)); };
+  const auto list = [](int64_t given) { return NodeInput::of_constant(Value(std::vector<int64_t>{given})); };
+  const NodeInput apart = builder.call("view", {x, size(-1), size(groups), size(120 / groups)});
+  const NodeInput image = builder.call("unsqueeze", {apart, list(3)});
+  const NodeInput norm = builder.layer("instance_norm2d", "norm", {image},
+                                       {{"weight", {groups}}, {"bias", {groups}}}, {{"eps", 1e-3}});
+  const NodeInput back = builder.call("view", {builder.call("squeeze", {norm, list(3)}), size(-1), size(6),
+                                               size(4 * spread), size(5 / spread)});
+  const NodeInput scaled = builder.call("mul", {back, builder.parameter("weight", of_channels)});
+  Graph graph = builder.finish(builder.call("add", {builder.parameter("bias", of_channels), scaled}));
+  fill(graph);
+  std::ranges::fill(graph.node("norm").find_parameter("weight")->tensor.values<float>(), 1.0F);
+  std::ranges::fill(graph.node("norm").find_parameter("bias")->tensor.values<float>(), 0.0F);
+  return graph;
+}
+
+TEST(OnnxPatterns, NormOfGroupsBecomesOneNode) {
+  for (const int64_t groups : {1, 2, 6}) {
+    for (const Shape& of_channels : {Shape{6, 1, 1}, Shape{1, 6, 1, 1}}) {
+      const Graph graph = group_norm_in_steps(groups, of_channels, 1);
+      Graph fused = graph.deep_copy();
+      recognize_norms(fused);
+      fused = live_part(fused);
+      verify(fused);
+      EXPECT_THAT(computing_operators(fused), testing::ElementsAre("group_norm"));
+      Tensor x(DType::kFloat32, {2, 6, 4, 5});
+      for (size_t i = 0; i < 240; ++i) x.values<float>()[i] = static_cast<float>(i * i % 11) - 5;
+      const Tensor expected = IntegerExecutor().run(graph, std::span(&x, 1));
+      EXPECT_THAT(IntegerExecutor().run(fused, std::span(&x, 1)).values<float>(),
+                  testing::Pointwise(testing::FloatNear(1e-5F), expected.values<float>()));
+    }
+  }
+}
+
+TEST(OnnxPatterns, LeaveNormsOfGroupsThatAreNone) {
+  const auto operators = [](Graph graph) {
+    recognize_norms(graph);
+    return computing_operators(graph);
+  };
+  const auto none = testing::Not(testing::Contains("group_norm"));
+  EXPECT_THAT(operators(group_norm_in_steps(3, {6, 1, 1}, 5)), none) << "another shape";
+  EXPECT_THAT(operators(group_norm_in_steps(4, {6, 1, 1}, 1)), none) << "groups of parts of channels";
+  EXPECT_THAT(operators(group_norm_in_steps(3, {4, 5}, 1)), none) << "a weight for each position";
+  Graph scaled = group_norm_in_steps(3, {6, 1, 1}, 1);
+  scaled.node("norm").find_parameter("weight")->tensor.values<float>()[0] = 2;
+  EXPECT_THAT(operators(std::move(scaled)), none) << "a factor of each group";
+}
+
 TEST(OnnxPatterns, GeluBecomesOneNode) {
   for (const bool half_first : {true, false}) {
     GraphBuilder builder("g");

@@ -202,6 +202,30 @@ bool plan_channel_rows(PlanBuilder& plan, const ReferenceStep& step, const std::
   return true;
 }
 
+/// A norm of the channels of each sample, of values that have them last.
+bool plan_channel_norm(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  const auto* norm = trait<Normalization>(node);
+  const bool is_known = norm != nullptr && (norm->over == Normalization::Over::kChannel ||
+                                            norm->over == Normalization::Over::kChannelGroup);
+  if (!is_known || !plan.may_be_pooled(result) || node.find_parameter("running_mean") != nullptr)
+    return false;
+  const size_t from = operand_values(plan, step, 0, std::nullopt);
+  if (plan.place(from).layout != Layout::kChannelsLast) return false;
+  const bool is_grouped = norm->over == Normalization::Over::kChannelGroup;
+  const int64_t channels = plan.shape(result)[1];
+  ChannelNormLayer layer{.groups = is_grouped ? integer_attribute(node, "num_groups") : channels,
+                         .eps = number_attribute(node, "eps"),
+                         .parameters = std::make_shared<const NamedTensors>(rounded_parameters(node)),
+                         .from = from,
+                         .to = plan.add_values_place(result, Layout::kChannelsLast)};
+  plan.read(layer.from);
+  const size_t to = layer.to;
+  plan.add(channel_norm_step(std::move(layer)), node.name, "norm float");
+  set_values(plan, step, to, result);
+  return true;
+}
+
 /// Functions of elements, and of rows of them.
 bool plan_rows(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
@@ -451,9 +475,9 @@ bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes&
   if (!has_operand_values(plan, step, 0)) return false;
   const bool has_no_codes = takes_values(step);
   return plan_pooled(plan, step, result) || (has_no_codes && plan_element(plan, step, values, result)) ||
-         plan_channel_rows(plan, step, result) || plan_rows(plan, step, result) ||
-         plan_value_pairs(plan, step, result) || plan_resampled(plan, step, result) ||
-         plan_reduced(plan, step, result) ||
+         plan_channel_rows(plan, step, result) || plan_channel_norm(plan, step, result) ||
+         plan_rows(plan, step, result) || plan_value_pairs(plan, step, result) ||
+         plan_resampled(plan, step, result) || plan_reduced(plan, step, result) ||
          (has_no_codes &&
           (plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result)));
 }
