@@ -45,7 +45,7 @@ class ChannelNormStep final : public EngineStep {
     return found == layer_.parameters->end() ? nullptr : std::as_const(found->second).values<float>().data();
   }
 
-  /// Of each sample: what is taken off each channel, the rest of it, and its factor.
+  /// For each sample, what is taken off each channel, the rest of it, and its factor.
   void find_scales(RunState& state, std::vector<float>& scales) const {
     const Place& in = state.places[layer_.from];
     const int64_t channels = in.channels();
