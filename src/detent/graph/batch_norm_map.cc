@@ -47,7 +47,7 @@ Tensor moved_bias(const Node& layer, const ChannelMap& map) {
 }
 
 void set_bias(Node& layer, Tensor bias) {
-  if (Parameter* old = layer.find_parameter("bias")) {
+  if (Parameter* old = layer.own_parameter("bias")) {
     old->tensor = std::move(bias);
   } else {
     layer.parameters.emplace_back("bias", Parameter{std::move(bias), true});

@@ -26,7 +26,7 @@ const Node* only_reader(const Graph& graph, const Node& layer) {
 void take_up(Node& layer, Node& norm) {
   const ChannelMap map = channel_map(norm);
   Tensor bias = moved_bias(layer, map);
-  layer.find_parameter("weight")->tensor = scaled_weight(layer, map);
+  layer.own_parameter("weight")->tensor = scaled_weight(layer, map);
   set_bias(layer, std::move(bias));
   QuantizerRef& weight = layer.quantization.at("weight");
   Quantizer without = *weight;

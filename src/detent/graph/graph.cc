@@ -52,6 +52,13 @@ Parameter* Node::find_parameter(std::string_view parameter) {
   return const_cast<Parameter*>(std::as_const(*this).find_parameter(parameter));
 }
 
+Parameter* Node::own_parameter(std::string_view parameter) {
+  const auto it = std::ranges::find(parameters, parameter, &std::pair<std::string, ParameterRef>::first);
+  if (it == parameters.end()) return nullptr;
+  it->second.separate();
+  return &*it->second;
+}
+
 std::string Node::parameter_key(std::string_view parameter) const {
   if (role_of(*this) == OperatorRole::kConstant && parameter == "value") return target;
   return target.empty() ? fmt::format("{}.{}", name, parameter) : fmt::format("{}.{}", target, parameter);

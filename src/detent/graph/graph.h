@@ -84,6 +84,8 @@ struct Node {
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
+  /// The same to be changed for this node alone: no other node's, though it may have been tied to one.
+  Parameter* own_parameter(std::string_view parameter);
   /// "seq_blocks.0.weight", "seq_blocks.0.weight_scale"; of a get_attr node's value the target itself.
   std::string parameter_key(std::string_view parameter) const;
   /// nullptr when the operand is not quantized.

@@ -32,6 +32,10 @@ class SharedRef {
   const T& operator*() const { return *shared_; }
   T* operator->() { return shared_.get(); }
   const T* operator->() const { return shared_.get(); }
+  /// Makes it refer to a copy of its own where others refer to the same one.
+  void separate() {
+    if (shared_.use_count() > 1) shared_ = std::make_shared<T>(*shared_);
+  }
   /// Whether both refer to the same one.
   bool is(const SharedRef& other) const { return shared_ == other.shared_; }
   /// Whether what they refer to is equal.

@@ -320,7 +320,7 @@ double correct(Node& node, const Shifts& shifts) {
   if (bias == nullptr) {
     node.parameters.emplace_back("bias", Parameter{std::move(corrected), true});  // after the weight
   } else {
-    node.find_parameter("bias")->tensor = std::move(corrected);
+    node.own_parameter("bias")->tensor = std::move(corrected);
   }
   node.statistics = {};
   return largest;

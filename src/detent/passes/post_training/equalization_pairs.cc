@@ -99,7 +99,7 @@ Tensor scaled(const Tensor& tensor, const Factor& factor) {
 
 void scale_producer(Node& producer, const EqualizationPair& pair, const std::vector<double>& factors) {
   const auto of_channel = [&](int64_t channel) { return factors[static_cast<size_t>(channel)]; };
-  Parameter* weight = producer.find_parameter("weight");
+  Parameter* weight = producer.own_parameter("weight");
   if (weight == nullptr) {
     Tensor ones(DType::kFloat32, {pair.channels});
     std::ranges::fill(ones.values<float>(), 1.0F);
@@ -113,7 +113,7 @@ void scale_producer(Node& producer, const EqualizationPair& pair, const std::vec
   } else {
     weight->tensor = scaled(weight->tensor, of_channel);
   }
-  if (Parameter* bias = producer.find_parameter("bias")) bias->tensor = scaled(bias->tensor, of_channel);
+  if (Parameter* bias = producer.own_parameter("bias")) bias->tensor = scaled(bias->tensor, of_channel);
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ void move_scale(Graph& graph, const EqualizationPair& pair, const std::vector<do
   for (const std::string& name : pair.sinks) {
     Node& sink = graph.node(name);
     sink.statistics = {};
-    Parameter& weight = *sink.find_parameter("weight");
+    Parameter& weight = *sink.own_parameter("weight");
     const WeightChannels channels(sink);
     weight.tensor = scaled(weight.tensor, [&](int64_t index) {
       return 1 / factors[static_cast<size_t>(channels.input(index) / pair.features)];

@@ -34,7 +34,7 @@ struct FuseOptions {
 void fold(Node& layer, const Node& norm) {
   const ChannelMap map = channel_map(norm);
   Tensor bias = moved_bias(layer, map);
-  layer.find_parameter("weight")->tensor = scaled_weight(layer, map);
+  layer.own_parameter("weight")->tensor = scaled_weight(layer, map);
   set_bias(layer, std::move(bias));
   layer.quantization = norm.quantization;
   layer.statistics.results = norm.statistics.results;

@@ -50,6 +50,28 @@ TEST(GraphRewriting, BatchNormsFoldIntoEveryKindOfLayer) {
   expect_close(before, bench.outputs(bench.graph));
 }
 
+/// Layers that had one weight together have one each afterwards.
+TEST(GraphRewriting, TiedLayersChangeByThemselves) {
+  for (const char* pass : {"fuse_batch_norm", "equalize"}) {
+    GraphBuilder builder("tied");
+    const NodeInput x = builder.input("x", {7});
+    const NodeInput first = builder.linear("first", x, 7, 7);
+    NodeInput y = first;
+    if (std::string_view(pass) == "fuse_batch_norm") y = builder.batch_norm("batch_norm1d", "bn1", y, 7);
+    y = builder.call("relu", {y});
+    y = builder.tied_layer("linear", "second", {y}, "weight", first);
+    y = builder.batch_norm("batch_norm1d", "bn2", y, 7);
+    PassBench bench(builder.finish(y));
+    const std::vector<float> before = bench.outputs(bench.graph);
+    bench.run_passes(fmt::format("[passes.{}]", pass));
+    expect_close(before, bench.outputs(bench.graph));
+    const Node& one = bench.graph.node("first");
+    EXPECT_FALSE(one.find_parameter("weight")->tensor.equals(
+        bench.graph.node("second").find_parameter("weight")->tensor))
+        << pass;
+  }
+}
+
 TEST(GraphRewriting, BatchNormsFoldIntoConvolutionsOfVolumes) {
   GraphBuilder builder("volumes");
   NodeInput x = builder.input("x", {2, 4, 5, 6});
