@@ -59,6 +59,11 @@ void recognize_activations(Graph& graph);
 /// sqrt(mean(x^2) + eps) * weight. Where something else reads a value inside, it stays as it is.
 void recognize_norms(Graph& graph);
 
+/// Where layers or products of matrices compute the same as earlier ones, as the steps of a loop do that an
+/// exporter has written out, the earlier nodes are read instead. Nothing reads the later ones any more. What
+/// else repeats stays where no layer does.
+void merge_repeated_layers(Graph& graph);
+
 /// Nodes that only round, which `roundings` names, become quantizers of the operands that read them, which
 /// then read what was rounded. Nothing reads those nodes any more.
 void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings);

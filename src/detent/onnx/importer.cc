@@ -668,6 +668,7 @@ Graph OnnxImporter::finish() {
     verify(graph_);
     recognize_norms(graph_);
     recognize_activations(graph_);
+    merge_repeated_layers(graph_);
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
     remove_dead_nodes();
