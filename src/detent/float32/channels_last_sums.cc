@@ -161,29 +161,37 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
 
 /// The same of one vector of outputs and windows that are `apart` from each other. A product for each input
 /// leaves no time to read where a window begins: four windows share a pointer.
-template <int kWindows, bool kOneTap>
-void SumEvenTile(const ChannelsLastSums& s, int64_t first, int64_t apart) {
+template <int kWindows, int kVectors, bool kOneTap>
+void SumEvenTile(const ChannelsLastSums& s, int64_t first, int64_t apart, const float* next,
+                 int64_t next_step) {
   constexpr int kShared = 4;
   const Singles d;
-  TileSums<kWindows, 1> sums;
-  BeginTile<kWindows, 1>(s, first, sums);
+  TileSums<kWindows, kVectors> sums;
+  BeginTile<kWindows, kVectors>(s, first, sums);
   const float* const input = s.windows[first] + s.first_channel + (kOneTap ? s.taps.front().at : 0);
-  const float* weights = FirstWeights<1, kOneTap>(s);
-  const int64_t channel_weights = s.packed_taps * kLanes;
+  const float* weights = FirstWeights<kVectors, kOneTap>(s);
+  const int64_t channel_weights = s.packed_taps * kVectors * kLanes;
   const SumTap* const taps = s.taps.data();
   const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
   for (int64_t c = 0; c < s.channels; ++c, weights += channel_weights) {
     for (int64_t t = 0; t < tap_count; ++t) {
       const float* x = input + (kOneTap ? c : taps[t].at + c);
-      const Vec factor = hn::LoadU(d, kOneTap ? weights : weights + taps[t].packed * kLanes);
+      const float* const tap_weights = kOneTap ? weights : weights + taps[t].packed * kVectors * kLanes;
+      Vec factors[size_t{kVectors}];
+#pragma GCC unroll 32
+      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, tap_weights + v * kLanes);
+      __builtin_prefetch(next, 0, 2);
+      next += next_step;
 #pragma GCC unroll 32
       for (int i = 0; i < kWindows; ++i) {
-        sums[i][0] = Fused(d, hn::Set(d, x[i % kShared * apart]), factor, sums[i][0]);
+        const Vec value = hn::Set(d, x[i % kShared * apart]);
+#pragma GCC unroll 32
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = Fused(d, value, factors[v], sums[i][v]);
         if (i % kShared == kShared - 1) x += kShared * apart;
       }
     }
   }
-  LeaveTile<kWindows, 1>(s, first, sums);
+  LeaveTile<kWindows, kVectors>(s, first, sums);
 }
 
 /// How far apart windows are; 0 where that differs.
@@ -215,10 +223,11 @@ void SumTiles(const ChannelsLastSums& s) {
   const int64_t next_step = fetches ? kBlocks * kSumOutputs / tiles : 0;
   for (int64_t first = 0; tiles > 0; --tiles) {
     const int64_t count = (s.count - first + tiles - 1) / tiles;
-    if constexpr (kVectors == 1 && kMost > 1) {
+    if constexpr (kMost > 1) {
       const int64_t apart = count == kMost ? distance(s.windows + first, count) : 0;
       if (apart != 0) {
-        SumEvenTile<kMost, kOneTap>(s, first, apart);
+        SumEvenTile<kMost, kVectors, kOneTap>(s, first, apart, next, next_step);
+        next += next_step * s.channels * std::ssize(s.taps);
         first += count;
         continue;
       }
