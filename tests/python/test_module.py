@@ -75,7 +75,9 @@ def test_import_is_quick_and_brings_no_numpy_nor_torch():
 
 def test_types_are_right(tmp_path):
     pytest.importorskip("mypy")
-    environment = {**os.environ, "MYPYPATH": str(pathlib.Path(detent.__file__).parent.parent)}
+    folder = pathlib.Path(detent.__file__).parent.parent
+    is_installed = folder.name in ("site-packages", "dist-packages")  # where mypy looks anyway
+    environment = dict(os.environ) if is_installed else {**os.environ, "MYPYPATH": str(folder)}
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", ROOT / "pyproject.toml"]
     for files in (["-p", "detent"], EXAMPLES):
         done = subprocess.run([*command, *files], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)

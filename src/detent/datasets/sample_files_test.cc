@@ -170,6 +170,24 @@ TEST_F(SampleFiles, InputsThatDoNotBeginWithTheBatchAreWhole) {
               HasSubstr("state: got [2, 2], expected [n, ...] of the network's shape [2, 1, 1]"));
 }
 
+/// Nodes and edges of a graph have no batch: a file is one sample.
+TEST_F(SampleFiles, InputsWithoutACommonSizeAreOneSample) {
+  DatasetOptions options{.data_dir = directory_ / "graph.safetensors"};
+  options.inputs = {{"nodes", DType::kFloat32, {-1, 4}}, {"edges", DType::kInt64, {2, -1}}};
+  const auto read = [&](int64_t edge_rows) {
+    write_safetensors(directory_ / "graph.safetensors",
+                      StateDict{{"nodes", Tensor(DType::kFloat32, {20, 4})},
+                                {"edges", Tensor(DType::kInt64, {edge_rows, 7})}});
+    return make_dataset("unlabelled", Split::kTrain, options);
+  };
+  const auto data = read(2);
+  ASSERT_EQ(data->size(), 1);
+  const Batch batch = data->batch(std::vector<int64_t>{0});
+  EXPECT_EQ(batch.inputs[0].shape(), (Shape{20, 4}));
+  EXPECT_EQ(batch.inputs[1].shape(), (Shape{2, 7}));
+  EXPECT_THAT(detent::error_of([&] { read(6); }), HasSubstr("has 3 samples, others 20"));
+}
+
 /// A network for batches of three: what is stacked is taken apart.
 TEST_F(SampleFiles, StackedBatchesAreSamples) {
   DatasetOptions options{.data_dir = directory_ / "x.npy"};

@@ -83,6 +83,25 @@ Tensor as_input(const Tensor& tensor, DType wanted, const std::string& where) {
   return wide;
 }
 
+namespace {
+
+/// Inputs with no size in common, as nodes and edges of a graph, an array of one of which is there once: the
+/// arrays are one sample, and those whose first size is open have as many rows as there are.
+void make_one_sample(std::vector<Rows>& arrays, const std::vector<Shape>& shapes) {
+  const auto is_whole = [&](size_t i) {
+    return !shapes[i].empty() && shapes[i].front() > 1 && arrays[i].count == 1;
+  };
+  bool any = false;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    any = any || is_whole(i);
+    if (!is_whole(i) && (shapes[i].empty() || shapes[i].front() >= 0 || arrays[i].rows != 1)) return;
+  }
+  if (!any) return;
+  for (Rows& array : arrays) array.rows *= std::exchange(array.count, 1);
+}
+
+}  // namespace
+
 std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const SampleInput> wanted,
                                      const std::string& where) {
   std::vector<Shape> shapes;
@@ -104,8 +123,9 @@ std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const
     arrays.push_back(rows_of(as_input(inputs[i].second, wanted[i].dtype, what), shapes[i], what));
     // A network of a fixed batch takes that many rows at once.
     if (batch && arrays.back().rows == *batch) arrays.back().count *= std::exchange(arrays.back().rows, 1);
-    count = std::max(count, arrays.back().count);
   }
+  make_one_sample(arrays, shapes);
+  for (const Rows& array : arrays) count = std::max(count, array.count);
   for (size_t i = 0; i < inputs.size(); ++i) {
     Rows& array = arrays[i];
     if (array.count == 0) array = {repeated(array.array, count), 0, count};

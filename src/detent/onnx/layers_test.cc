@@ -169,6 +169,36 @@ TEST(OnnxLayers, OtherConstantsAreFactors) {
   }
 }
 
+/// Steps of a loop that an exporter wrote out compute some layers again. What else repeats stays, as do
+/// layers of other weights or inputs.
+TEST(OnnxLayers, ThoseThatRepeatAreComputedOnce) {
+  const auto count = [](bool repeats, const char* weight, const char* input) {
+    OnnxModelForTest model(17);
+    model.constant("w", {4, 3, 1, 1}, wave(12, 0));
+    model.constant("other", {4, 3, 1, 1}, wave(12, 5));
+    model.input("x", {2, 3, 5, 5});
+    model.output("y");
+    model.node("Relu", {"x"}, {"a"});
+    model.node("Relu", {"x"}, {"b"});
+    model.node("Tanh", {"x"}, {"c"});
+    if (repeats) {
+      model.node("Conv", {"a", "w"}, {"d"});
+      model.node("Conv", {input, weight}, {"e"});
+    } else {
+      model.node("Sigmoid", {"a"}, {"d"});
+      model.node("Sigmoid", {input}, {"e"});
+    }
+    model.node("Add", {"d", "e"}, {"y"});
+    const Graph graph = import_onnx(model.write());
+    const auto is_kept = [](const Node& node) { return is_weighted_sum(node) || node.op == "relu"; };
+    return std::ranges::count_if(graph.nodes(), is_kept);
+  };
+  EXPECT_EQ(count(true, "w", "b"), 2) << "one of each";
+  EXPECT_EQ(count(true, "other", "b"), 4) << "another weight";
+  EXPECT_EQ(count(true, "w", "c"), 3) << "another input";
+  EXPECT_EQ(count(false, "w", "b"), 2) << "no layer";
+}
+
 TEST(OnnxLayers, OpenSizesStayOpen) {
   OnnxModelForTest model(17);
   model.input("x", {-1, 3, -2, 5});

@@ -134,7 +134,8 @@ void Pipeline::claim_files(const fs::path& results, bool overwrite) const {
 void PassContext::warn_of_few_samples(int64_t samples, int64_t wanted) const {
   if (samples >= wanted || *few_samples == samples) return;
   *few_samples = samples;
-  warn(fmt::format("{}: there are only {} samples, num_samples expects {}", where, samples, wanted));
+  warn(fmt::format("{}: there {} only {} sample{}, num_samples expects {}", where, samples == 1 ? "is" : "are",
+                   samples, samples == 1 ? "" : "s", wanted));
 }
 
 PassContext PassContext::quiet() const {
