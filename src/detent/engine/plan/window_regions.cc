@@ -41,18 +41,27 @@ std::vector<DimPart> parts_of(const WindowDim& dim) {
   return parts;
 }
 
-/// Steps that a tap of so many windows takes. A tile of 14 windows waits for products, one of fewer than
-/// about 6 for its weights.
-int64_t steps_of(int64_t windows) {
+/// Windows that take as long as a tap of so many. A tile of 14 waits for products, one of fewer than about 6
+/// for its weights from the cache; weights that lie beyond it come once for some hundred windows, and take as
+/// long as 28.
+int64_t steps_of(int64_t windows, bool weights_are_near) {
   constexpr int64_t kTileWindows = 14;
-  constexpr int64_t kLeastSteps = 6;
-  return std::max(windows, (windows + kTileWindows - 1) / kTileWindows * kLeastSteps);
+  constexpr int64_t kLeastOfTile = 6;
+  constexpr int64_t kPassWindows = 112;
+  constexpr int64_t kLeastOfPass = 28;
+  const auto times = [&](int64_t at_once) { return (windows + at_once - 1) / at_once; };
+  const int64_t waiting =
+      weights_are_near ? times(kTileWindows) * kLeastOfTile : times(kPassWindows) * kLeastOfPass;
+  return std::max(windows, waiting);
 }
 
 }  // namespace
 
-std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out) {
+std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out,
+                                         int64_t weight_bytes) {
   constexpr double kMostOfAll = 0.8;
+  constexpr int64_t kNear = 1 << 20;  // bytes that a second-level cache holds
+  const bool are_near = weight_bytes <= kNear;
   const WindowDim depth = {in.depth(),      out.depth(),      window.depth,
                            window.stride_z, window.padding_z, window.dilation_z};
   const WindowDim height = {in.height(),     out.height(),     window.height,
@@ -78,12 +87,12 @@ std::vector<WindowRegion> window_regions(const WindowShape& window, const Place&
         own.padding_z = z.padding(depth) - z.first * window.stride_z;
         own.padding_y = y.padding(height) - y.first * window.stride_y;
         own.padding_x = x.padding(width) - x.first * window.stride_x;
-        steps += own.positions() * steps_of(samples * region.results(out));
+        steps += own.positions() * steps_of(samples * region.results(out), are_near);
         regions.push_back(region);
       }
     }
   }
-  const int64_t all = window.positions() * steps_of(out.images() * out.height() * out.width());
+  const int64_t all = window.positions() * steps_of(out.images() * out.height() * out.width(), are_near);
   return static_cast<double>(steps) < kMostOfAll * static_cast<double>(all) ? regions
                                                                             : std::vector<WindowRegion>();
 }

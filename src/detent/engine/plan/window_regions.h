@@ -18,7 +18,8 @@ struct WindowRegion {
 
 /// The regions that a layer's results consist of, where leaving out the taps that meet the border alone saves
 /// more than short rows of windows cost: large dilations, and inputs smaller than the window. Else empty.
-std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out);
+std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out,
+                                         int64_t weight_bytes);
 
 /// Whether products with a border of zeros leave every sum as it is: no weight is infinite or NaN, no sum
 /// begins with -0.

@@ -26,6 +26,11 @@ StridedView MatrixBatch::batch_of(const StridedView& view) {
           view.offset};
 }
 
+bool MatrixBatch::takes_each_of(const StridedView& left, const Shape& value) const {
+  const int64_t matrices = element_count(batch_of(left).shape);
+  return left.shape == value && left.is_contiguous() && left.offset == 0 && std::ssize(a) == matrices;
+}
+
 MatrixBatch::MatrixBatch(const StridedView& left, const StridedView& right) {
   const StridedView from_left = batch_of(left);
   const StridedView from_right = batch_of(right);

@@ -15,6 +15,9 @@ struct MatrixBatch {
 
   MatrixBatch(const StridedView& left, const StridedView& right);
 
+  /// Whether the left matrices are those of a value of this shape in rows, each once.
+  bool takes_each_of(const StridedView& left, const Shape& value) const;
+
   /// The matrices of a view: its dimensions before the last two.
   static StridedView batch_of(const StridedView& view);
 };

@@ -61,10 +61,8 @@ class ProductStep final : public EngineStep {
   std::optional<size_t> row_results() const override { return layer_.output; }
   bool multiplies_rows() const override { return true; }
   bool maps_rows_of(size_t place, std::span<const Place> places) const override {
-    const StridedView& a = layer_.a.view;
-    return layer_.a.place == place && layer_.b.place != place && a.shape == places[place].shape &&
-           a.is_contiguous() && a.offset == 0 &&
-           std::ssize(batch_.a) * rows_ * depth_ == element_count(a.shape);
+    return layer_.a.place == place && layer_.b.place != place &&
+           batch_.takes_each_of(layer_.a.view, places[place].shape);
   }
   void begin_rows(RunState& state) const override {
     uint8_t* const scratch = state.bytes(layer_.scratch);
