@@ -35,7 +35,8 @@ class RowChainStep final : public EngineStep {
     ThreadPool::shared().run(matrices_ * tiles, state.threads, [&](int64_t task) {
       const int64_t first = task % tiles * at_once_;
       const size_t step = compute(state, task / tiles, first, std::min(at_once_, rows_ - first));
-      if (step < steps_.size()) found_nan = step;
+      for (size_t known = found_nan; step < known && !found_nan.compare_exchange_weak(known, step);) {
+      }
     });
     if (found_nan < steps_.size()) report(state, found_nan);
   }
