@@ -1,6 +1,7 @@
 #include "detent/engine/packed_float_sums.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
@@ -152,6 +153,12 @@ FloatChannelMap float_channel_map(const Node& batch_norm) {
     map.shift[c] = of.shift;
   }
   return map;
+}
+
+bool ignores_zeros(std::span<const float> weights, std::span<const float> starts) {
+  const auto is_finite = [](float weight) { return std::isfinite(weight); };
+  const auto is_minus_zero = [](float start) { return start == 0 && std::signbit(start); };
+  return std::ranges::all_of(weights, is_finite) && std::ranges::none_of(starts, is_minus_zero);
 }
 
 }  // namespace detent

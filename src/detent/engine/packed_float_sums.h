@@ -59,6 +59,9 @@ PackedFloatSums packed_float_windows(const Tensor& weight, std::span<const float
 /// Whether places have what the step takes and gives: values, or codes that they can be made of.
 bool has_float_places(const ReferenceStep& step);
 
+/// Whether products with zeros leave every sum as it is: no weight is infinite or NaN, no sum begins with -0.
+bool ignores_zeros(std::span<const float> weights, std::span<const float> starts);
+
 /// The weight that was packed, rounded.
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);
 

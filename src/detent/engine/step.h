@@ -46,6 +46,17 @@ struct MatrixRows {
   size_t place;           // of the operand whose rows these are
   const std::byte* from;  // these rows of it, adjacent
   std::byte* to;          // where the results go, adjacent; nullptr: to their place
+
+  /// `from`, or where the rows lie.
+  template <class T>
+  const T* from_or(const T* lying) const {
+    return from == nullptr ? lying : reinterpret_cast<const T*>(from);
+  }
+  /// `to`, or the place of the results.
+  template <class T>
+  T* to_or(T* lying) const {
+    return to == nullptr ? lying : reinterpret_cast<T*>(to);
+  }
 };
 
 /// One step of a program: a node, or several that one kernel computes.

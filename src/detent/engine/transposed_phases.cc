@@ -1,7 +1,6 @@
 #include "detent/engine/transposed_phases.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/accumulator.h"
@@ -165,10 +164,8 @@ std::vector<TransposedFloatPhase> transposed_float_phases(const ReferenceStep& s
   const FloatNode operands{node, {}, parameters};
   const Tensor weight = *operands.parameter("weight");
   const std::span<const float> bias = operands.values_of("bias");
-  const auto is_minus_zero = [](float x) { return x == 0 && std::signbit(x); };
   if (weight.numel() == 0 || ordered_connections(node, weight) ||
-      !std::ranges::all_of(weight.values<float>(), [](float x) { return std::isfinite(x); }) ||
-      std::ranges::any_of(bias, is_minus_zero))
+      !ignores_zeros(weight.values<float>(), bias))
     return {};
   const int64_t groups = integer_attribute(node, "groups");
   std::vector<TransposedFloatPhase> phases;

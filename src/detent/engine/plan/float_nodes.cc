@@ -353,7 +353,9 @@ void add_float_sums(PlanBuilder& plan, FloatSumsLayer layer, const Node& node, c
   if (!packed.is_linear && !packed.depthwise)
     regions = window_regions(layer.window, plan.place(layer.input), plan.place(layer.output),
                              static_cast<int64_t>(packed.weights.byte_size()));
-  if (!regions.empty() && !ignores_zeros(packed)) regions.clear();
+  if (!regions.empty() &&
+      !ignores_zeros({packed.weights.data(), packed.weights.byte_size() / sizeof(float)}, packed.start))
+    regions.clear();
   const char* kind = packed.depthwise   ? "depthwise float"
                      : packed.is_linear ? "linear float"
                                         : "convolution float";

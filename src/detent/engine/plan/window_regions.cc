@@ -1,8 +1,6 @@
 #include "detent/engine/plan/window_regions.h"
 
 #include <algorithm>
-#include <cmath>
-#include <span>
 #include <tuple>
 
 namespace detent {
@@ -95,13 +93,6 @@ std::vector<WindowRegion> window_regions(const WindowShape& window, const Place&
   const int64_t all = window.positions() * steps_of(out.images() * out.height() * out.width(), are_near);
   return static_cast<double>(steps) < kMostOfAll * static_cast<double>(all) ? regions
                                                                             : std::vector<WindowRegion>();
-}
-
-bool ignores_zeros(const PackedFloatSums& packed) {
-  const auto is_finite = [](float weight) { return std::isfinite(weight); };
-  const auto is_minus_zero = [](float start) { return start == 0 && std::signbit(start); };
-  const std::span<const float> weights(packed.weights.data(), packed.weights.byte_size() / sizeof(float));
-  return std::ranges::all_of(weights, is_finite) && std::ranges::none_of(packed.start, is_minus_zero);
 }
 
 }  // namespace detent

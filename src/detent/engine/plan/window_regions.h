@@ -21,8 +21,4 @@ struct WindowRegion {
 std::vector<WindowRegion> window_regions(const WindowShape& window, const Place& in, const Place& out,
                                          int64_t weight_bytes);
 
-/// Whether products with a border of zeros leave every sum as it is: no weight is infinite or NaN, no sum
-/// begins with -0.
-bool ignores_zeros(const PackedFloatSums& packed);
-
 }  // namespace detent

@@ -50,14 +50,10 @@ class FloatProductStep final : public EngineStep {
   bool compute_rows(RunState& state, const MatrixRows& rows) const override {
     const StridedView& a = layer_.a.view;
     const int64_t a_row = a.strides[a.strides.size() - 2];
-    const float* const left =
-        rows.from != nullptr
-            ? reinterpret_cast<const float*>(rows.from)
-            : state.values(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * a_row;
-    float* const result = rows.to != nullptr
-                              ? reinterpret_cast<float*>(rows.to)
-                              : state.values(layer_.output) + (rows.matrix * rows_ + rows.first) * columns_;
-    multiply(state, rows.matrix, left, rows.count, result);
+    const float* const lying =
+        state.values(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * a_row;
+    float* const place = state.values(layer_.output) + (rows.matrix * rows_ + rows.first) * columns_;
+    multiply(state, rows.matrix, rows.from_or(lying), rows.count, rows.to_or(place));
     return false;
   }
 

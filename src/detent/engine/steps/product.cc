@@ -76,15 +76,11 @@ class ProductStep final : public EngineStep {
     const StridedView& view = layer_.a.view;
     const int64_t row = view.strides[view.strides.size() - 2];
     const int64_t element = finish_.gives_values ? 4 : 1;
-    const uint8_t* const a =
-        rows.from != nullptr
-            ? reinterpret_cast<const uint8_t*>(rows.from)
-            : state.bytes(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * row;
-    std::byte* const result = rows.to != nullptr
-                                  ? rows.to
-                                  : reinterpret_cast<std::byte*>(state.bytes(layer_.output)) +
-                                        rows.matrix * result_matrix_ + rows.first * columns_ * element;
-    multiply(state, rows.matrix, a, rows.count, result);
+    const uint8_t* const lying =
+        state.bytes(layer_.a.place) + batch_.a[static_cast<size_t>(rows.matrix)] + rows.first * row;
+    std::byte* const place = reinterpret_cast<std::byte*>(state.bytes(layer_.output)) +
+                             rows.matrix * result_matrix_ + rows.first * columns_ * element;
+    multiply(state, rows.matrix, rows.from_or(lying), rows.count, rows.to_or(place));
     return false;
   }
 
