@@ -77,5 +77,33 @@ TEST_F(ChannelNorms, BetweenCodesAreThoseOfTheReference) {
   EXPECT_GT(kernels["norm"], std::ssize(kCases));
 }
 
+/// As PyTorch writes a local response norm: means of adjacent channels, which are planes of a volume.
+TEST_F(ChannelNorms, OverAdjacentChannelsAreThoseOfTheReference) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const Shape sample = {draw.of(5, 40), draw.of(1, 60), draw.of(1, 60)};
+    const int64_t size = draw.of(2, 5);
+    const auto three = [](int64_t first) { return Value(List{Value(first), Value(1), Value(1)}); };
+    const auto none = [](int64_t first) { return Value(List{Value(first), Value(0), Value(0)}); };
+    GraphBuilder builder("adjacent");
+    NodeInput x = builder.input("x", sample);
+    if (draw.coin()) x = builder.convolution("conv", x, sample[0], sample[0], {1, 1});
+    NodeInput y = builder.call("unsqueeze", {builder.call("mul", {x, x}), listed({1})});
+    y = builder.call(draw.of(0, 3) == 0 ? "max_pool3d" : "avg_pool3d", {y},
+                     {{"kernel_size", three(size)},
+                      {"stride", three(draw.of(1, 2))},
+                      {"padding", none(draw.of(0, size / 2))}});
+    Graph graph = builder.finish(builder.call("squeeze", {y, listed({1})}));
+    draw_parameters(draw, graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 3));
+    expect_equal_on_every_target(graph, draw.tensor(shape), kernels_);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels_["mean float"], 20);
+  EXPECT_GT(kernels_["largest float"], 2);
+}
+
 }  // namespace
 }  // namespace detent

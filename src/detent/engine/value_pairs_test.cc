@@ -23,7 +23,7 @@ TEST_F(ValuePairs, OfAnyShapesThatBroadcast) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
-    const Shape samples[] = {{6, 9}, {3, 5, 7}, {1, 4, 6}, {34, 6, 5}, {20, 1, 1}, {7}};
+    const Shape samples[] = {{6, 9}, {3, 5, 7}, {1, 4, 6}, {34, 6, 5}, {20, 1, 1}, {7}, {9, 13, 15}};
     const Shape& sample = samples[seed % std::size(samples)];
     const auto rank = std::ssize(sample) + 1;
     GraphBuilder builder("pairs");

@@ -82,6 +82,21 @@ struct ChannelsLastDepthwise {
 };
 void add_channels_last_depthwise(const ChannelsLastDepthwise& sums);
 
+/// The same sums where a group has too few outputs to fill a vector: vectors run over windows instead, whose
+/// positions lie next to each other in planes, one a channel. Each sum is added to in the same order, and so
+/// has the same bits.
+struct PlaneSums {
+  const float* planes;            // the first channel's, at the first position of the first window
+  int64_t plane;                  // from a channel to the next
+  int64_t channels;               // in their order, of each all taps
+  std::span<const int64_t> taps;  // in a plane, from the first position of a window
+  const float* weights;           // [channel][tap][output]
+  int64_t outputs;
+  int64_t windows;  // a multiple of kSumOutputs, which are read and added to
+  float* sums;      // [output][windows]
+};
+void add_planes(const PlaneSums& sums);
+
 /// Applies SumsEnd to positions of `channels` values each, in place or elsewhere.
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
 

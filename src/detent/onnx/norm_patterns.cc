@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
@@ -68,31 +69,38 @@ const NodeInput* beside(const Node& node, Condition is_it) {
   return is_it(node.inputs[0]) ? &node.inputs[1] : nullptr;
 }
 
-/// mean(x) over the last dimension, which stays with size 1.
+/// The only dimension of mean(x), which stays with size 1.
+std::optional<int64_t> dimension_of_mean(const Node& mean, size_t rank) {
+  if (mean.inputs.size() != 2 || !boolean_attribute(mean, "keepdim")) return std::nullopt;
+  const auto* const dims = mean.inputs[1].constant.get_if<List>();
+  const auto* const dim = dims != nullptr && dims->size() == 1 ? dims->front().get_if<int64_t>() : nullptr;
+  if (dim == nullptr) return std::nullopt;
+  return *dim < 0 ? *dim + static_cast<int64_t>(rank) : *dim;
+}
+
 bool is_mean_of_last(const Node& mean, size_t rank) {
-  if (mean.inputs.size() != 2 || !boolean_attribute(mean, "keepdim")) return false;
-  const Value& dims = mean.inputs[1].constant;
-  const auto last = static_cast<int64_t>(rank) - 1;
-  return dims == Value(std::vector<int64_t>{-1}) || dims == Value(std::vector<int64_t>{last});
+  return dimension_of_mean(mean, rank) == static_cast<int64_t>(rank) - 1;
 }
 
 struct Normalized {
   NodeInput input;
   double epsilon = 0;
+  int64_t dim = 0;
 };
 
-/// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps)
+/// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps), with means over one dimension
 std::optional<Normalized> normalized(const Pattern& pattern, const Node& quotient, size_t rank) {
   const Node* centred = pattern.shared_giver(quotient.inputs[0], "sub");
   const Node* deviation = pattern.giver(quotient.inputs[1], "sqrt");
   if (centred == nullptr || deviation == nullptr) return std::nullopt;
   const Node* mean = pattern.giver(centred->inputs[1], "mean");
   const Node* shifted = pattern.giver(deviation->inputs[0], "add");
-  if (mean == nullptr || shifted == nullptr || !is_mean_of_last(*mean, rank)) return std::nullopt;
+  if (mean == nullptr || shifted == nullptr) return std::nullopt;
+  const auto dim = dimension_of_mean(*mean, rank);
   const auto is_number = [&](const NodeInput& input) { return pattern.number(input).has_value(); };
   const NodeInput* variance_input = beside(*shifted, is_number);
   const Node* variance = variance_input != nullptr ? pattern.giver(*variance_input, "mean") : nullptr;
-  if (variance == nullptr || !is_mean_of_last(*variance, rank)) return std::nullopt;
+  if (!dim || variance == nullptr || dimension_of_mean(*variance, rank) != dim) return std::nullopt;
   const Node* power = pattern.giver(variance->inputs[0], "pow");
   const Node* product = pattern.giver(variance->inputs[0], "mul");
   const NodeInput centred_value = NodeInput::of(centred->name);
@@ -104,22 +112,33 @@ std::optional<Normalized> normalized(const Pattern& pattern, const Node& quotien
       is_square && mean->inputs[0] == centred->inputs[0] && pattern.readers(*centred) == readers;
   if (!fits) return std::nullopt;
   const NodeInput& epsilon = variance_input == &shifted->inputs[0] ? shifted->inputs[1] : shifted->inputs[0];
-  return Normalized{centred->inputs[0], *pattern.number(epsilon)};
+  return Normalized{centred->inputs[0], *pattern.number(epsilon), *dim};
 }
 
-/// A norm of the last dimension with these parameters, the first of which is the weight.
-void become_norm(const Pattern& pattern, Node& node, const std::string& op, const Normalized& norm,
-                 int64_t size, const std::vector<std::pair<std::string, NodeInput>>& parameters) {
-  constexpr std::string_view kWeight = ".weight";
-  const std::string& target = pattern.shared_giver(parameters.front().second, "get_attr")->target;
-  node.target = target.ends_with(kWeight) ? target.substr(0, target.size() - kWeight.size()) : node.name;
+/// Without parameters yet.
+void become(Node& node, const std::string& op, const NodeInput& input, Table attributes) {
+  node.target = node.name;
   node.parameters.clear();
-  for (const auto& [name, input] : parameters)
-    node.parameters.emplace_back(name, pattern.shared_giver(input, "get_attr")->parameters.front().second);
   node.op = op;
-  node.inputs = {norm.input};
-  node.attributes = {{"normalized_shape", Value(std::vector<int64_t>{size})}, {"eps", norm.epsilon}};
+  node.inputs = {input};
+  node.attributes = std::move(attributes);
   node.mase_type = find_operator(op).mase_type;
+}
+
+void become_norm(Node& node, const std::string& op, const Normalized& norm, int64_t size) {
+  become(node, op, norm.input,
+         {{"normalized_shape", Value(std::vector<int64_t>{size})}, {"eps", norm.epsilon}});
+}
+
+/// The layer whose weight the constant was, or else the node.
+void take_name_of(const Pattern& pattern, const NodeInput& weight, Node& node) {
+  constexpr std::string_view kWeight = ".weight";
+  const std::string& target = pattern.shared_giver(weight, "get_attr")->target;
+  if (target.ends_with(kWeight)) node.target = target.substr(0, target.size() - kWeight.size());
+}
+
+const ParameterRef& shared_tensor(const Pattern& pattern, const NodeInput& input) {
+  return pattern.shared_giver(input, "get_attr")->parameters.front().second;
 }
 
 /// x of x^2, by pow or by mul.
@@ -141,7 +160,8 @@ std::optional<Normalized> mean_square(const Pattern& pattern, const NodeInput& s
   if (mean == nullptr || !is_mean_of_last(*mean, rank)) return std::nullopt;
   const auto x = squared(pattern, mean->inputs[0]);
   const NodeInput& epsilon = mean_value == &shifted->inputs[0] ? shifted->inputs[1] : shifted->inputs[0];
-  return x ? std::optional(Normalized{*x, *pattern.number(epsilon)}) : std::nullopt;
+  return x ? std::optional(Normalized{*x, *pattern.number(epsilon), static_cast<int64_t>(rank) - 1})
+           : std::nullopt;
 }
 
 /// 1 / sqrt(mean(x^2) + eps) in its spellings, or with `is_divisor` sqrt(...) alone.
@@ -188,30 +208,9 @@ void fuse_rms_norm(const Pattern& pattern, const ValueTypes& types, Node& scaled
   if (!found) return;
   const Node* centred = pattern.shared_giver(found->input, "sub");  // part of a layer norm
   if (centred != nullptr && pattern.shared_giver(centred->inputs[1], "mean") != nullptr) return;
-  become_norm(pattern, scaled, "rms_norm", *found, shape.back(), {{"weight", weight}});
-}
-
-/// Fuses the pattern that ends in the node `sum`.
-void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum) {
-  const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
-  const NodeInput* scaled_value = beside(sum, is_vector);
-  const Node* scaled = scaled_value != nullptr ? pattern.giver(*scaled_value, "mul") : nullptr;
-  const NodeInput* quotient_value = scaled != nullptr ? beside(*scaled, is_vector) : nullptr;
-  const Node* quotient = quotient_value != nullptr ? pattern.giver(*quotient_value, "div") : nullptr;
-  if (quotient == nullptr) return;
-  const Shape& shape = types.at(quotient->name).shape;
-  const std::optional<Normalized> found = normalized(pattern, *quotient, shape.size());
-  const Parameter* weight =
-      pattern.tensor(quotient_value == &scaled->inputs[0] ? scaled->inputs[1] : scaled->inputs[0]);
-  const Parameter* bias = pattern.tensor(scaled_value == &sum.inputs[0] ? sum.inputs[1] : sum.inputs[0]);
-  if (!found || weight->tensor.shape() != Shape{shape.back()} ||
-      bias->tensor.shape() != weight->tensor.shape())
-    return;
-  const NodeInput& weight_input =
-      quotient_value == &scaled->inputs[0] ? scaled->inputs[1] : scaled->inputs[0];
-  const NodeInput& bias_input = scaled_value == &sum.inputs[0] ? sum.inputs[1] : sum.inputs[0];
-  become_norm(pattern, sum, "layer_norm", *found, shape.back(),
-              {{"weight", weight_input}, {"bias", bias_input}});
+  become_norm(scaled, "rms_norm", *found, shape.back());
+  take_name_of(pattern, weight, scaled);
+  scaled.parameters.emplace_back("weight", shared_tensor(pattern, weight));
 }
 
 /// A constant of one number for each channel of values of this shape.
@@ -226,6 +225,83 @@ std::optional<Tensor> of_channels(const Pattern& pattern, const NodeInput& input
                          std::equal(wanted.begin(), wanted.end(), own.begin() + 1)))
     return std::nullopt;
   return parameter->tensor.reshaped({shape[1]});
+}
+
+/// quotient * weight + bias
+struct ScaledQuotient {
+  Node* quotient;
+  Node* product;
+  const NodeInput* weight;
+  const NodeInput* bias;
+};
+
+std::optional<ScaledQuotient> scaled_quotient(const Pattern& pattern, Graph& graph, const Node& sum) {
+  const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
+  const NodeInput* const product_value = beside(sum, is_vector);
+  const Node* const product = product_value != nullptr ? pattern.giver(*product_value, "mul") : nullptr;
+  const NodeInput* const quotient_value = product != nullptr ? beside(*product, is_vector) : nullptr;
+  if (quotient_value == nullptr) return std::nullopt;
+  const Node* const quotient = pattern.giver(*quotient_value, "div");
+  if (quotient == nullptr) return std::nullopt;
+  return ScaledQuotient{&graph.node(quotient->name), &graph.node(product->name),
+                        &product->inputs[quotient_value == &product->inputs[0] ? 1 : 0],
+                        &sum.inputs[product_value == &sum.inputs[0] ? 1 : 0]};
+}
+
+Table moved(size_t rank, size_t from, size_t to) {
+  std::vector<int64_t> dims(rank);
+  std::iota(dims.begin(), dims.end(), 0);
+  const int64_t dim = dims[from];
+  dims.erase(dims.begin() + static_cast<int64_t>(from));
+  dims.insert(dims.begin() + static_cast<int64_t>(to), dim);
+  return {{"dims", Value(dims)}};
+}
+
+/// Over the channels, which become the last dimension for it: three nodes of the pattern become the norm and
+/// what moves them there and back.
+void fuse_channel_norm(const Pattern& pattern, const ScaledQuotient& scaled, const Normalized& norm,
+                       const Shape& shape, Node& sum) {
+  const auto weight = of_channels(pattern, *scaled.weight, shape);
+  const auto bias = of_channels(pattern, *scaled.bias, shape);
+  if (!weight || !bias) return;
+  const size_t last = shape.size() - 1;
+  Node& norm_node = *scaled.product;
+  const NodeInput weight_input = *scaled.weight;
+  become(*scaled.quotient, "permute", norm.input, moved(shape.size(), 1, last));
+  become_norm(norm_node, "layer_norm", {NodeInput::of(scaled.quotient->name), norm.epsilon}, shape[1]);
+  take_name_of(pattern, weight_input, norm_node);
+  norm_node.parameters.emplace_back("weight", ParameterRef(Parameter{*weight, true}));
+  norm_node.parameters.emplace_back("bias", ParameterRef(Parameter{*bias, true}));
+  become(sum, "permute", NodeInput::of(norm_node.name), moved(shape.size(), last, 1));
+}
+
+/// Fuses the pattern that ends in the node `sum`.
+void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Graph& graph, Node& sum) {
+  const auto scaled = scaled_quotient(pattern, graph, sum);
+  if (!scaled) return;
+  const Shape& shape = types.at(scaled->quotient->name).shape;
+  const std::optional<Normalized> found = normalized(pattern, *scaled->quotient, shape.size());
+  if (!found) return;
+  const bool is_of_last = found->dim == std::ssize(shape) - 1;
+  if (!is_of_last && found->dim == 1) return fuse_channel_norm(pattern, *scaled, *found, shape, sum);
+  const Shape of_last = {shape.back()};
+  if (!is_of_last || pattern.tensor(*scaled->weight)->tensor.shape() != of_last ||
+      pattern.tensor(*scaled->bias)->tensor.shape() != of_last)
+    return;
+  const NodeInput weight = *scaled->weight;
+  const NodeInput bias = *scaled->bias;
+  become_norm(sum, "layer_norm", *found, shape.back());
+  take_name_of(pattern, weight, sum);
+  sum.parameters.emplace_back("weight", shared_tensor(pattern, weight));
+  sum.parameters.emplace_back("bias", shared_tensor(pattern, bias));
+}
+
+/// Without parameters, over the last dimension.
+void fuse_plain_norm(const Pattern& pattern, const ValueTypes& types, Node& quotient) {
+  const Shape& shape = types.at(quotient.name).shape;
+  const std::optional<Normalized> found = normalized(pattern, quotient, shape.size());
+  const bool fits = found && found->dim == std::ssize(shape) - 1 && shape.back() > 0;
+  if (fits) become_norm(quotient, "layer_norm", *found, shape.back());
 }
 
 const Node* reshaping(const Pattern& pattern, const NodeInput& input) {
@@ -282,14 +358,9 @@ void fuse_group_norm(const Pattern& pattern, const ValueTypes& types, Node& sum)
   const auto weight = of_channels(pattern, scaled->inputs[value == &scaled->inputs[0] ? 1 : 0], shape);
   const auto bias = of_channels(pattern, sum.inputs[scaled_value == &sum.inputs[0] ? 1 : 0], shape);
   if (!weight || !bias) return;
-  sum.target = sum.name;
-  sum.parameters.clear();
+  become(sum, "group_norm", found->input, {{"num_groups", found->groups}, {"eps", found->epsilon}});
   sum.parameters.emplace_back("weight", ParameterRef(Parameter{*weight, true}));
   sum.parameters.emplace_back("bias", ParameterRef(Parameter{*bias, true}));
-  sum.op = "group_norm";
-  sum.inputs = {found->input};
-  sum.attributes = {{"num_groups", found->groups}, {"eps", found->epsilon}};
-  sum.mase_type = find_operator(sum.op).mase_type;
 }
 
 }  // namespace
@@ -300,10 +371,13 @@ void recognize_norms(Graph& graph) {
   for (Node& node : graph.nodes()) {
     const auto* pair = trait<PairOperation>(node);
     if (pair != nullptr && *pair == PairOperation::kAdd) {
-      fuse_layer_norm(pattern, types, node);
+      fuse_layer_norm(pattern, types, graph, node);
       if (trait<PairOperation>(node) != nullptr) fuse_group_norm(pattern, types, node);
     }
     if (pair != nullptr && *pair == PairOperation::kMul) fuse_rms_norm(pattern, types, node);
+  }
+  for (Node& node : graph.nodes()) {  // what no weight follows
+    if (node.op == "div") fuse_plain_norm(pattern, types, node);
   }
 }
 

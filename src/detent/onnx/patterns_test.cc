@@ -89,6 +89,63 @@ TEST(OnnxPatterns, LayerNormalizationBecomesOneNode) {
   }
 }
 
+/// (x - mean) / deviation over one dimension.
+NodeInput standardized(GraphBuilder& builder, const NodeInput& x, int64_t dim) {
+  const NodeInput dims = NodeInput::of_constant(Value(std::vector<int64_t>{dim}));
+  const NodeInput centred = builder.call("sub", {x, builder.call("mean", {x, dims}, {{"keepdim", true}})});
+  const NodeInput variance =
+      builder.call("mean", {builder.call("pow", {centred, number(2)}), dims}, {{"keepdim", true}});
+  const NodeInput deviation = builder.call("sqrt", {builder.call("add", {variance, number(1e-5)})});
+  return builder.call("div", {centred, deviation});
+}
+
+TEST(OnnxPatterns, LayerNormalizationWithoutWeightBecomesOneNode) {
+  for (const int64_t dim : {-1, 1}) {
+    GraphBuilder builder("g");
+    expect_fused(builder.finish(standardized(builder, builder.input("x", {8}), dim)), "layer_norm");
+  }
+}
+
+/// Over the channels of images, signals and volumes.
+TEST(OnnxPatterns, LayerNormalizationOfChannelsMovesThemLast) {
+  for (const Shape& sample : {Shape{6, 4, 5}, Shape{6, 20}, Shape{6, 2, 2, 5}}) {
+    for (const bool has_batch : {false, true}) {
+      Shape of_channels(sample.size(), 1);
+      of_channels[0] = 6;
+      if (has_batch) of_channels.insert(of_channels.begin(), 1);
+      GraphBuilder builder("g");
+      const NodeInput quotient = standardized(builder, builder.input("x", sample), 1);
+      const NodeInput scaled = builder.call("mul", {builder.parameter("norm.weight", of_channels), quotient});
+      Graph graph =
+          builder.finish(builder.call("add", {scaled, builder.parameter("norm.bias", of_channels)}));
+      fill(graph);
+      Graph fused = graph.deep_copy();
+      recognize_norms(fused);
+      fused = live_part(fused);
+      verify(fused);
+      EXPECT_THAT(computing_operators(fused), testing::ElementsAre("permute", "layer_norm", "permute"));
+      Shape shape = sample;
+      shape.insert(shape.begin(), 2);
+      Tensor x(DType::kFloat32, shape);
+      for (size_t i = 0; i < 240; ++i) x.values<float>()[i] = static_cast<float>(i * i % 11) - 5;
+      const Tensor expected = IntegerExecutor().run(graph, std::span(&x, 1));
+      EXPECT_THAT(IntegerExecutor().run(fused, std::span(&x, 1)).values<float>(),
+                  testing::Pointwise(testing::FloatNear(1e-5F), expected.values<float>()));
+    }
+  }
+}
+
+TEST(OnnxPatterns, LeaveNormsOfOtherDimensions) {
+  for (const int64_t dim : {1, 2}) {
+    GraphBuilder builder("g");
+    const NodeInput quotient = standardized(builder, builder.input("x", {6, 4, 6}), dim);
+    const NodeInput scaled = builder.call("mul", {quotient, builder.parameter("weight", {6})});
+    Graph graph = builder.finish(builder.call("add", {scaled, builder.parameter("bias", {6})}));
+    recognize_norms(graph);
+    EXPECT_THAT(computing_operators(graph), testing::Not(testing::Contains("layer_norm"))) << dim;
+  }
+}
+
 /// In the spellings of exporters: the root's reciprocal, 1 / root, a quotient, a power; the weight on either
 /// side.
 TEST(OnnxPatterns, RootMeanSquareNormBecomesOneNode) {

@@ -40,6 +40,25 @@ class FloatRowsStep final : public EngineStep {
   size_t to_;
 };
 
+/// The operand of adjacent lines, one after the other.
+class RepeatedLines {
+ public:
+  const float* rows(const float* first, int64_t step, int64_t row, const PairLoops::Line& line) {
+    if (step == 1 && row == line.count) return first;
+    values_.resize(static_cast<size_t>(line.rows * line.count));
+    float* to = values_.data();
+    for (int64_t i = 0; i < line.rows; ++i, first += row, to += line.count) {
+      if (step == 0) std::fill_n(to, line.count, *first);
+      if (step == 1) std::copy_n(first, line.count, to);
+      for (int64_t x = 0; step > 1 && x < line.count; ++x) to[x] = first[x * step];
+    }
+    return values_.data();
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
 class FloatPairsStep final : public EngineStep {
  public:
   FloatPairsStep(PairFunction function, PairOperand a, PairOperand b, size_t to)
@@ -63,9 +82,16 @@ class FloatPairsStep final : public EngineStep {
     const float* const a = values_of(a_);
     const float* const b = values_of(b_);
     float* const to = state.values(to_);
-    loops_.run(state.threads, kTaskElements, [&](const PairLoops::Line& line) {
-      function_(a + line.a, line.a_step, b + line.b, line.b_step, line.count, to + line.to);
-    });
+    const auto compute = [&](const PairLoops::Line& line) {
+      if (line.rows == 1)
+        return function_(a + line.a, line.a_step, b + line.b, line.b_step, line.count, to + line.to);
+      thread_local RepeatedLines of_a;
+      thread_local RepeatedLines of_b;
+      function_(of_a.rows(a + line.a, line.a_step, line.a_row, line), 1,
+                of_b.rows(b + line.b, line.b_step, line.b_row, line), 1, line.rows * line.count,
+                to + line.to);
+    };
+    loops_.run(state.threads, kTaskElements, compute, loops_.line() < kShortLine ? kTogether : 0);
   }
   bool takes_slice(size_t /*index*/, const Place& place) const override { return has_long_runs(place); }
 
@@ -91,6 +117,10 @@ class FloatPairsStep final : public EngineStep {
   }
 
  private:
+  /// A call for each line of fewer elements takes longer than to write out what its operands repeat.
+  static constexpr int64_t kShortLine = 64;
+  static constexpr int64_t kTogether = 1024;
+
   PairFunction function_;
   PairOperand a_;
   PairOperand b_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "detent/engine/steps/few_outputs.h"
 #include "detent/engine/steps/place_rows.h"
 
 namespace detent {
@@ -38,6 +39,7 @@ class FloatSumsStep final : public EngineStep {
     windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
     layer_.follow_ups.end = layer_.follow_ups.mapped_end();
     if (!layer_.packed->bias.empty()) layer_.follow_ups.end.bias = layer_.packed->bias.data();
+    few_outputs_ = FewOutputs::of(layer_, places);
   }
 
   std::span<const int8_t> weights() const override {
@@ -48,6 +50,7 @@ class FloatSumsStep final : public EngineStep {
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
     if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
+    if (few_outputs_) return few_outputs_->run(state, layer_);
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
   }
 
@@ -317,6 +320,7 @@ class FloatSumsStep final : public EngineStep {
   }
 
   FloatSumsLayer layer_;
+  std::optional<FewOutputs> few_outputs_;
   std::vector<SumTap> taps_;
   std::vector<int64_t> depthwise_taps_;
   bool spreads_ = false;

@@ -28,6 +28,9 @@ class PairLoops {
   /// An operand without a place is one number.
   PairLoops(const Place& to, const Place* a, const Place* b);
 
+  /// Elements of a line.
+  int64_t line() const { return inner_.count; }
+
   /// Calls `compute(line)` for lines of up to `most` elements that together are the result, several at once
   /// where they have no more than `most_in_rows` elements.
   template <class Compute>

@@ -30,6 +30,15 @@ std::vector<WindowRun> runs_of(const std::vector<PoolingWindow>& windows) {
   return runs;
 }
 
+/// Whether each window is the position of its result.
+bool are_positions(const std::vector<PoolingWindow>& windows) {
+  for (int64_t i = 0; i < std::ssize(windows); ++i) {
+    const PoolingWindow& window = windows[static_cast<size_t>(i)];
+    if (window.begin != i || window.end != i + 1 || window.counted != 1) return false;
+  }
+  return true;
+}
+
 /// A reduction of the positions of windows, channel by channel.
 template <class Element>
 class PoolingStep : public EngineStep {
@@ -42,6 +51,7 @@ class PoolingStep : public EngineStep {
   void run(RunState& state) const override {
     const Place& out = state.places[to_];
     fill_halo(out, state.bytes(to_));
+    if (takes_planes(state.places[from_]) && takes_planes(out)) return run_planes(state);
     if (is_separable() && shares_rows(state.places[from_], out)) return run_rows_first(state);
     ThreadPool::shared().run(out.images() * out.height(), state.threads,
                              [&](int64_t row) { run_row(state, row / out.height(), row % out.height()); });
@@ -83,6 +93,36 @@ class PoolingStep : public EngineStep {
       reduce(rows, line.counted, first, count);
       if (line.is_last) finish(first, count);
       for (const Element*& row : rows) row += line.from_pitch;
+    }
+  }
+
+  static constexpr int64_t kChunk = 8192;  // elements
+
+  /// Whether windows go through planes, whose positions are adjacent: as norms over adjacent channels do.
+  bool takes_planes(const Place& place) const {
+    return place.image() == place.height() * place.width() * place.channels() &&
+           place.pitch() == place.channels() && are_positions(windows_[1]) && are_positions(windows_[2]);
+  }
+  void run_planes(RunState& state) const {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    const auto* const from = reinterpret_cast<const Element*>(state.bytes(from_));
+    auto* const to = reinterpret_cast<Element*>(state.bytes(to_));
+    const int64_t samples = out.images() / out.depth();
+    for (const WindowRun& run : runs_of(windows_[0])) {
+      const PoolingWindow& window = windows_[0][static_cast<size_t>(run.first)];
+      const int64_t elements = run.count * out.image();
+      const int64_t chunks = (elements + kChunk - 1) / kChunk;
+      ThreadPool::shared().run(samples * chunks, state.threads, [&](int64_t task) {
+        const int64_t n = task / chunks;
+        const int64_t first = task % chunks * kChunk;
+        std::vector<const Element*> planes;
+        for (int64_t k = window.begin; k < window.end; k += window.step)
+          planes.push_back(from + in.at(n, k, 0, 0) + first);
+        const int64_t count = std::min(kChunk, elements - first);
+        reduce_line(planes, to + out.at(n, run.first, 0, 0) + first,
+                    {1, count, count, count, window.counted});
+      });
     }
   }
 

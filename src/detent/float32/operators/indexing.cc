@@ -134,15 +134,21 @@ Tensor embedded(const FloatNode& n) {
 std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
   std::vector<int64_t> places = positions(n, indices, shape[dim]);
   const std::vector<int64_t> strides = StridedView::of(shape).strides;
-  Shape at(shape.size(), 0);  // of the index, whose place without `dim` is `first`
+  const size_t rank = shape.size();
+  const int64_t line = rank == 0 ? 1 : indices.shape().back();
+  const int64_t step = rank == 0 || dim == rank - 1 ? 0 : 1;
+  Shape at(rank, 0);  // of the line, whose first place without `dim` is `first`
   int64_t first = 0;
-  for (int64_t& place : places) {
-    place = first + place * strides[dim];
-    for (size_t d = shape.size(); d-- > 0;) {
-      const int64_t step = d == dim ? 0 : strides[d];
-      first += step;
+  for (size_t begin = 0; begin < places.size(); begin += static_cast<size_t>(line)) {
+    for (int64_t i = 0; i < line; ++i) {
+      int64_t& place = places[begin + static_cast<size_t>(i)];
+      place = first + i * step + place * strides[dim];
+    }
+    for (size_t d = std::max<size_t>(rank, 1) - 1; d-- > 0;) {
+      const int64_t on = d == dim ? 0 : strides[d];
+      first += on;
       if (++at[d] < indices.shape()[d]) break;
-      first -= step * at[d];
+      first -= on * at[d];
       at[d] = 0;
     }
   }
@@ -153,7 +159,12 @@ Tensor gathered_elements(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const Tensor indices = n.operand(1);
   const std::vector<int64_t> places = places_along(n, indices, x.shape(), dim_of(n, x));
-  return copied_parts(x, indices.shape(), places, x.numel(), 1);
+  Tensor result(x.dtype(), indices.shape());
+  visit_words(x.dtype(), [&]<class Word>(Word) {
+    const Word* const from = words_of<Word>(x);
+    std::ranges::transform(places, words_of<Word>(result), [&](int64_t place) { return from[place]; });
+  });
+  return result;
 }
 
 /// The row of each position, the last dimension of `indices`, in dimensions of these sizes that are joined.
