@@ -7,6 +7,8 @@ BUILD_TYPE ?= Release
 PREFIX ?= /usr/local
 WERROR ?= OFF
 TORCH ?= ON
+# all, or native: kernels for the instruction sets of this machine alone. Empty: as BUILD_DIR has it, or else all.
+SIMD ?=
 CMAKE_FLAGS ?=
 CTEST_FLAGS ?=
 # A file that includes libtorch takes 1.1 GB to compile: no more jobs than processors, nor than memory has room for.
@@ -15,6 +17,7 @@ JOBS ?= $(shell awk -v processors=$$(nproc) '/^MemAvailable/ { jobs = int($$2 / 
 
 configure = cmake -S . -B $(BUILD_DIR) -G Ninja -DCMAKE_BUILD_TYPE=$(BUILD_TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
 	-DDETENT_WERROR=$(WERROR) -DDETENT_TORCH=$(TORCH) \
+	$(if $(SIMD),-DDETENT_SIMD=$(SIMD)) \
 	$$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
 build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
@@ -27,12 +30,13 @@ BASE ?= HEAD~1
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
-	@echo "variables: BUILD_DIR=$(BUILD_DIR) BUILD_TYPE=$(BUILD_TYPE) PREFIX=$(PREFIX) WERROR=$(WERROR) TORCH=$(TORCH)" \
+	@echo "variables: BUILD_DIR=$(BUILD_DIR) BUILD_TYPE=$(BUILD_TYPE) PREFIX=$(PREFIX) WERROR=$(WERROR) TORCH=$(TORCH) SIMD=$(SIMD)" \
 	  "JOBS=$(JOBS) COUNT= SEED= ORT_DIR= CMAKE_FLAGS= CTEST_FLAGS= SKIP_PACKAGES="
 
 # Without training, whose libtorch takes as long to install and compile as a third of the rest; a folder that has it
 # keeps it.
 quickstart: TORCH = $(if $(shell grep -s ^DETENT_TORCH:BOOL=ON $(BUILD_DIR)/CMakeCache.txt),ON,OFF)
+quickstart: SIMD = $(if $(wildcard $(BUILD_DIR)/CMakeCache.txt),,native)
 quickstart: packages ## install packages, build the program, run `detent quickstart`; TORCH=ON trains too
 	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON
 	$(build) --target detent_program $(if $(filter ON,$(TORCH)),detent_torch)
@@ -129,6 +133,7 @@ python-test: test-packages python-packages ## build the Python module and the pr
 	$(build) --target detent_program detent_python detent_python_stub
 	ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error --no-label-summary -L python $(CTEST_FLAGS)
 
+deb: SIMD = all
 deb: deb-packages ## Debian packages of the program and its libraries, for this release of Debian, in BUILD_DIR/deb
 	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON -DCMAKE_INSTALL_PREFIX=/usr
 	$(build)

@@ -16,16 +16,8 @@ set(detent_onnx_proto onnx_proto)
 if(TARGET ONNX::onnx_proto)
   set(detent_onnx_proto ONNX::onnx_proto)
 endif()
-# No processor sold since 2010 has SSSE3 and not SSE4; its kernels were a fifth of all. One that has runs the portable ones.
-set(disabled HWY_SSSE3)
-if(DETENT_SANITIZE)  # The same source for every instruction set, and half of such a build: portable, and the machine's own.
-  file(STRINGS /proc/cpuinfo has_avx512 REGEX "^flags.* avx512vnni" LIMIT_COUNT 1)
-  set(disabled "(HWY_SSSE3|HWY_SSE4)")
-  if(has_avx512)
-    set(disabled "(HWY_SSSE3|HWY_SSE4|HWY_AVX2)")
-  endif()
-endif()
-set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=${disabled}")
+include(detent_instruction_sets)
+set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS "HWY_DISABLED_TARGETS=${detent_left_out}")
 find_package(CLI11 REQUIRED)
 # RE2 comes without a CMake package in Debian 12 and 13.
 find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)

@@ -81,6 +81,16 @@ int dispatch(const std::vector<std::string>& args) {
   throw UsageError(unknown_name_message("command", name, known));
 }
 
+/// Where the program was built for another processor.
+void warn_of_slow_kernels() {
+  const std::string left_out = left_out_simd_target();
+  if (left_out.empty()) return;
+  log_warning(
+      "this program was built for another processor, without the kernels of {}, which this one has: it is "
+      "several times slower than it could be (`make build SIMD=all`; --simd-target {} says nothing)",
+      left_out, active_simd_target());
+}
+
 /// Obeys and removes `--simd-target NAME` or `--simd-target=NAME`, which may stand anywhere; else obeys the
 /// environment.
 std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
@@ -104,7 +114,11 @@ std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
     args.erase(first, first + (separate ? 2 : 1));
   }
   const char* variable = std::getenv("DETENT_SIMD_TARGET");
-  if (!chosen && variable != nullptr && *variable != '\0') set_simd_target(variable, "DETENT_SIMD_TARGET");
+  if (!chosen && variable != nullptr && *variable != '\0') {
+    set_simd_target(variable, "DETENT_SIMD_TARGET");
+    chosen = true;
+  }
+  if (!chosen) warn_of_slow_kernels();
   return args;
 }
 

@@ -435,7 +435,7 @@ RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworksOfVolumes, ()) {
   expect_agreement(random_network_of_volumes());
 }
 
-#if defined(__x86_64__)
+#ifdef DETENT_KERNELS_AVX512_VNNI
 /// ONNX Runtime sets its shapes once a thread.
 TEST(IntegerExecution, LeavesTileRegistersAsOthersHaveThem) {
   if (engine_targets().front() != "AMX") GTEST_SKIP() << "the processor has no AMX";

@@ -10,10 +10,6 @@
 #include "detent/core/error.h"
 #include "detent/formats/elements/element_kernels.h"
 
-#if defined(__x86_64__)
-#elif !defined(__aarch64__)
-#endif
-
 namespace detent {
 namespace {
 
@@ -40,6 +36,15 @@ std::vector<std::string> simd_targets() {
 }
 
 std::string active_simd_target() { return kernel_target(); }
+
+std::string left_out_simd_target() {
+#if HWY_ARCH_X86
+  static const int64_t kOfProcessor = hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX2 | HWY_SSE4);
+  const int64_t best = kOfProcessor & -kOfProcessor;
+  if (best != 0 && best < target_bits().front()) return hwy::TargetName(best);
+#endif
+  return "";
+}
 
 void set_simd_target(std::string_view name, const std::string& where) {
   for (const int64_t bit : target_bits()) {

@@ -8,7 +8,7 @@
 
 #include "detent/core/error.h"
 
-#if HWY_ARCH_X86
+#ifdef DETENT_KERNELS_AVX512_VNNI
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
@@ -21,7 +21,7 @@ namespace {
 
 std::atomic<const KernelSet*> chosen = nullptr;
 
-#if HWY_ARCH_X86
+#ifdef DETENT_KERNELS_AVX512_VNNI
 /// Whether the processor has AMX with bytes, and Linux gives this process its registers, which it saves only
 /// for those that ask (Documentation/arch/x86/xstate.rst). GCC 12 and clang 14 do not know the features by
 /// name.
@@ -44,7 +44,9 @@ bool has_tiles() {
   static const bool kHasTiles = asks_for_tiles();
   return kHasTiles;
 }
+#endif
 
+#if HWY_ARCH_X86
 /// Highway's targets with AVX-512; the last two are newer than some of its versions.
 constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL
 #ifdef HWY_AVX3_ZEN4
@@ -59,19 +61,29 @@ constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL
 /// Best first, of those that the processor has among `allowed` of Highway's targets.
 std::vector<const KernelSet*> sets(int64_t allowed) {
   std::vector<const KernelSet*> found;
-#if HWY_ARCH_X86
-  // VNNI and tiles are no targets of their own: --simd-target AVX3 goes without both.
-  const bool has_avx512 = (allowed & kAvx512) != 0;
-  if (has_avx512 && allowed != HWY_AVX3 && __builtin_cpu_supports("avx512vnni")) {
+#ifdef DETENT_KERNELS_AVX512_VNNI
+  // VNNI and tiles are no targets of their own: --simd-target AVX3 goes without both, where there are kernels
+  // that do.
+#ifdef DETENT_KERNELS_AVX512
+  const bool may_have_vnni = allowed != HWY_AVX3;
+#else
+  constexpr bool may_have_vnni = true;
+#endif
+  if ((allowed & kAvx512) != 0 && may_have_vnni && __builtin_cpu_supports("avx512vnni")) {
     if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq")) {
       if (has_tiles()) found.push_back(&avx512_vnni::kernels_of_sapphire_rapids());
       found.push_back(&avx512_vnni::kernels_of_ice_lake());
     }
     found.push_back(&avx512_vnni::kernels());
   }
-  if (has_avx512) found.push_back(&avx512::kernels());
+#endif
+#ifdef DETENT_KERNELS_AVX512
+  if ((allowed & kAvx512) != 0) found.push_back(&avx512::kernels());
+#endif
+#ifdef DETENT_KERNELS_AVX2
   if ((allowed & (HWY_AVX2 | kAvx512)) != 0) found.push_back(&avx2::kernels());
 #endif
+  static_cast<void>(allowed);
   found.push_back(&portable::kernels());
   return found;
 }
@@ -110,14 +122,14 @@ const KernelSet& kernel_set() {
 }
 
 KeptTileShapes::KeptTileShapes() {
-#if HWY_ARCH_X86
+#ifdef DETENT_KERNELS_AVX512_VNNI
   has_tiles_ = has_tiles();
   if (has_tiles_) avx512_vnni::store_tile_shapes(shapes_.data());
 #endif
 }
 
 KeptTileShapes::~KeptTileShapes() {
-#if HWY_ARCH_X86
+#ifdef DETENT_KERNELS_AVX512_VNNI
   if (has_tiles_) avx512_vnni::load_tile_shapes(shapes_.data());
 #endif
 }
