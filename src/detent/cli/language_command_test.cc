@@ -18,6 +18,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
+#include "detent/files/zip.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/cache_format.h"
 
@@ -102,6 +103,28 @@ TEST_F(LanguageCommand, RunWritesLogitsOfEveryToken) {
   // Later tokens change nothing of the earlier ones, and without a mask all are seen.
   const Tensor two = logits({1, 5});
   EXPECT_TRUE(two.reshaped({2, 13}).equals(five.reshaped({5, 13}).rows(0, 2)));
+}
+
+/// Zeros, which are measured otherwise, are tokens too.
+TEST_F(LanguageCommand, BenchTakesInputsFromFiles) {
+  const auto bench = [&](const std::string& input) {
+    return run_program({"bench", folder_, "--seconds", "0", "--json", "--input", input});
+  };
+  EXPECT_EQ(bench(ids({1, 5, 12})).status, 0);
+  EXPECT_THAT(bench(ids({1, -5, 12})).errors, HasSubstr("got the token -5, expected 0 or more"));
+  EXPECT_THAT(bench("input_idz=" + (folder_ / "ids.npy").string()).errors,
+              HasSubstr("did you mean \"input_ids\"?"));
+  const fs::path floats = folder_ / "floats.npy";
+  write_npy(floats, Tensor(DType::kFloat32, {1, 3}));
+  EXPECT_THAT(bench("input_ids=" + floats.string()).errors, HasSubstr("got float32, expected int64"));
+  const fs::path all = folder_ / "all.npz";
+  for (const int64_t token : {5, 500}) {
+    write_npy(folder_ / "one.npy", Tensor::from<int64_t>({1, 2}, std::vector<int64_t>{1, token}));
+    ZipWriter archive(all);
+    archive.add("input_ids.npy", read_file(folder_ / "one.npy"));
+    archive.commit();
+    EXPECT_EQ(bench(all).status, token == 5 ? 0 : 1) << token;
+  }
 }
 
 TEST_F(LanguageCommand, QuantizeKeepsKeysAndValuesInAFormat) {

@@ -85,6 +85,7 @@ Names printers_of(const std::string& file) {
       {"cli/network/transform", {"transform"}},
       {"cli/network/result_folder", {"transform", "quantize"}},
       {"cli/named_values", {"run", "bench"}},
+      {"cli/given_inputs", {"run", "bench"}},
       {"cli/task_file", {"perplexity"}},
       {"cli/commands/run_model", {"run"}},
       {"cli/commands/run.", {"train", "test", "transform"}},

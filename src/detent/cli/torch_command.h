@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "detent/cli/read_network.h"
 #include "detent/cli/run_options.h"
 #include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
@@ -23,9 +24,8 @@ namespace detent {
 /// Request of `detent run`.
 struct ModelRun {
   std::string model;
-  std::vector<std::pair<std::string, std::string>> inputs = {};   // name and .npy file
+  GivenInputs given = {};
   std::vector<std::pair<std::string, std::string>> compare = {};  // name of an output or value and .npy file
-  InputShapes shapes = {};
   std::vector<std::string> values = {};  // inner ones, beside the outputs
   bool before_quantization = false;      // those values
   bool as_integers = false;              // those that have integers

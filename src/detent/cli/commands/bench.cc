@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +19,6 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
-#include "detent/graph/node_names.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/reference/integer_executor.h"
@@ -34,47 +32,18 @@ struct BenchOptions {
   std::string model;
   std::string engine = "fast";
   int64_t batch = 1;
-  std::map<std::string, Shape, std::less<>> shapes = {};
+  GivenInputs given = {};
   double seconds = 3;
   bool profile = false;
 };
 
-/// Sizes of the network's open dimensions, from the shapes that are given.
-NamedSizes open_sizes(const Graph& graph, const BenchOptions& options) {
-  NamedSizes sizes;
-  std::vector<std::string> known;
-  auto unknown = options.shapes;
-  for (const std::string& node : graph.input_names()) {
-    const std::string name = source_name(graph, NodeInput::of(node));
-    const TensorType& type = graph.input_types().find(node)->second;
-    known.push_back(name);
-    const auto given = options.shapes.find(name);
-    if (given == options.shapes.end()) continue;
-    unknown.erase(name);
-    if (!type.matches(given->second, sizes)) {
-      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(given->second),
-           tensor_type_text(type));
-    }
+/// Between -1 and 1, the same each time.
+void fill_with_numbers(std::span<float> values) {
+  float next = 0.3F;
+  for (float& value : values) {
+    next = 1 - 1.9F * next * next;
+    value = next;
   }
-  if (!unknown.empty()) fail("--shape: {}", unknown_name_message("input", unknown.begin()->first, known));
-  sizes.emplace(kBatchName, options.batch);
-  return sizes;
-}
-
-/// Numbers between -1 and 1, the same each time; zeros of other types.
-std::vector<Tensor> bench_inputs(const Graph& graph, const NamedSizes& sizes) {
-  std::vector<Tensor> inputs;
-  for (const std::string& name : graph.input_names()) {
-    const TensorType& type = graph.input_types().find(name)->second;
-    inputs.emplace_back(type.dtype, type.concrete(sizes));
-    if (type.dtype != DType::kFloat32) continue;
-    float next = 0.3F;
-    for (float& value : inputs.back().values<float>()) {
-      next = 1 - 1.9F * next * next;
-      value = next;
-    }
-  }
-  return inputs;
 }
 
 /// That of all threads.
@@ -169,9 +138,10 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
 
 void measure(BenchOptions options, Graph graph, CommandResults& results) {
   check_finished_quantizers(graph);
-  const NamedSizes sizes = open_sizes(graph, options);
+  NamedSizes sizes = given_sizes(graph, options.given);
+  sizes.emplace(kBatchName, options.batch);
   options.batch = sizes.find(kBatchName)->second;
-  const std::vector<Tensor> inputs = bench_inputs(graph, sizes);
+  const std::vector<Tensor> inputs = input_tensors(graph, options.given, sizes, fill_with_numbers);
   if (options.engine == "reference") {
     const IntegerProgram program(graph);
     add_latency(results, options, run_times(program, inputs, options.seconds));
@@ -211,11 +181,16 @@ int run_bench(const std::vector<std::string>& args) {
       "memory, and what each of its steps takes.",
       "detent bench");
   BenchOptions options;
+  std::vector<std::string> inputs;
   std::vector<std::string> shapes;
   ResultOptions result_options;
   app.add_option("model", options.model, "a network (.mz or .onnx)")->required()->option_text(" ");
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
   app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
+  app.add_option(
+      "--input", inputs,
+      "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb); or an .npz file of several, by "
+      "name; default: numbers, and zeros of other types");
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   const OptionField& threads = option_field("num_threads");
   std::string thread_text;
@@ -231,11 +206,11 @@ int run_bench(const std::vector<std::string>& args) {
     throw UsageError("--engine: " + unknown_name_message("engine", options.engine,
                                                          std::vector<std::string>{"fast", "reference"}));
   }
-  options.shapes = named_shapes(shapes);
+  options.given = given_inputs(inputs, shapes);
   if (options.batch < 1) throw UsageError(fmt::format("--batch: got {}, expected at least 1", options.batch));
   take_threads(app, threads, thread_text);
   CommandResults results("bench", result_options);
-  Graph graph = read_network(options.model, options.shapes);
+  Graph graph = read_network(options.model, options.given);
   const Table network = results.are_kept() ? network_value(graph, {}) : Table();
   measure(options, std::move(graph), results);
   if (results.are_kept()) results.add("network", network);

@@ -35,7 +35,9 @@ int run_run(const std::vector<std::string>& args) {
   std::string engine;
   bool in_integers = false;
   app.add_option("model", run.model, "an ONNX model or a graph (.mz)")->required()->option_text(" ");
-  app.add_option("--input", inputs, "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb)");
+  app.add_option(
+      "--input", inputs,
+      "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb); or an .npz file of several, by name");
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   app.add_option("--output-dir", run.output_dir, "folder for NAME.npy of each output and value");
   add_overwrite_option(app, run.overwrite);
@@ -59,9 +61,8 @@ int run_run(const std::vector<std::string>& args) {
   if (app.count(threads.flag) > 0) set_flag(command.options, threads.name, threads.parse(thread_text));
   if (!engine.empty()) run.engine = parse_engine(engine);
   if (in_integers) run.engine = Engine::kIntegers;
-  for (const std::string& text : inputs) run.inputs.push_back(named_value("--input", "FILE", text));
   for (const std::string& text : compare) run.compare.push_back(named_value("--compare", "FILE", text));
-  run.shapes = named_shapes(shapes);
+  run.given = given_inputs(inputs, shapes);
   if (run.output_dir) say_new_folders(*run.output_dir);
   run_command(command);
   return 0;

@@ -22,8 +22,6 @@
 #include "detent/files/file.h"
 #include "detent/graph/node_names.h"
 #include "detent/integer/plan.h"
-#include "detent/language/language_graph.h"
-#include "detent/onnx/model_file.h"
 #include "detent/reference/integer_executor.h"
 #include "detent/workflows/network_values.h"
 
@@ -38,84 +36,6 @@ struct Expected {
   std::string file;
   Tensor tensor;
 };
-
-Tensor read_array(const std::filesystem::path& file) {
-  return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
-}
-
-/// The network, at the sizes of the given arrays alone where it takes none of the usual ones.
-Graph network_of(const ModelRun& run) {
-  try {
-    return read_network(run.model, run.shapes);
-  } catch (const Error&) {
-    InputShapes shapes = run.shapes;
-    for (const auto& [name, file] : run.inputs) shapes.try_emplace(name, read_array(file).shape());
-    if (shapes.size() == run.shapes.size()) throw;
-    try {
-      return read_network(run.model, shapes);
-    } catch (const Error& error) {
-      log_debug("not at the sizes of the arrays: {}", error.what());
-    }
-    throw;
-  }
-}
-
-/// Tables have rows by negative indices too, vocabularies no negative tokens.
-void check_tokens(const Tensor& tokens, const std::string& file) {
-  if (tokens.dtype() != DType::kInt64) return;
-  for (const int64_t token : tokens.values<int64_t>()) {
-    if (token < 0) fail("{}: got the token {}, expected 0 or more", file, token);
-  }
-}
-
-/// The given input; else zeros, but for the mask of a language model ones: every token may be seen.
-Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
-  const std::string name = source_name(graph, NodeInput::of(node));
-  const TensorType& type = graph.input_types().find(node)->second;
-  for (const auto& [given, file] : run.inputs) {
-    if (given != name && given != node) continue;
-    Tensor tensor = read_array(file);
-    if (tensor.dtype() != type.dtype) {
-      fail("{}: got {}, expected {} for the input \"{}\"", file, dtype_name(tensor.dtype()),
-           dtype_name(type.dtype), name);
-    }
-    if (name == kTokensInput) check_tokens(tensor, file);
-    return tensor;
-  }
-  Tensor otherwise(type.dtype, zeros);
-  if (name == kMaskInput && type.dtype == DType::kInt64) std::ranges::fill(otherwise.values<int64_t>(), 1);
-  return otherwise;
-}
-
-/// The sizes that a given input has for the open dimensions hold for zeros too.
-std::vector<Tensor> input_tensors(const ModelRun& run, const Graph& graph) {
-  std::vector<std::string> known;
-  NamedSizes sizes;
-  for (const std::string& node : graph.input_names()) {
-    const std::string name = source_name(graph, NodeInput::of(node));
-    known.push_back(name);
-    const TensorType& type = graph.input_types().find(node)->second;
-    const auto shape = run.shapes.find(name);
-    if (shape != run.shapes.end() && !type.matches(shape->second, sizes)) {
-      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(shape->second),
-           tensor_type_text(type));
-    }
-    for (const auto& [given, file] : run.inputs) {
-      if (given == name || given == node) static_cast<void>(type.matches(read_array(file).shape(), sizes));
-    }
-  }
-  for (const auto& [given, file] : run.inputs) {
-    const bool is_node = graph.input_types().contains(given);
-    if (!is_node && std::ranges::find(known, given) == known.end())
-      fail("--input: {}", unknown_name_message("input", given, known));
-  }
-  std::vector<Tensor> inputs;
-  for (const std::string& node : graph.input_names()) {
-    const TensorType& type = graph.input_types().find(node)->second;
-    inputs.push_back(given_or_zeros(run, graph, node, type.concrete(sizes)));
-  }
-  return inputs;
-}
 
 struct Difference {
   double largest = 0;
@@ -267,9 +187,9 @@ void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values,
 void run_model(const TorchCommand& command) {
   const ModelRun& run = command.model_run;
   CommandResults results(command.name, {.json = command.options.json});
-  Graph graph = network_of(run);
+  Graph graph = read_network(run.model, run.given);
   std::vector<NamedValue> values = wanted_values(run, graph);
-  const std::vector<Tensor> inputs = input_tensors(run, graph);
+  const std::vector<Tensor> inputs = input_tensors(graph, run.given, given_sizes(graph, run.given));
   const std::vector<Expected> expected = expected_values(run, values);
   const std::vector<fs::path> files = run.output_dir ? choose_files(run, values) : std::vector<fs::path>();
   compute_values(std::move(graph), inputs, values, {run.before_quantization, run.as_integers},
