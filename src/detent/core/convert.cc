@@ -44,7 +44,7 @@ float float8_e5m2_to_float(uint8_t bits) { return float16_to_float(static_cast<u
 
 template <class Source, class Function>
 Tensor converted(const Tensor& tensor, Function function) {
-  Tensor result(DType::kFloat32, tensor.shape());
+  Tensor result = unfilled_tensor(DType::kFloat32, tensor.shape());
   const auto* source = reinterpret_cast<const Source*>(tensor.bytes().data());
   const auto target = result.values<float>();
   for (size_t i = 0; i < target.size(); ++i) target[i] = function(source[i]);
@@ -123,7 +123,7 @@ To converted_element(From from) {
 
 template <class From>
 Tensor converted_from(const Tensor& tensor, DType dtype) {
-  Tensor result(dtype, tensor.shape());
+  Tensor result = unfilled_tensor(dtype, tensor.shape());
   const auto from = tensor.values<From>();
   const auto each = [&](auto* to, auto element) {
     for (size_t i = 0; i < from.size(); ++i) to[i] = element(from[i]);

@@ -77,7 +77,8 @@ std::string shape_text(const Shape& shape);
 int64_t element_count(const Shape& shape);
 
 /// A dense row-major tensor. Copies share the storage (as a reference-counted pointer would); `clone` does
-/// not. The storage is either owned (64-byte aligned) or borrowed from whatever `owner` keeps alive.
+/// not. One that was moved from may only be assigned to. The storage is either owned (64-byte aligned) or
+/// borrowed from whatever `owner` keeps alive.
 class Tensor {
  public:
   /// float32, shape [0].
@@ -95,8 +96,8 @@ class Tensor {
   }
 
   DType dtype() const { return dtype_; }
-  const Shape& shape() const { return shape_; }
-  int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
+  const Shape& shape() const { return *shape_; }
+  int64_t rank() const { return static_cast<int64_t>(shape_->size()); }
   /// Size of one dimension; -1 is the last.
   int64_t dim(int64_t axis) const;
   int64_t numel() const { return numel_; }
@@ -128,7 +129,7 @@ class Tensor {
   std::byte* typed(DType expected) const;
 
   DType dtype_ = DType::kFloat32;
-  Shape shape_;
+  std::shared_ptr<const Shape> shape_;  // copies of tensors allocate nothing
   int64_t numel_ = 0;
   std::byte* data_ = nullptr;
   std::shared_ptr<const void> owner_;

@@ -227,8 +227,30 @@ class Planner {
       return;
     }
     const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
-    plan_.add(reference_step(computed(step), in_float_, std::move(inputs), std::move(results)), node.name,
-              kernel, why_reference(step));
+    plan_.add(reference_step(computed(step), in_float_, std::move(inputs), std::move(results),
+                             known_movement(node)),
+              node.name, kernel, why_reference(step));
+  }
+
+  /// nullopt where the node computes, or shapes depend on values.
+  std::optional<KnownMovement> known_movement(const Node& node) const {
+    if (trait<Movement>(node) == nullptr || result_count(node) != 1 ||
+        !find_operator(node.op).index_operands.empty())
+      return std::nullopt;
+    const Operand& result = types_.at(value_name(node.name));
+    KnownMovement known{
+        .inputs = {}, .shapes = {}, .result = result.shape, .is_view = is_view(node), .copies = {}};
+    bool is_open = result.is_open();
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant()) continue;
+      const Operand& operand = types_.at(value_name(node.inputs[i]));
+      is_open = is_open || operand.is_open() || !operand.is_tensor();
+      known.inputs.push_back(i);
+      known.shapes.push_back(operand.shape);
+    }
+    if (is_open || known.inputs.empty()) return std::nullopt;
+    known.copies = movement_copies(node, known.shapes, known.result);
+    return known;
   }
 
   /// A linear layer on rows of which only a run knows how many there are; null where there is none.

@@ -348,12 +348,22 @@ struct ReducedDims {
 std::unique_ptr<EngineStep> reduction_step(const RowReduction& reduction, ReducedDims dims, size_t from,
                                            size_t to);
 
+/// Copies of a node that moves elements, where tensors have these shapes.
+struct KnownMovement {
+  std::vector<size_t> inputs;  // that are moved
+  std::vector<Shape> shapes;   // theirs
+  Shape result;
+  bool is_view = false;  // the elements of the first input in their order
+  std::vector<StridedCopy> copies;
+};
+
 /// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results
 /// go to `results`.
 inline constexpr size_t kNoFlow = static_cast<size_t>(-1);
 std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
                                            const FloatNodes* in_float, std::vector<size_t> inputs,
-                                           std::vector<size_t> results);
+                                           std::vector<size_t> results,
+                                           std::optional<KnownMovement> movement = {});
 
 class RowLayer;
 /// A linear layer on rows of which only a run knows how many there are.

@@ -83,8 +83,9 @@ size_t FloatNode::dimension(int64_t given, size_t rank) const {
 
 std::vector<Operand> FloatNode::inferred() const {
   std::vector<Operand> operands;
+  operands.reserve(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(operand_of(node.inputs[i], inputs[i]));
-  return infer_results(node, operands);
+  return infer_types(node, operands);
 }
 
 std::vector<int64_t> FloatNode::integers(size_t index) const { return listed(node, inputs[index], index); }

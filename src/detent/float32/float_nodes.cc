@@ -51,10 +51,16 @@ Tensor without_subnormals(const Node& node, Tensor parameter) {
 std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const FloatFlow> inputs) const {
   const FloatOperator* const entry = find_float_operator(node.op);
   DETENT_CHECK(entry != nullptr, "node {}: nothing computes the operator {} in float", node.name, node.op);
+  return results(*entry, node, inputs);
+}
+
+std::vector<FloatFlow> FloatNodes::results(const FloatOperator& op, const Node& node,
+                                           std::span<const FloatFlow> inputs) const {
   std::vector<FloatFlow> results;
   try {
-    for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
-      results.push_back({std::move(result)});
+    std::vector<Tensor> tensors = op.results({node, inputs, parameters_of(node)});
+    results.reserve(tensors.size());
+    for (Tensor& result : tensors) results.push_back({std::move(result)});
   } catch (const Error& error) {
     throw node_error(node, error);
   } catch (const std::bad_alloc&) {

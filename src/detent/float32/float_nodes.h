@@ -25,6 +25,9 @@ class FloatNodes {
   /// The node's results before they are rounded. `inputs` are values as its quantizers leave them; constant
   /// inputs need not be given. Several threads may ask at once; nodes have different names.
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const;
+  /// The same by the node's operator, which a caller need not look up each time.
+  std::vector<FloatFlow> results(const FloatOperator& op, const Node& node,
+                                 std::span<const FloatFlow> inputs) const;
   /// The node's parameters as its quantizers leave them, rounded once.
   const NamedTensors& parameters_of(const Node& node) const;
 

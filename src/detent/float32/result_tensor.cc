@@ -38,10 +38,12 @@ std::vector<PositionRun> runs_of(const std::vector<int64_t>& positions) {
 
 }  // namespace
 
-Tensor result_tensor(const Shape& shape) {
-  const auto bytes = static_cast<size_t>(element_count(shape)) * sizeof(float);
+Tensor result_tensor(DType dtype, const Shape& shape) {
+  constexpr size_t kSmall = 4096;
+  const auto bytes = static_cast<size_t>(element_count(shape)) * dtype_size(dtype);
+  if (bytes <= kSmall) return unfilled_tensor(dtype, shape);
   const std::shared_ptr<void> block(blocks().take(bytes), [](void* data) { blocks().give_back(data); });
-  return Tensor::borrow(DType::kFloat32, shape, static_cast<std::byte*>(block.get()), block);
+  return Tensor::borrow(dtype, shape, static_cast<std::byte*>(block.get()), block);
 }
 
 Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t>& positions,
@@ -50,7 +52,7 @@ Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t
   const int64_t size = x.shape()[dim];
   Shape shape = x.shape();
   shape[dim] = std::ssize(positions);
-  Tensor result = x.dtype() == DType::kFloat32 ? result_tensor(shape) : Tensor(x.dtype(), shape);
+  Tensor result = result_tensor(x.dtype(), shape);
   const int64_t lines = result.numel() == 0 ? 0 : result.numel() / (inner * shape[dim]);
   const std::vector<PositionRun> runs = runs_of(positions);
   visit_words(x.dtype(), [&]<class Word>(Word) {

@@ -7,9 +7,10 @@
 
 namespace detent {
 
-/// A tensor of float32 whose elements are yet to be set. Memory that such tensors give back is kept for later
-/// ones (core/block_cache.h).
-Tensor result_tensor(const Shape& shape);
+/// A tensor whose elements are yet to be set. Memory that such tensors give back is kept for later ones
+/// (core/block_cache.h).
+Tensor result_tensor(DType dtype, const Shape& shape);
+inline Tensor result_tensor(const Shape& shape) { return result_tensor(DType::kFloat32, shape); }
 
 /// The positions of dimension `dim` in this order, each as often as it is listed; of a negative one the only
 /// element of `otherwise`, which has x's element type.

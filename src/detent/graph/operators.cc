@@ -216,9 +216,7 @@ void expect_possible(const Operand& result) {
          kMostElements);
 }
 
-}  // namespace
-
-std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs) {
+std::vector<Operand> inferred(const Node& node, std::span<const Operand> inputs, bool with_elements) {
   const OperatorSchema& schema = find_operator(node.op);
   try {
     const std::optional<DType> dtype = kept_dtype(schema, inputs);
@@ -229,12 +227,22 @@ std::vector<Operand> infer_results(const Node& node, std::span<const Operand> in
       expect_possible(result);
       if (dtype) result.dtype = *dtype;
     }
-    if (!by_trial && results.size() == 1 && !results[0].elements)
+    if (with_elements && !by_trial && results.size() == 1 && !results[0].elements)
       results[0].elements = known_elements(schema, node, inputs, results[0]);
     return results;
   } catch (const Error& error) {
     throw node_error(node, error);
   }
+}
+
+}  // namespace
+
+std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs) {
+  return inferred(node, inputs, true);
+}
+
+std::vector<Operand> infer_types(const Node& node, std::span<const Operand> inputs) {
+  return inferred(node, inputs, false);
 }
 
 Operand constant_operand(const Value& constant) {

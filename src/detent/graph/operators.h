@@ -203,6 +203,8 @@ Operand constant_operand(const Value& constant);
 size_t result_count(const Node& node);
 /// The results of one node. Throws Error naming it when the inputs, constants included, do not fit.
 std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs);
+/// The same without elements that follow from those of the inputs.
+std::vector<Operand> infer_types(const Node& node, std::span<const Operand> inputs);
 /// The results of every node where the named dimensions have these sizes; those that are not listed have
 /// their usual ones (Dimension). Throws Error naming the node that does not fit.
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);

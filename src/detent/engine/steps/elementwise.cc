@@ -312,15 +312,18 @@ std::vector<Flow> inputs_of(const ReferenceStep& step, std::span<const size_t> f
 class ReferenceNode final : public EngineStep {
  public:
   ReferenceNode(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
-                std::vector<size_t> inputs, std::vector<size_t> results)
+                std::vector<size_t> inputs, std::vector<size_t> results,
+                std::optional<KnownMovement> movement)
       : step_(std::move(step)),
         in_float_(in_float),
         inputs_(std::move(inputs)),
         results_(std::move(results)),
-        takes_values_(takes_values(*step_)) {}
+        movement_(std::move(movement)),
+        in_float_operator_(takes_values(*step_) ? find_float_operator(step_->node->op) : nullptr) {}
 
   void run(RunState& state) const override {
-    if (takes_values_) return run_on_values(state);
+    if (in_float_operator_ != nullptr && movement_ && is_as_known(state)) return run_movement(state);
+    if (in_float_operator_ != nullptr) return run_on_values(state);
     std::vector<Flow> results = reference_results(*step_, inputs_of(*step_, inputs_, state), in_float_);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
@@ -334,13 +337,36 @@ class ReferenceNode final : public EngineStep {
            std::ranges::none_of(step.inputs, is_set) && std::ranges::none_of(step.outputs, is_set);
   }
 
+  bool is_as_known(const RunState& state) const {
+    for (size_t i = 0; i < movement_->inputs.size(); ++i) {
+      const Flow& flow = state.flows[inputs_[movement_->inputs[i]]];
+      if (!flow.is_tensor() || flow.type || flow.tensor.shape() != movement_->shapes[i]) return false;
+    }
+    return true;
+  }
+
+  void run_movement(RunState& state) const {
+    const auto moved = [&](size_t i) -> const Tensor& {
+      return state.flows[inputs_[movement_->inputs[i]]].tensor;
+    };
+    Flow& result = state.flows[results_[0]];
+    if (movement_->is_view) {
+      result = {moved(0).reshaped(movement_->result)};
+      return;
+    }
+    std::vector<Tensor> tensors;
+    tensors.reserve(movement_->inputs.size());
+    for (size_t i = 0; i < movement_->inputs.size(); ++i) tensors.push_back(moved(i));
+    result = {copied_elements(tensors, movement_->copies, movement_->result)};
+  }
+
   /// The same without a copy of what the node has itself.
   void run_on_values(RunState& state) const {
     std::vector<FloatFlow> inputs;
     inputs.reserve(inputs_.size());
     for (const size_t flow : inputs_)
       inputs.push_back(flow == kNoFlow ? FloatFlow() : float_flow(state.flows[flow]));
-    std::vector<FloatFlow> results = in_float_->results(*step_->node, inputs);
+    std::vector<FloatFlow> results = in_float_->results(*in_float_operator_, *step_->node, inputs);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = flow_of(std::move(results[i]));
   }
 
@@ -348,7 +374,8 @@ class ReferenceNode final : public EngineStep {
   const FloatNodes* in_float_;
   std::vector<size_t> inputs_;
   std::vector<size_t> results_;
-  bool takes_values_;
+  std::optional<KnownMovement> movement_;
+  const FloatOperator* in_float_operator_;  // where nothing else is computed
 };
 
 class RoundValues final : public EngineStep {
@@ -458,8 +485,10 @@ std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uin
 
 std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
                                            const FloatNodes* in_float, std::vector<size_t> inputs,
-                                           std::vector<size_t> results) {
-  return std::make_unique<ReferenceNode>(std::move(step), in_float, std::move(inputs), std::move(results));
+                                           std::vector<size_t> results,
+                                           std::optional<KnownMovement> movement) {
+  return std::make_unique<ReferenceNode>(std::move(step), in_float, std::move(inputs), std::move(results),
+                                         std::move(movement));
 }
 
 }  // namespace detent

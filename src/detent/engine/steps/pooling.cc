@@ -51,7 +51,7 @@ class PoolingStep : public EngineStep {
   void run(RunState& state) const override {
     const Place& out = state.places[to_];
     fill_halo(out, state.bytes(to_));
-    if (takes_planes(state.places[from_]) && takes_planes(out)) return run_planes(state);
+    if (goes_through_planes(state.places[from_], out)) return run_planes(state);
     if (is_separable() && shares_rows(state.places[from_], out)) return run_rows_first(state);
     ThreadPool::shared().run(out.images() * out.height(), state.threads,
                              [&](int64_t row) { run_row(state, row / out.height(), row % out.height()); });
@@ -99,9 +99,13 @@ class PoolingStep : public EngineStep {
   static constexpr int64_t kChunk = 8192;  // elements
 
   /// Whether windows go through planes, whose positions are adjacent: as norms over adjacent channels do.
-  bool takes_planes(const Place& place) const {
-    return place.image() == place.height() * place.width() * place.channels() &&
-           place.pitch() == place.channels() && are_positions(windows_[1]) && are_positions(windows_[2]);
+  bool goes_through_planes(const Place& in, const Place& out) const {
+    const auto is_dense = [](const Place& place) {
+      return place.image() == place.height() * place.width() * place.channels() &&
+             place.pitch() == place.channels();
+    };
+    return in.height() == out.height() && in.width() == out.width() && is_dense(in) && is_dense(out) &&
+           are_positions(windows_[1]) && are_positions(windows_[2]);
   }
   void run_planes(RunState& state) const {
     const Place& in = state.places[from_];

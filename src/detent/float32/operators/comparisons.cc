@@ -9,6 +9,7 @@
 #include "detent/core/parallel.h"
 #include "detent/float32/broadcast_lines.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 
@@ -27,7 +28,7 @@ void visit_step(int64_t step, const Visit& visit) {
 /// result[i] = function(a[i], b[i]) of elements T that broadcast.
 template <class T, class Function>
 Tensor compared_elements(const Tensor& left, const Tensor& right, Function function) {
-  Tensor result(DType::kBool, broadcast_shapes(left.shape(), right.shape()));
+  Tensor result = unfilled_tensor(DType::kBool, broadcast_shapes(left.shape(), right.shape()));
   bool* const to = words_of<bool>(result);
   const T* const a = words_of<T>(left);
   const T* const b = words_of<T>(right);
@@ -71,14 +72,14 @@ bool only_one(bool a, bool b) { return a != b; }
 template <class Function>
 Tensor tested(const Tensor& x, Function function) {
   const Tensor wide = to_dtype(x, DType::kFloat64);
-  Tensor result(DType::kBool, x.shape());
+  Tensor result = unfilled_tensor(DType::kBool, x.shape());
   std::ranges::transform(wide.values<double>(), result.values<bool>().begin(), function);
   return result;
 }
 
 Tensor negation(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  Tensor result(DType::kBool, x.shape());
+  Tensor result = unfilled_tensor(DType::kBool, x.shape());
   std::ranges::transform(x.values<bool>(), result.values<bool>().begin(), std::logical_not());
   return result;
 }
@@ -98,7 +99,8 @@ Tensor chosen(const FloatNode& n) {
   const Tensor condition = n.operand(0);
   const Tensor a = n.operand(1);
   const Tensor b = n.operand(2);
-  Tensor result(a.dtype(), broadcast_shapes(condition.shape(), broadcast_shapes(a.shape(), b.shape())));
+  Tensor result =
+      unfilled_tensor(a.dtype(), broadcast_shapes(condition.shape(), broadcast_shapes(a.shape(), b.shape())));
   const BroadcastLines<3> lines(result.shape(), {condition.shape(), a.shape(), b.shape()});
   visit_words(a.dtype(), [&]<class Word>(Word) {
     const bool* const is_a = words_of<bool>(condition);

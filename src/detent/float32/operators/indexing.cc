@@ -8,6 +8,7 @@
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/tensor_layout.h"
 #include "detent/core/pair_functions.h"
 #include "detent/graph/operators.h"
 
@@ -73,7 +74,7 @@ void copy_runs(std::span<const PlaceRun> runs, size_t bytes, const std::byte* fr
 /// tensors of `size` parts.
 Tensor copied_parts(const Tensor& x, const Shape& shape, const std::vector<int64_t>& places, int64_t size,
                     int64_t part) {
-  Tensor result(x.dtype(), shape);
+  Tensor result = unfilled_tensor(x.dtype(), shape);
   const auto bytes = static_cast<size_t>(part) * dtype_size(x.dtype());
   if (bytes == 0 || places.empty()) return result;
   const std::vector<PlaceRun> runs = runs_of(places);
@@ -159,7 +160,7 @@ Tensor gathered_elements(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const Tensor indices = n.operand(1);
   const std::vector<int64_t> places = places_along(n, indices, x.shape(), dim_of(n, x));
-  Tensor result(x.dtype(), indices.shape());
+  Tensor result = result_tensor(x.dtype(), indices.shape());
   visit_words(x.dtype(), [&]<class Word>(Word) {
     const Word* const from = words_of<Word>(x);
     std::ranges::transform(places, words_of<Word>(result), [&](int64_t place) { return from[place]; });
@@ -226,12 +227,17 @@ Tensor scattered(const FloatNode& n, const std::vector<int64_t>& places, int64_t
       }
     }
   };
-  if (choice_attribute(n.node, "reduction") == "none") {
+  const std::string& reduction = choice_attribute(n.node, "reduction");
+  if (reduction == "none") {
     visit_words(result.dtype(), [&]<class Word>(Word) {
       each(words_of<Word>(result), words_of<Word>(updates), [](Word, Word update) { return update; });
     });
   } else {
     visit_numbers(result.dtype(), [&]<class T>(T) {
+      if constexpr (!std::is_same_v<T, bool>) {
+        if (reduction == "add")  // that of graph networks
+          return each(words_of<T>(result), words_of<T>(updates), [](T a, T b) { return Sum::of<T>(a, b); });
+      }
       each(words_of<T>(result), words_of<T>(updates), reduction_of<T>(n.node));
     });
   }

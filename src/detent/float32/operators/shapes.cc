@@ -167,7 +167,8 @@ std::vector<Tensor> moved(const FloatNode& n) {
   const std::vector<std::string>& indices = find_operator(n.node.op).index_operands;
   std::vector<Tensor> elements;
   for (size_t i = 0; i < n.node.inputs.size(); ++i) {
-    const bool is_index = std::ranges::find(indices, fmt::format("data_in_{}", i)) != indices.end();
+    const bool is_index =
+        !indices.empty() && std::ranges::find(indices, fmt::format("data_in_{}", i)) != indices.end();
     if (!n.node.inputs[i].is_constant() && !is_index && n.inputs[i].number.is_na())
       elements.push_back(n.operand(i));
   }
