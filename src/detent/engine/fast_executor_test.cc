@@ -471,6 +471,37 @@ TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
   }
 }
 
+/// Indices that are moved before rows are gathered: where their shapes are known when the plan is made, and
+/// where they depend on values.
+TEST(FastExecutor, MovesIndices) {
+  GraphBuilder b("indices");
+  const auto list = [](const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); };
+  const NodeInput edges = b.input("edges", TensorType{DType::kInt64, {kBatchName, 2, 6}});
+  const NodeInput turned = b.call("permute", {edges}, {{"dims", Value(std::vector<int64_t>{1, 0, 2})}});
+  const NodeInput second = b.call("slice", {turned}, {{"dims", 0}, {"starts", 1}, {"ends", 2}});
+  const NodeInput both = b.call("cat", {second, turned}, {{"dim", 0}});
+  const NodeInput from = b.call(
+      "flatten", {b.call("slice", {both}, {{"dims", 0}, {"starts", 0}, {"ends", 1}})}, {{"start_dim", 0}});
+  const NodeInput used = b.call("nonzero", {b.call("gt", {from, NodeInput::of_constant(Value(2))})});
+  const NodeInput some =
+      b.call("squeeze", {b.call("transpose", {used}, {{"dim0", 0}, {"dim1", 1}}), list({1})});
+  const NodeInput rows = b.layer("embedding", "words", {from}, {{"weight", {9, 4}}});
+  Graph graph = b.finish({rows, b.layer("embedding", "places", {some}, {{"weight", {40, 3}}}), both});
+  Draw draw(3);
+  for (const char* name : {"words", "places"})
+    for (float& x : graph.node(name).find_parameter("weight")->tensor.values<float>())
+      x = static_cast<float>(draw.of(-50, 50));
+  const FastProgram engine(graph);
+  for (const int64_t batch : {1, 3, 1, 2}) {
+    Tensor ids(DType::kInt64, {batch, 2, 6});
+    for (int64_t& id : ids.values<int64_t>()) id = draw.of(0, 8);
+    const std::vector<Tensor> expected = IntegerProgram(graph).run(std::span(&ids, 1));
+    const std::vector<Tensor> results = engine.run(std::span(&ids, 1));
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(results[i].equals(expected[i])) << batch << " " << i;
+  }
+}
+
 /// Tokens whose number a run decides: rows of two tables, heads by shapes that the network computes, a mask.
 Graph network_of_tokens() {
   GraphBuilder b("tokens");

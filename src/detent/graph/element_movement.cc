@@ -84,7 +84,7 @@ void fill_elements(Tensor& tensor, int32_t fill) {
 }  // namespace
 
 Tensor gathered(const Tensor& from, const StridedView& view) {
-  Tensor result(from.dtype(), view.shape);
+  Tensor result = unfilled_tensor(from.dtype(), view.shape);
   copy_elements(from, view, result, StridedView::of(view.shape));
   return result;
 }

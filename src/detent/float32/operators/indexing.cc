@@ -15,13 +15,16 @@
 namespace detent {
 namespace {
 
+[[noreturn]] void fail_index(const FloatNode& n, int64_t index, int64_t size) {
+  fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, index, size);
+}
+
 /// Indices into a dimension of `size`, counted from the front.
 std::vector<int64_t> positions(const FloatNode& n, const Tensor& indices, int64_t size) {
   const Tensor whole = to_dtype(indices, DType::kInt64);
   std::vector<int64_t> places(whole.values<int64_t>().begin(), whole.values<int64_t>().end());
   for (int64_t& place : places) {
-    if (place < -size || place >= size)
-      fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, place, size);
+    if (place < -size || place >= size) fail_index(n, place, size);
     if (place < 0) place += size;
   }
   return places;
@@ -131,39 +134,61 @@ Tensor embedded(const FloatNode& n) {
   return copied_parts(weight, shape, rows, weight.dim(0), weight.dim(1));
 }
 
-/// For each element of `indices`, the row-major place in `shape` where `dim` is at that index instead.
-std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
-  std::vector<int64_t> places = positions(n, indices, shape[dim]);
+/// Calls `line(begin, place, step)` for each line of the last dimension of `indices`: element `begin` + i is
+/// one of the line, and its row-major place in `shape`, at position 0 of `dim`, is `place` + i * `step`.
+template <class Line>
+void for_each_line(const Shape& indices, const Shape& shape, size_t dim, Line line) {
   const std::vector<int64_t> strides = StridedView::of(shape).strides;
   const size_t rank = shape.size();
-  const int64_t line = rank == 0 ? 1 : indices.shape().back();
-  const int64_t step = rank == 0 || dim == rank - 1 ? 0 : 1;
-  Shape at(rank, 0);  // of the line, whose first place without `dim` is `first`
-  int64_t first = 0;
-  for (size_t begin = 0; begin < places.size(); begin += static_cast<size_t>(line)) {
-    for (int64_t i = 0; i < line; ++i) {
-      int64_t& place = places[begin + static_cast<size_t>(i)];
-      place = first + i * step + place * strides[dim];
-    }
-    for (size_t d = std::max<size_t>(rank, 1) - 1; d-- > 0;) {
+  const int64_t length = indices.back();
+  const int64_t step = dim == rank - 1 ? 0 : 1;
+  const int64_t lines = length == 0 ? 0 : element_count(indices) / length;
+  Shape at(rank, 0);
+  int64_t place = 0;
+  for (int64_t i = 0; i < lines; ++i) {
+    line(i * length, place, step);
+    for (size_t d = rank - 1; d-- > 0;) {
       const int64_t on = d == dim ? 0 : strides[d];
-      first += on;
-      if (++at[d] < indices.shape()[d]) break;
-      first -= on * at[d];
+      place += on;
+      if (++at[d] < indices[d]) break;
+      place -= on * at[d];
       at[d] = 0;
     }
   }
+}
+
+/// For each element of `indices`, the row-major place in `shape` where `dim` is at that index instead.
+std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
+  std::vector<int64_t> places = positions(n, indices, shape[dim]);
+  const int64_t stride = StridedView::of(shape).strides[dim];
+  const int64_t length = indices.shape().back();
+  for_each_line(indices.shape(), shape, dim, [&](int64_t begin, int64_t first, int64_t step) {
+    int64_t* const of_line = places.data() + begin;
+    for (int64_t i = 0; i < length; ++i) of_line[i] = first + i * step + of_line[i] * stride;
+  });
   return places;
 }
 
 Tensor gathered_elements(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  const Tensor indices = n.operand(1);
-  const std::vector<int64_t> places = places_along(n, indices, x.shape(), dim_of(n, x));
+  const size_t dim = dim_of(n, x);
+  const Tensor indices = to_dtype(n.operand(1), DType::kInt64);
+  const int64_t* const all = indices.values<int64_t>().data();
+  const int64_t stride = StridedView::of(x.shape()).strides[dim];
+  const int64_t size = x.shape()[dim];
+  const int64_t length = indices.shape().back();
   Tensor result = result_tensor(x.dtype(), indices.shape());
   visit_words(x.dtype(), [&]<class Word>(Word) {
     const Word* const from = words_of<Word>(x);
-    std::ranges::transform(places, words_of<Word>(result), [&](int64_t place) { return from[place]; });
+    Word* const to = words_of<Word>(result);
+    for_each_line(indices.shape(), x.shape(), dim, [&](int64_t begin, int64_t first, int64_t step) {
+      for (int64_t i = 0; i < length; ++i) {
+        int64_t index = all[begin + i];
+        if (index < -size || index >= size) fail_index(n, index, size);
+        if (index < 0) index += size;
+        to[begin + i] = from[first + i * step + index * stride];
+      }
+    });
   });
   return result;
 }
@@ -177,9 +202,7 @@ std::vector<int64_t> joined_rows(const FloatNode& n, const Tensor& indices, std:
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t size = sizes[i % depth];
     const int64_t index = values[i] < 0 ? values[i] + size : values[i];
-    if (index < 0 || index >= size)
-      fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, values[i],
-           size);
+    if (index < 0 || index >= size) fail_index(n, values[i], size);
     rows[i / depth] = rows[i / depth] * size + index;
   }
   return rows;
