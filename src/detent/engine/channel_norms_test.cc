@@ -77,6 +77,45 @@ TEST_F(ChannelNorms, BetweenCodesAreThoseOfTheReference) {
   EXPECT_GT(kernels["norm"], std::ssize(kCases));
 }
 
+/// Borders of reflected, repeated or wrapped elements, wider than the input too, and some cut off.
+TEST_F(ChannelNorms, BordersOfElementsAreThoseOfTheReference) {
+  std::map<std::string, int> in_bytes;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const auto dims = static_cast<size_t>(draw.of(1, 3));
+    Shape sample = {draw.among({3, 16, 20})};
+    std::vector<int64_t> before = {0, 0};
+    std::vector<int64_t> after = {0, 0};
+    for (size_t d = 0; d < dims; ++d) {
+      sample.push_back(draw.of(3, 9));
+      before.push_back(draw.of(-1, 4));
+      after.push_back(draw.of(-1, 11));
+    }
+    std::vector<int64_t> borders = before;
+    borders.insert(borders.end(), after.begin(), after.end());
+    const char* const modes[] = {"reflect", "edge", "wrap"};
+    GraphBuilder builder("borders");
+    NodeInput x = builder.input("x", sample);
+    if (draw.coin()) x = builder.convolution("first", x, sample[0], sample[0], Shape(dims, 1));
+    x = builder.call("dynamic_pad", {x, listed(borders)}, {{"mode", modes[draw.of(0, 2)]}});
+    const bool joins = draw.coin();
+    if (joins) x = builder.call("cat", {x, x}, {{"dim", 1}});
+    const int64_t channels = joins ? 2 * sample[0] : sample[0];
+    Graph graph = builder.finish(builder.convolution("last", x, channels, 7, Shape(dims, 2)));
+    draw_parameters(draw, graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 2));
+    const Tensor input = draw.tensor(shape);
+    expect_equal_on_every_target(graph, input, kernels_);
+    quantize_graph(draw, graph);
+    expect_equal_to_reference(graph, input, &in_bytes);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels_["resampled float"], 50);
+  EXPECT_EQ(kernels_["float"], 0);
+}
+
 /// As PyTorch writes a local response norm: means of adjacent channels, which are planes of a volume.
 TEST_F(ChannelNorms, OverAdjacentChannelsAreThoseOfTheReference) {
   for (uint32_t seed = 0; seed < 40; ++seed) {

@@ -42,6 +42,20 @@ inline bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b,
   return false;
 }
 
+/// Fewer bytes than a vector has, of which the first fills it up.
+inline bool AddFilledUp(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
+                        int64_t count) {
+  constexpr size_t kRun = 64;
+  uint8_t x[kRun], y[kRun], sums[kRun];
+  std::memset(x, a[0], kRun);
+  std::memset(y, b[0], kRun);
+  std::memcpy(x, a, static_cast<size_t>(count));
+  std::memcpy(y, b, static_cast<size_t>(count));
+  if (!AddVector(s, x, y, sums)) return false;
+  std::memcpy(result, sums, static_cast<size_t>(count));
+  return true;
+}
+
 void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
   constexpr int64_t kRun = 64;
   const ByteAddition s = p;
@@ -49,6 +63,7 @@ void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* res
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
     if (run == kRun && AddVector(s, a + first, b + first, result + first)) continue;
+    if (run < kRun && AddFilledUp(s, a + first, b + first, result + first, run)) continue;
     const bool sure = run == kRun ? AddRun(s, a + first, b + first, tried, kRun)
                                   : AddRun(s, a + first, b + first, tried, run);
     if (sure) {

@@ -110,9 +110,12 @@ class FloatPairsStep final : public EngineStep {
       return static_cast<const float*>(state.values(*operand.place)) +
              offsets.of(rows.matrix, rows.first + row);
     };
-    for (int64_t row = 0; row < rows.count; ++row)
+    const bool is_one_line = of_rows_a_.are_adjacent(columns) && of_rows_b_.are_adjacent(columns);
+    const int64_t lines = is_one_line ? 1 : rows.count;
+    const int64_t count = is_one_line ? rows.count * columns : columns;
+    for (int64_t row = 0; row < lines; ++row)
       function_(row_of(a_, of_rows_a_, row), of_rows_a_.step(), row_of(b_, of_rows_b_, row),
-                of_rows_b_.step(), columns, reinterpret_cast<float*>(rows.to) + row * columns);
+                of_rows_b_.step(), count, reinterpret_cast<float*>(rows.to) + row * columns);
     return false;
   }
 

@@ -77,6 +77,8 @@ class RowOffsets {
   int64_t of(int64_t matrix, int64_t row) const;
   /// Elements from a column to the next: 0 or 1.
   int64_t step() const { return step_; }
+  /// Whether rows of a matrix that have so many columns are adjacent.
+  bool are_adjacent(int64_t columns) const { return step_ == 1 && row_ == columns; }
 
  private:
   struct Dim {

@@ -73,9 +73,15 @@ class PairsStep final : public EngineStep {
       return state.bytes(place) + offsets.of(rows.matrix, rows.first + row);
     };
     auto* const to = reinterpret_cast<uint8_t*>(rows.to);
-    const PairLoops::Line line{
-        .to = 0, .a = 0, .b = 0, .count = columns, .a_step = of_rows_a_.step(), .b_step = of_rows_b_.step()};
-    for (int64_t row = 0; row < rows.count; ++row)
+    const bool is_one_line = of_rows_a_.are_adjacent(columns) && of_rows_b_.are_adjacent(columns);
+    const int64_t lines = is_one_line ? 1 : rows.count;
+    const PairLoops::Line line{.to = 0,
+                               .a = 0,
+                               .b = 0,
+                               .count = is_one_line ? rows.count * columns : columns,
+                               .a_step = of_rows_a_.step(),
+                               .b_step = of_rows_b_.step()};
+    for (int64_t row = 0; row < lines; ++row)
       compute(line, row_of(a_, of_rows_a_, row), row_of(b_, of_rows_b_, row), to + row * columns);
     if (!after_.empty()) kernels_.look_up(after_.data(), to, to, rows.count * columns);
     return false;

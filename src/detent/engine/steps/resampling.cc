@@ -103,8 +103,12 @@ class ResampleStep final : public EngineStep {
     if (width().is_identity() && !out.is_slice()) {
       std::memcpy(to, line, static_cast<size_t>(in.width() * size));
     } else if (width().count() == 1) {
-      for (int64_t x = 0; x < out.width(); ++x, to += pitch)
-        std::memcpy(to, line + width().place(x, 0) * size, static_cast<size_t>(size));
+      for (int64_t x = 0, run = 1; x < out.width(); x += run, to += run * pitch) {
+        const int64_t first = width().place(x, 0);
+        for (run = 1; !out.is_slice() && x + run < out.width() && width().place(x + run, 0) == first + run;)
+          ++run;
+        std::memcpy(to, line + first * size, static_cast<size_t>(run * size));
+      }
     } else {
       std::vector<const float*> taps(static_cast<size_t>(width().count()));
       for (int64_t x = 0; x < out.width(); ++x, to += pitch) {

@@ -7,6 +7,7 @@
 #include "detent/core/element_types.h"
 #include "detent/float32/float_node.h"
 #include "detent/core/pair_functions.h"
+#include "detent/float32/resize_weights.h"
 #include "detent/float32/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
@@ -105,6 +106,30 @@ Tensor padded(const FloatNode& n) {
   return x;
 }
 
+/// Borders whose elements are some of the input's: each dimension takes one place for each.
+std::optional<std::vector<ResampledAxis>> bordered_axes(const FloatNode& n, const Shape& input) {
+  const std::string& mode = choice_attribute(n.node, "mode");
+  if (mode == "constant") return std::nullopt;
+  const std::vector<int64_t> borders = n.integers(1);
+  const size_t count = borders.size() / 2;
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), 0);
+  if (!n.is_absent(3)) dims = n.integers(3);
+  if (dims.size() != count) return std::nullopt;
+  std::vector<ResampledAxis> axes;
+  for (size_t i = 0; i < count; ++i) {
+    if (borders[i] == 0 && borders[i + count] == 0) continue;
+    ResampledAxis axis{n.dimension(dims[i], input.size()), {}};
+    const int64_t size = input[axis.dim];
+    if (size == 0) return std::nullopt;
+    for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
+      axis.taps.push_back({{border_source(p, size, mode)}, {1}});
+    axes.push_back(std::move(axis));
+  }
+  std::ranges::sort(axes, {}, &ResampledAxis::dim);
+  return axes;
+}
+
 std::vector<Tensor> split(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const size_t dim = n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
@@ -187,7 +212,7 @@ FloatOperators movement_operators() {
       {"dynamic_expand", expanded, true},
       {"tile", tiled, true},
       {"dynamic_slice", sliced, true},
-      {"dynamic_pad", padded, true},
+      {.op = "dynamic_pad", .compute = padded, .is_exact = true, .resampled = bordered_axes},
       {"full", filled, true},
       {"range", range, true},
       {.op = "cast", .compute = cast, .is_exact = true, .codes = CodeOperator::kConversion},
