@@ -502,6 +502,40 @@ TEST(FastExecutor, MovesIndices) {
   }
 }
 
+/// Rows are added to those that an index names, as in graph networks, which repeat it for each element; in
+/// some rows one index differs.
+TEST(FastExecutor, ScattersRows) {
+  Draw draw(4);
+  const std::map<std::string, float (*)(float, float)> reductions = {
+      {"none", [](float /*there*/, float x) { return x; }},
+      {"add", [](float there, float x) { return there + x; }},
+      {"mul", [](float there, float x) { return there * x; }},
+      {"max", [](float there, float x) { return std::max(there, x); }},
+      {"min", [](float there, float x) { return std::min(there, x); }}};
+  for (const auto& [reduction, put] : reductions) {
+    GraphBuilder b("rows");
+    const NodeInput x = b.input("x", {4, 5});
+    const NodeInput indices = b.input("indices", TensorType{DType::kInt64, {kBatchName, 3, 5}});
+    const NodeInput updates = b.input("updates", {3, 5});
+    const Graph graph =
+        b.finish(b.call("scatter_elements", {x, indices, updates}, {{"dim", 1}, {"reduction", reduction}}));
+    const Tensor rows = draw.tensor({2, 4, 5});
+    const Tensor added = draw.tensor({2, 3, 5});
+    Tensor places(DType::kInt64, {2, 3, 5});
+    Tensor wanted = rows.clone();
+    for (int64_t i = 0; i < 30; ++i) {
+      const int64_t row = i / 5;
+      const int64_t index = i == 12 ? 0 : (row * row + 1) % 4;
+      places.values<int64_t>()[static_cast<size_t>(i)] = row % 2 == 0 ? index : index - 4;
+      float& there = wanted.values<float>()[static_cast<size_t>((row / 3 * 4 + index) * 5 + i % 5)];
+      there = put(there, added.values<float>()[static_cast<size_t>(i)]);
+    }
+    const Tensor inputs[] = {rows, places, added};
+    EXPECT_TRUE(FastProgram(graph).run(inputs).front().equals(wanted)) << reduction;
+    EXPECT_TRUE(IntegerProgram(graph).run(inputs).front().equals(wanted)) << reduction;
+  }
+}
+
 /// Tokens whose number a run decides: rows of two tables, heads by shapes that the network computes, a mask.
 Graph network_of_tokens() {
   GraphBuilder b("tokens");

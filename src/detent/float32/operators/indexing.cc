@@ -19,14 +19,16 @@ namespace {
   fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, index, size);
 }
 
+int64_t from_front(const FloatNode& n, int64_t index, int64_t size) {
+  if (index < -size || index >= size) fail_index(n, index, size);
+  return index < 0 ? index + size : index;
+}
+
 /// Indices into a dimension of `size`, counted from the front.
 std::vector<int64_t> positions(const FloatNode& n, const Tensor& indices, int64_t size) {
   const Tensor whole = to_dtype(indices, DType::kInt64);
   std::vector<int64_t> places(whole.values<int64_t>().begin(), whole.values<int64_t>().end());
-  for (int64_t& place : places) {
-    if (place < -size || place >= size) fail_index(n, place, size);
-    if (place < 0) place += size;
-  }
+  for (int64_t& place : places) place = from_front(n, place, size);
   return places;
 }
 
@@ -157,18 +159,6 @@ void for_each_line(const Shape& indices, const Shape& shape, size_t dim, Line li
   }
 }
 
-/// For each element of `indices`, the row-major place in `shape` where `dim` is at that index instead.
-std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
-  std::vector<int64_t> places = positions(n, indices, shape[dim]);
-  const int64_t stride = StridedView::of(shape).strides[dim];
-  const int64_t length = indices.shape().back();
-  for_each_line(indices.shape(), shape, dim, [&](int64_t begin, int64_t first, int64_t step) {
-    int64_t* const of_line = places.data() + begin;
-    for (int64_t i = 0; i < length; ++i) of_line[i] = first + i * step + of_line[i] * stride;
-  });
-  return places;
-}
-
 Tensor gathered_elements(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const size_t dim = dim_of(n, x);
@@ -182,12 +172,8 @@ Tensor gathered_elements(const FloatNode& n) {
     const Word* const from = words_of<Word>(x);
     Word* const to = words_of<Word>(result);
     for_each_line(indices.shape(), x.shape(), dim, [&](int64_t begin, int64_t first, int64_t step) {
-      for (int64_t i = 0; i < length; ++i) {
-        int64_t index = all[begin + i];
-        if (index < -size || index >= size) fail_index(n, index, size);
-        if (index < 0) index += size;
-        to[begin + i] = from[first + i * step + index * stride];
-      }
+      for (int64_t i = 0; i < length; ++i)
+        to[begin + i] = from[first + i * step + from_front(n, all[begin + i], size) * stride];
     });
   });
   return result;
@@ -238,38 +224,59 @@ auto reduction_of(const Node& node) -> T (*)(T, T) {
   }
 }
 
-/// Puts parts of `part` elements at `places`, in their order.
-Tensor scattered(const FloatNode& n, const std::vector<int64_t>& places, int64_t part) {
+/// Calls `scatter(to, from, put)` with the elements of a copy of input 0 and those of input 2, which `put`
+/// combines; returns the copy.
+template <class Scatter>
+Tensor scattered(const FloatNode& n, const Scatter& scatter) {
   Tensor result = n.operand(0).clone();
   const Tensor updates = n.operand(2);
-  const auto each = [&](auto* to, const auto* from, auto put) {
-    for (size_t i = 0; i < places.size(); ++i) {
-      for (int64_t j = 0; j < part; ++j) {
-        auto& there = to[places[i] * part + j];
-        there = put(there, from[static_cast<int64_t>(i) * part + j]);
-      }
-    }
-  };
   const std::string& reduction = choice_attribute(n.node, "reduction");
   if (reduction == "none") {
     visit_words(result.dtype(), [&]<class Word>(Word) {
-      each(words_of<Word>(result), words_of<Word>(updates), [](Word, Word update) { return update; });
+      scatter(words_of<Word>(result), words_of<Word>(updates), [](Word, Word update) { return update; });
     });
   } else {
     visit_numbers(result.dtype(), [&]<class T>(T) {
       if constexpr (!std::is_same_v<T, bool>) {
         if (reduction == "add")  // that of graph networks
-          return each(words_of<T>(result), words_of<T>(updates), [](T a, T b) { return Sum::of<T>(a, b); });
+          return scatter(words_of<T>(result), words_of<T>(updates),
+                         [](T a, T b) { return Sum::of<T>(a, b); });
       }
-      each(words_of<T>(result), words_of<T>(updates), reduction_of<T>(n.node));
+      scatter(words_of<T>(result), words_of<T>(updates), reduction_of<T>(n.node));
     });
   }
   return result;
 }
 
+bool are_equal(const int64_t* values, int64_t count) {
+  int64_t differing = 0;
+  for (int64_t i = 1; i < count; ++i) differing |= values[i] ^ values[0];
+  return differing == 0;
+}
+
+/// Graph networks repeat the index of a row for all of its elements, which then stay adjacent.
 Tensor scattered_elements(const FloatNode& n) {
-  const Tensor x = n.operand(0);
-  return scattered(n, places_along(n, n.operand(1), x.shape(), dim_of(n, x)), 1);
+  const Shape shape = n.operand(0).shape();
+  const size_t dim = dim_of(n, n.operand(0));
+  const Tensor indices = to_dtype(n.operand(1), DType::kInt64);
+  const int64_t* const all = indices.values<int64_t>().data();
+  const int64_t stride = StridedView::of(shape).strides[dim];
+  const int64_t size = shape[dim];
+  const int64_t length = indices.shape().back();
+  return scattered(n, [&](auto* to, const auto* from, auto put) {
+    for_each_line(indices.shape(), shape, dim, [&](int64_t begin, int64_t first, int64_t step) {
+      const auto* const updates = from + begin;
+      if (step == 1 && are_equal(all + begin, length)) {
+        auto* const row = to + first + from_front(n, all[begin], size) * stride;
+        for (int64_t i = 0; i < length; ++i) row[i] = put(row[i], updates[i]);
+        return;
+      }
+      for (int64_t i = 0; i < length; ++i) {
+        auto& there = to[first + i * step + from_front(n, all[begin + i], size) * stride];
+        there = put(there, updates[i]);
+      }
+    });
+  });
 }
 
 Tensor scattered_parts(const FloatNode& n) {
@@ -277,7 +284,14 @@ Tensor scattered_parts(const FloatNode& n) {
   const Tensor indices = n.operand(1);
   const auto depth = static_cast<size_t>(indices.dim(-1));
   const std::vector<int64_t> rows = joined_rows(n, indices, std::span(shape).first(depth));
-  return scattered(n, rows, element_count({shape.begin() + static_cast<int64_t>(depth), shape.end()}));
+  const int64_t part = element_count({shape.begin() + static_cast<int64_t>(depth), shape.end()});
+  return scattered(n, [&](auto* to, const auto* from, auto put) {
+    for (const int64_t row : rows) {
+      auto* const there = to + row * part;
+      for (int64_t i = 0; i < part; ++i) there[i] = put(there[i], from[i]);
+      from += part;
+    }
+  });
 }
 
 /// An index beyond the depth gives no position its value.
