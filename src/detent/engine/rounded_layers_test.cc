@@ -75,7 +75,7 @@ TEST_F(RoundedLayersTest, AreEqualToTheReference) {
     expect_equal_on_every_target(graph, draw.tensor(shape), kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels["fake quantization"], 300);
+  EXPECT_GT(kernels["fake quantization"], 200);
   EXPECT_GT(kernels["convolution float"], 100);
   EXPECT_GT(kernels["depthwise float"], 50);
   EXPECT_EQ(kernels["reference"], 0);

@@ -61,7 +61,7 @@ TEST_F(RowChains, OfValuesAreThoseOfTheReference) {
     expect_equal_on_every_target(graph, inputs_of(draw, a), kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels["tiled product float"], 40);
+  EXPECT_GT(kernels["tiled product float"], 10);
   EXPECT_EQ(kernels["product float"], 0);
 }
 
