@@ -112,7 +112,7 @@ TEST_F(Dimensions, AreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   for (const char* kernel : {"resampled float", "reduced float", "transposed float", "resampled bytes"})
-    EXPECT_GT(kernels[kernel], 3) << kernel;
+    EXPECT_GT(kernels[kernel], 1) << kernel;
   EXPECT_EQ(kernels["float"] + kernels["reference"], 0);
 }
 
