@@ -26,10 +26,10 @@ struct ModelRun {
   std::string model;
   GivenInputs given = {};
   std::vector<std::pair<std::string, std::string>> compare = {};  // name of an output or value and .npy file
-  std::vector<std::string> values = {};  // inner ones, beside the outputs
-  bool before_quantization = false;      // those values
-  bool as_integers = false;              // those that have integers
-  std::optional<Engine> engine = {};     // none: fast where the network is quantized for integers
+  std::vector<std::string> values = {};                           // inner ones, beside the outputs
+  bool before_quantization = false;                               // those values
+  bool as_integers = false;                                       // those that have integers
+  std::optional<Engine> engine = {};  // none: fast where the network is quantized for integers
   std::optional<std::string> output_dir = {};
   bool overwrite = false;  // arrays that are there
   double rtol = 1e-3;      // |got - expected| <= atol + rtol |expected|
