@@ -1,5 +1,5 @@
 # What kernels are compiled for, of x86-64: DETENT_SIMD=all, for every processor, or native, for this one, beside the
-# portable kernels that all have: half the time. Sets `detent_left_out`, bits of Highway's targets, and of the engine's
+# portable kernels that all have: half of their time. Sets `detent_left_out`, bits of Highway's targets, and of the engine's
 # files kernels/target_*.cc `detent_engine_kernels` and, joined by |, `detent_engine_left_out`.
 set(DETENT_SIMD all CACHE STRING "Instruction sets of kernels: all, or native, those of this machine")
 set_property(CACHE DETENT_SIMD PROPERTY STRINGS all native)

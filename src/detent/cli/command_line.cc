@@ -87,7 +87,8 @@ void warn_of_slow_kernels() {
   if (left_out.empty()) return;
   log_warning(
       "this program was built for another processor, without the kernels of {}, which this one has: it is "
-      "several times slower than it could be (`make build SIMD=all`; --simd-target {} says nothing)",
+      "several times slower than it could be (`make build SIMD=all` compiles all; --simd-target {} asks for "
+      "these, without this warning)",
       left_out, active_simd_target());
 }
 

@@ -44,7 +44,8 @@ Tensor read_array(const std::filesystem::path& file) {
 GivenInputs given_inputs(std::span<const std::string> inputs, std::span<const std::string> shapes) {
   GivenInputs given{named_shapes(shapes), {}};
   for (const std::string& text : inputs) {
-    if (text.ends_with(".npz") && std::filesystem::exists(text)) {
+    const bool is_named = text.find('=') != std::string::npos && !std::filesystem::exists(text);
+    if (text.ends_with(".npz") && !is_named) {
       for (auto& [name, tensor] : read_npz(text)) given.arrays.push_back({name, text, std::move(tensor)});
       continue;
     }

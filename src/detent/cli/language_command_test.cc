@@ -118,6 +118,7 @@ TEST_F(LanguageCommand, BenchTakesInputsFromFiles) {
   write_npy(floats, Tensor(DType::kFloat32, {1, 3}));
   EXPECT_THAT(bench("input_ids=" + floats.string()).errors, HasSubstr("got float32, expected int64"));
   const fs::path all = folder_ / "all.npz";
+  EXPECT_THAT(bench(all).errors, HasSubstr("cannot open " + all.string()));
   for (const int64_t token : {5, 500}) {
     write_npy(folder_ / "one.npy", Tensor::from<int64_t>({1, 2}, std::vector<int64_t>{1, token}));
     ZipWriter archive(all);

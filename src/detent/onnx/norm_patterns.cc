@@ -227,25 +227,22 @@ std::optional<Tensor> of_channels(const Pattern& pattern, const NodeInput& input
   return parameter->tensor.reshaped({shape[1]});
 }
 
-/// quotient * weight + bias
-struct ScaledQuotient {
-  Node* quotient;
-  Node* product;
+/// value * weight + bias
+struct ScaledAndShifted {
+  const Node* product;
+  const NodeInput* value;
   const NodeInput* weight;
   const NodeInput* bias;
 };
 
-std::optional<ScaledQuotient> scaled_quotient(const Pattern& pattern, Graph& graph, const Node& sum) {
+std::optional<ScaledAndShifted> scaled_and_shifted(const Pattern& pattern, const Node& sum) {
   const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
   const NodeInput* const product_value = beside(sum, is_vector);
   const Node* const product = product_value != nullptr ? pattern.giver(*product_value, "mul") : nullptr;
-  const NodeInput* const quotient_value = product != nullptr ? beside(*product, is_vector) : nullptr;
-  if (quotient_value == nullptr) return std::nullopt;
-  const Node* const quotient = pattern.giver(*quotient_value, "div");
-  if (quotient == nullptr) return std::nullopt;
-  return ScaledQuotient{&graph.node(quotient->name), &graph.node(product->name),
-                        &product->inputs[quotient_value == &product->inputs[0] ? 1 : 0],
-                        &sum.inputs[product_value == &sum.inputs[0] ? 1 : 0]};
+  const NodeInput* const value = product != nullptr ? beside(*product, is_vector) : nullptr;
+  if (value == nullptr) return std::nullopt;
+  return ScaledAndShifted{product, value, &product->inputs[value == &product->inputs[0] ? 1 : 0],
+                          &sum.inputs[product_value == &sum.inputs[0] ? 1 : 0]};
 }
 
 Table moved(size_t rank, size_t from, size_t to) {
@@ -259,16 +256,17 @@ Table moved(size_t rank, size_t from, size_t to) {
 
 /// Over the channels, which become the last dimension for it: three nodes of the pattern become the norm and
 /// what moves them there and back.
-void fuse_channel_norm(const Pattern& pattern, const ScaledQuotient& scaled, const Normalized& norm,
-                       const Shape& shape, Node& sum) {
+void fuse_channel_norm(const Pattern& pattern, const ScaledAndShifted& scaled, const Normalized& norm,
+                       const Shape& shape, Graph& graph, Node& sum) {
   const auto weight = of_channels(pattern, *scaled.weight, shape);
   const auto bias = of_channels(pattern, *scaled.bias, shape);
   if (!weight || !bias) return;
   const size_t last = shape.size() - 1;
-  Node& norm_node = *scaled.product;
+  Node& norm_node = graph.node(scaled.product->name);
+  Node& quotient = graph.node(scaled.value->node);
   const NodeInput weight_input = *scaled.weight;
-  become(*scaled.quotient, "permute", norm.input, moved(shape.size(), 1, last));
-  become_norm(norm_node, "layer_norm", {NodeInput::of(scaled.quotient->name), norm.epsilon}, shape[1]);
+  become(quotient, "permute", norm.input, moved(shape.size(), 1, last));
+  become_norm(norm_node, "layer_norm", {NodeInput::of(quotient.name), norm.epsilon}, shape[1]);
   take_name_of(pattern, weight_input, norm_node);
   norm_node.parameters.emplace_back("weight", ParameterRef(Parameter{*weight, true}));
   norm_node.parameters.emplace_back("bias", ParameterRef(Parameter{*bias, true}));
@@ -277,13 +275,14 @@ void fuse_channel_norm(const Pattern& pattern, const ScaledQuotient& scaled, con
 
 /// Fuses the pattern that ends in the node `sum`.
 void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Graph& graph, Node& sum) {
-  const auto scaled = scaled_quotient(pattern, graph, sum);
-  if (!scaled) return;
-  const Shape& shape = types.at(scaled->quotient->name).shape;
-  const std::optional<Normalized> found = normalized(pattern, *scaled->quotient, shape.size());
+  const auto scaled = scaled_and_shifted(pattern, sum);
+  const Node* const quotient = scaled ? pattern.giver(*scaled->value, "div") : nullptr;
+  if (quotient == nullptr) return;
+  const Shape& shape = types.at(quotient->name).shape;
+  const std::optional<Normalized> found = normalized(pattern, *quotient, shape.size());
   if (!found) return;
   const bool is_of_last = found->dim == std::ssize(shape) - 1;
-  if (!is_of_last && found->dim == 1) return fuse_channel_norm(pattern, *scaled, *found, shape, sum);
+  if (!is_of_last && found->dim == 1) return fuse_channel_norm(pattern, *scaled, *found, shape, graph, sum);
   const Shape of_last = {shape.back()};
   if (!is_of_last || pattern.tensor(*scaled->weight)->tensor.shape() != of_last ||
       pattern.tensor(*scaled->bias)->tensor.shape() != of_last)
@@ -347,16 +346,12 @@ std::optional<GroupNormalized> group_normalized(const Pattern& pattern, const Va
 
 /// As PyTorch's exporters write a norm of groups: Reshape, InstanceNormalization, Reshape, Mul, Add.
 void fuse_group_norm(const Pattern& pattern, const ValueTypes& types, Node& sum) {
-  const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
-  const NodeInput* const scaled_value = beside(sum, is_vector);
-  const Node* const scaled = scaled_value != nullptr ? pattern.giver(*scaled_value, "mul") : nullptr;
-  const NodeInput* const value = scaled != nullptr ? beside(*scaled, is_vector) : nullptr;
-  if (value == nullptr) return;
-  const auto found = group_normalized(pattern, types, *value);
+  const auto scaled = scaled_and_shifted(pattern, sum);
+  const auto found = scaled ? group_normalized(pattern, types, *scaled->value) : std::nullopt;
   if (!found) return;
-  const Shape& shape = types.at(value_name(*value)).shape;
-  const auto weight = of_channels(pattern, scaled->inputs[value == &scaled->inputs[0] ? 1 : 0], shape);
-  const auto bias = of_channels(pattern, sum.inputs[scaled_value == &sum.inputs[0] ? 1 : 0], shape);
+  const Shape& shape = types.at(value_name(*scaled->value)).shape;
+  const auto weight = of_channels(pattern, *scaled->weight, shape);
+  const auto bias = of_channels(pattern, *scaled->bias, shape);
   if (!weight || !bias) return;
   become(sum, "group_norm", found->input, {{"num_groups", found->groups}, {"eps", found->epsilon}});
   sum.parameters.emplace_back("weight", ParameterRef(Parameter{*weight, true}));

@@ -45,6 +45,7 @@ inline bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b,
 /// Fewer bytes than a vector has, of which the first fills it up.
 inline bool AddFilledUp(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
                         int64_t count) {
+  if (!kPacksBytes || s.quick.most_away <= 0) return false;
   constexpr size_t kRun = 64;
   uint8_t x[kRun], y[kRun], sums[kRun];
   std::memset(x, a[0], kRun);

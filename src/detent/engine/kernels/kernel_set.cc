@@ -59,7 +59,7 @@ constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL
 #endif
 
 /// Best first, of those that the processor has among `allowed` of Highway's targets.
-std::vector<const KernelSet*> sets(int64_t allowed) {
+std::vector<const KernelSet*> sets([[maybe_unused]] int64_t allowed) {
   std::vector<const KernelSet*> found;
 #ifdef DETENT_KERNELS_AVX512_VNNI
   // VNNI and tiles are no targets of their own: --simd-target AVX3 goes without both, where there are kernels
@@ -83,7 +83,6 @@ std::vector<const KernelSet*> sets(int64_t allowed) {
 #ifdef DETENT_KERNELS_AVX2
   if ((allowed & (HWY_AVX2 | kAvx512)) != 0) found.push_back(&avx2::kernels());
 #endif
-  static_cast<void>(allowed);
   found.push_back(&portable::kernels());
   return found;
 }

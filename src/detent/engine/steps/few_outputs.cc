@@ -41,7 +41,8 @@ struct FewOutputs::Part {
   int64_t padded() const { return filled(columns); }
 };
 
-std::optional<FewOutputs> FewOutputs::of(const FloatSumsLayer& layer, std::span<const Place> places) {
+std::optional<FewOutputs> FewOutputs::of(const FloatSumsLayer& layer, std::span<const SumTap> taps,
+                                         std::span<const Place> places) {
   const PackedFloatSums& packed = *layer.packed;
   const Place& in = places[layer.input];
   const Place& out = places[layer.output];
@@ -50,10 +51,11 @@ std::optional<FewOutputs> FewOutputs::of(const FloatSumsLayer& layer, std::span<
   if (!is_window || layer.grid.columns(out) < kLeastColumns) return std::nullopt;
   const int64_t groups = in.channels() / packed.channels;
   if (packed.outputs / groups > kMostOutputs) return std::nullopt;
-  return FewOutputs(layer, places);
+  return FewOutputs(layer, taps, places);
 }
 
-FewOutputs::FewOutputs(const FloatSumsLayer& layer, std::span<const Place> places)
+FewOutputs::FewOutputs(const FloatSumsLayer& layer, std::span<const SumTap> taps,
+                       std::span<const Place> places)
     : groups_(places[layer.input].channels() / layer.packed->channels),
       outputs_(layer.packed->outputs / groups_),
       channels_(layer.packed->channels),
@@ -61,35 +63,27 @@ FewOutputs::FewOutputs(const FloatSumsLayer& layer, std::span<const Place> place
       planes_(layer.grid.planes(places[layer.output])),
       rows_(layer.grid.rows(places[layer.output])),
       columns_(layer.grid.columns(places[layer.output])) {
-  pack_weights(layer);
+  pack_weights(*layer.packed, taps);
   choose_tile(layer.window);
 }
 
-void FewOutputs::pack_weights(const FloatSumsLayer& layer) {
-  const PackedFloatSums& packed = *layer.packed;
-  const WindowShape& w = layer.window;
-  const WindowShape& all = packed.window;
-  const FirstTap& first = layer.first_tap;
-  const int64_t taps = w.positions();
-  weights_.resize(static_cast<size_t>(packed.outputs * channels_ * taps));
-  start_.resize(static_cast<size_t>(packed.outputs));
-  for (const PackedFloatBlock& block : packed.blocks) {
-    const int64_t width = block.blocks * kSumOutputs;
-    for (int64_t i = 0; i < block.outputs; ++i) {
-      const int64_t output = block.first_output + i;
-      start_[static_cast<size_t>(output)] = packed.start[block.start + static_cast<size_t>(i)];
-      for (int64_t k = 0; k < channels_ * taps; ++k) {
-        const int64_t tap = k % taps;
-        const int64_t packed_tap =
-            ((first.z + tap / (w.height * w.width)) * all.height + first.y + tap / w.width % w.height) *
-                all.width +
-            first.x + tap % w.width;
-        const int64_t from = (k / taps * all.positions() + packed_tap) * width + i;
-        const int64_t to = (output / outputs_ * channels_ * taps + k) * outputs_ + output % outputs_;
-        weights_[static_cast<size_t>(to)] = packed.weights.data()[block.weights + static_cast<size_t>(from)];
-      }
+void FewOutputs::pack_weights(const PackedFloatSums& packed, std::span<const SumTap> taps) {
+  const auto count = std::ssize(taps);
+  const Tensor unpacked = unpacked_weight(packed, {packed.outputs, packed.depth()});
+  const std::span<const float> from = unpacked.values<float>();
+  weights_.resize(static_cast<size_t>(packed.outputs * channels_ * count));
+  for (int64_t output = 0; output < packed.outputs; ++output) {
+    for (int64_t k = 0; k < channels_ * count; ++k) {
+      const int64_t packed_tap = taps[static_cast<size_t>(k % count)].packed;
+      const int64_t at = output * packed.depth() + k / count * packed.window.positions() + packed_tap;
+      const int64_t to = (output / outputs_ * channels_ * count + k) * outputs_ + output % outputs_;
+      weights_[static_cast<size_t>(to)] = from[static_cast<size_t>(at)];
     }
   }
+  start_.resize(static_cast<size_t>(packed.outputs));
+  for (const PackedFloatBlock& block : packed.blocks)
+    std::copy_n(packed.start.begin() + static_cast<std::ptrdiff_t>(block.start), block.outputs,
+                start_.begin() + block.first_output);
 }
 
 void FewOutputs::choose_tile(const WindowShape& w) {

@@ -15,7 +15,9 @@ namespace detent {
 class FewOutputs {
  public:
   /// nullopt where vectors of outputs take less time: more outputs, windows of one position, short rows.
-  static std::optional<FewOutputs> of(const FloatSumsLayer& layer, std::span<const Place> places);
+  /// `taps` are those of the layer's window, in its order.
+  static std::optional<FewOutputs> of(const FloatSumsLayer& layer, std::span<const SumTap> taps,
+                                      std::span<const Place> places);
 
   /// Computes the layer that it was made for, its epilogue included.
   void run(RunState& state, const FloatSumsLayer& layer) const;
@@ -23,8 +25,8 @@ class FewOutputs {
  private:
   struct Part;
 
-  FewOutputs(const FloatSumsLayer& layer, std::span<const Place> places);
-  void pack_weights(const FloatSumsLayer& layer);
+  FewOutputs(const FloatSumsLayer& layer, std::span<const SumTap> taps, std::span<const Place> places);
+  void pack_weights(const PackedFloatSums& packed, std::span<const SumTap> taps);
   void choose_tile(const WindowShape& window);
   void run_part(RunState& state, const FloatSumsLayer& layer, const Part& part) const;
   void load_channels(const Part& part, const FloatSumsLayer& layer, const Place& in, const float* from,

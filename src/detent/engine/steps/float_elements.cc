@@ -40,25 +40,6 @@ class FloatRowsStep final : public EngineStep {
   size_t to_;
 };
 
-/// The operand of adjacent lines, one after the other.
-class RepeatedLines {
- public:
-  const float* rows(const float* first, int64_t step, int64_t row, const PairLoops::Line& line) {
-    if (step == 1 && row == line.count) return first;
-    values_.resize(static_cast<size_t>(line.rows * line.count));
-    float* to = values_.data();
-    for (int64_t i = 0; i < line.rows; ++i, first += row, to += line.count) {
-      if (step == 0) std::fill_n(to, line.count, *first);
-      if (step == 1) std::copy_n(first, line.count, to);
-      for (int64_t x = 0; step > 1 && x < line.count; ++x) to[x] = first[x * step];
-    }
-    return values_.data();
-  }
-
- private:
-  std::vector<float> values_;
-};
-
 class FloatPairsStep final : public EngineStep {
  public:
   FloatPairsStep(PairFunction function, PairOperand a, PairOperand b, size_t to)
@@ -85,11 +66,11 @@ class FloatPairsStep final : public EngineStep {
     const auto compute = [&](const PairLoops::Line& line) {
       if (line.rows == 1)
         return function_(a + line.a, line.a_step, b + line.b, line.b_step, line.count, to + line.to);
-      thread_local RepeatedLines of_a;
-      thread_local RepeatedLines of_b;
-      function_(of_a.rows(a + line.a, line.a_step, line.a_row, line), 1,
-                of_b.rows(b + line.b, line.b_step, line.b_row, line), 1, line.rows * line.count,
-                to + line.to);
+      AdjacentElements<float, kTogether> of_a;
+      AdjacentElements<float, kTogether> of_b;
+      function_(of_a.of(a + line.a, line.a_step, line.count, line.a_row, line.rows), 1,
+                of_b.of(b + line.b, line.b_step, line.count, line.b_row, line.rows), 1,
+                line.rows * line.count, to + line.to);
     };
     loops_.run(state.threads, kTaskElements, compute, loops_.line() < kShortLine ? kTogether : 0);
   }
@@ -110,12 +91,10 @@ class FloatPairsStep final : public EngineStep {
       return static_cast<const float*>(state.values(*operand.place)) +
              offsets.of(rows.matrix, rows.first + row);
     };
-    const bool is_one_line = of_rows_a_.are_adjacent(columns) && of_rows_b_.are_adjacent(columns);
-    const int64_t lines = is_one_line ? 1 : rows.count;
-    const int64_t count = is_one_line ? rows.count * columns : columns;
-    for (int64_t row = 0; row < lines; ++row)
+    const RowLines lines = lines_of(rows.count, columns, of_rows_a_, of_rows_b_);
+    for (int64_t row = 0; row < lines.count; ++row)
       function_(row_of(a_, of_rows_a_, row), of_rows_a_.step(), row_of(b_, of_rows_b_, row),
-                of_rows_b_.step(), count, reinterpret_cast<float*>(rows.to) + row * columns);
+                of_rows_b_.step(), lines.elements, reinterpret_cast<float*>(rows.to) + row * columns);
     return false;
   }
 

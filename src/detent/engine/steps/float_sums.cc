@@ -39,7 +39,7 @@ class FloatSumsStep final : public EngineStep {
     windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
     layer_.follow_ups.end = layer_.follow_ups.mapped_end();
     if (!layer_.packed->bias.empty()) layer_.follow_ups.end.bias = layer_.packed->bias.data();
-    few_outputs_ = FewOutputs::of(layer_, places);
+    few_outputs_ = FewOutputs::of(layer_, taps_, places);
   }
 
   std::span<const int8_t> weights() const override {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -88,6 +89,41 @@ class RowOffsets {
   std::vector<Dim> matrices_;  // of the dimensions before the last two
   int64_t row_ = 0;
   int64_t step_ = 0;
+};
+
+/// Lines that rows of a matrix are: one where those of both operands are adjacent, else one each.
+struct RowLines {
+  int64_t count;
+  int64_t elements;  // of a line
+};
+inline RowLines lines_of(int64_t rows, int64_t columns, const RowOffsets& a, const RowOffsets& b) {
+  const bool is_one = a.are_adjacent(columns) && b.are_adjacent(columns);
+  return is_one ? RowLines{1, rows * columns} : RowLines{rows, columns};
+}
+
+/// Up to kMost elements that follow each other, of rows of an operand.
+template <class Element, int64_t kMost>
+class AdjacentElements {
+ public:
+  const Element* of(const Element* from, int64_t step, int64_t count, int64_t row_step = 0,
+                    int64_t rows = 1) {
+    if (step == 1 && (rows == 1 || row_step == count)) return from;
+    Element* to = elements_.data();
+    for (int64_t row = 0; row < rows; ++row, to += count) {
+      const Element* const of_row = from + row * row_step;
+      if (step == 1) {
+        std::copy_n(of_row, count, to);
+      } else if (step == 0) {
+        std::fill_n(to, count, *of_row);
+      } else {
+        for (int64_t i = 0; i < count; ++i) to[i] = of_row[i * step];
+      }
+    }
+    return elements_.data();
+  }
+
+ private:
+  std::array<Element, static_cast<size_t>(kMost)> elements_;
 };
 
 }  // namespace detent

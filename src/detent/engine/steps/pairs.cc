@@ -11,29 +11,7 @@ namespace {
 
 constexpr int64_t kChunk = 512;
 
-/// Up to kChunk bytes that follow each other, of rows of an operand.
-class AdjacentBytes {
- public:
-  const uint8_t* of(const uint8_t* from, int64_t step, int64_t count, int64_t row_step = 0,
-                    int64_t rows = 1) {
-    if (step == 1 && (rows == 1 || row_step == count)) return from;
-    uint8_t* to = bytes_.data();
-    for (int64_t row = 0; row < rows; ++row, to += count) {
-      const uint8_t* const of_row = from + row * row_step;
-      if (step == 1) {
-        std::copy_n(of_row, count, to);
-      } else if (step == 0) {
-        std::fill_n(to, count, *of_row);
-      } else {
-        for (int64_t i = 0; i < count; ++i) to[i] = of_row[i * step];
-      }
-    }
-    return bytes_.data();
-  }
-
- private:
-  std::array<uint8_t, kChunk> bytes_;
-};
+using AdjacentBytes = AdjacentElements<uint8_t, kChunk>;
 
 class PairsStep final : public EngineStep {
  public:
@@ -73,15 +51,14 @@ class PairsStep final : public EngineStep {
       return state.bytes(place) + offsets.of(rows.matrix, rows.first + row);
     };
     auto* const to = reinterpret_cast<uint8_t*>(rows.to);
-    const bool is_one_line = of_rows_a_.are_adjacent(columns) && of_rows_b_.are_adjacent(columns);
-    const int64_t lines = is_one_line ? 1 : rows.count;
+    const RowLines lines = lines_of(rows.count, columns, of_rows_a_, of_rows_b_);
     const PairLoops::Line line{.to = 0,
                                .a = 0,
                                .b = 0,
-                               .count = is_one_line ? rows.count * columns : columns,
+                               .count = lines.elements,
                                .a_step = of_rows_a_.step(),
                                .b_step = of_rows_b_.step()};
-    for (int64_t row = 0; row < lines; ++row)
+    for (int64_t row = 0; row < lines.count; ++row)
       compute(line, row_of(a_, of_rows_a_, row), row_of(b_, of_rows_b_, row), to + row * columns);
     if (!after_.empty()) kernels_.look_up(after_.data(), to, to, rows.count * columns);
     return false;

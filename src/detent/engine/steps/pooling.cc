@@ -46,6 +46,7 @@ class PoolingStep : public EngineStep {
   PoolingStep(PoolingWindows windows, size_t from, size_t to)
       : windows_(std::move(windows)), runs_(runs_of(windows_.back())), from_(from), to_(to) {
     while (windows_.size() < 3) windows_.insert(windows_.begin(), {PoolingWindow{0, 1, 1, 1}});
+    keeps_positions_ = are_positions(windows_[1]) && are_positions(windows_[2]);
   }
 
   void run(RunState& state) const override {
@@ -104,8 +105,8 @@ class PoolingStep : public EngineStep {
       return place.image() == place.height() * place.width() * place.channels() &&
              place.pitch() == place.channels();
     };
-    return in.height() == out.height() && in.width() == out.width() && is_dense(in) && is_dense(out) &&
-           are_positions(windows_[1]) && are_positions(windows_[2]);
+    return keeps_positions_ && in.height() == out.height() && in.width() == out.width() && is_dense(in) &&
+           is_dense(out);
   }
   void run_planes(RunState& state) const {
     const Place& in = state.places[from_];
@@ -207,6 +208,7 @@ class PoolingStep : public EngineStep {
 
   PoolingWindows windows_;
   std::vector<WindowRun> runs_;
+  bool keeps_positions_;  // within a plane
   std::vector<uint8_t> table_;
   size_t from_;
   size_t to_;

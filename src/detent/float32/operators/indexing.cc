@@ -237,12 +237,14 @@ Tensor scattered(const FloatNode& n, const Scatter& scatter) {
     });
   } else {
     visit_numbers(result.dtype(), [&]<class T>(T) {
-      if constexpr (!std::is_same_v<T, bool>) {
-        if (reduction == "add")  // that of graph networks
-          return scatter(words_of<T>(result), words_of<T>(updates),
-                         [](T a, T b) { return Sum::of<T>(a, b); });
+      T* const to = words_of<T>(result);
+      const T* const from = words_of<T>(updates);
+      if constexpr (std::is_same_v<T, float>) {  // loops for those of graph networks
+        if (reduction == "add") return scatter(to, from, [](T a, T b) { return Sum::of<T>(a, b); });
+        if (reduction == "max") return scatter(to, from, [](T a, T b) { return Larger::of<T>(a, b); });
+        if (reduction == "min") return scatter(to, from, [](T a, T b) { return Smaller::of<T>(a, b); });
       }
-      scatter(words_of<T>(result), words_of<T>(updates), reduction_of<T>(n.node));
+      scatter(to, from, reduction_of<T>(n.node));
     });
   }
   return result;

@@ -53,14 +53,14 @@ Tensor tiled(const FloatNode& n) {
 }
 
 /// The dimensions that an input lists, or the first ones.
-std::vector<size_t> listed_dims(const FloatNode& n, size_t index, size_t count) {
+std::vector<size_t> listed_dims(const FloatNode& n, size_t index, size_t count, size_t rank) {
   std::vector<int64_t> dims(count);
   std::iota(dims.begin(), dims.end(), 0);
   if (!n.is_absent(index)) dims = n.integers(index);
   if (dims.size() != count)
     fail("node \"{}\" ({}): got {} dimensions, expected {}", n.node.name, n.node.op, dims.size(), count);
   std::vector<size_t> from_front;
-  for (const int64_t dim : dims) from_front.push_back(n.dimension(dim, n.operand(0).shape().size()));
+  for (const int64_t dim : dims) from_front.push_back(n.dimension(dim, rank));
   return from_front;
 }
 
@@ -68,7 +68,7 @@ Tensor sliced(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const std::vector<int64_t> starts = n.integers(1);
   const std::vector<int64_t> ends = n.integers(2);
-  const std::vector<size_t> dims = listed_dims(n, 3, starts.size());
+  const std::vector<size_t> dims = listed_dims(n, 3, starts.size(), x.shape().size());
   std::vector<int64_t> steps(starts.size(), 1);
   if (!n.is_absent(4)) steps = n.integers(4);
   if (ends.size() != starts.size() || steps.size() != starts.size())
@@ -88,20 +88,24 @@ Tensor sliced(const FloatNode& n) {
   return gathered(x, view);
 }
 
+/// Where the elements of a dimension come from that has borders of these sizes.
+std::vector<int64_t> border_sources(int64_t before, int64_t size, int64_t after, const std::string& mode) {
+  std::vector<int64_t> sources;
+  for (int64_t p = -before; p < size + after; ++p) sources.push_back(border_source(p, size, mode));
+  return sources;
+}
+
 Tensor padded(const FloatNode& n) {
   Tensor x = n.operand(0);
   const std::vector<int64_t> borders = n.integers(1);
   const size_t count = borders.size() / 2;
-  const std::vector<size_t> dims = listed_dims(n, 3, count);
+  const std::vector<size_t> dims = listed_dims(n, 3, count, x.shape().size());
   const Tensor value = n.is_absent(2) ? Tensor(x.dtype(), {}) : n.operand(2);
   const std::string& mode = choice_attribute(n.node, "mode");
   for (size_t i = 0; i < count; ++i) {
     if (borders[i] == 0 && borders[i + count] == 0) continue;
     const int64_t size = x.shape()[dims[i]];
-    std::vector<int64_t> sources;
-    for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
-      sources.push_back(border_source(p, size, mode));
-    x = selected_positions(x, dims[i], sources, value);
+    x = selected_positions(x, dims[i], border_sources(borders[i], size, borders[i + count], mode), value);
   }
   return x;
 }
@@ -112,18 +116,15 @@ std::optional<std::vector<ResampledAxis>> bordered_axes(const FloatNode& n, cons
   if (mode == "constant") return std::nullopt;
   const std::vector<int64_t> borders = n.integers(1);
   const size_t count = borders.size() / 2;
-  std::vector<int64_t> dims(count);
-  std::iota(dims.begin(), dims.end(), 0);
-  if (!n.is_absent(3)) dims = n.integers(3);
-  if (dims.size() != count) return std::nullopt;
+  const std::vector<size_t> dims = listed_dims(n, 3, count, input.size());
   std::vector<ResampledAxis> axes;
   for (size_t i = 0; i < count; ++i) {
     if (borders[i] == 0 && borders[i + count] == 0) continue;
-    ResampledAxis axis{n.dimension(dims[i], input.size()), {}};
+    ResampledAxis axis{dims[i], {}};
     const int64_t size = input[axis.dim];
     if (size == 0) return std::nullopt;
-    for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
-      axis.taps.push_back({{border_source(p, size, mode)}, {1}});
+    for (const int64_t place : border_sources(borders[i], size, borders[i + count], mode))
+      axis.taps.push_back({{place}, {1}});
     axes.push_back(std::move(axis));
   }
   std::ranges::sort(axes, {}, &ResampledAxis::dim);
