@@ -1,8 +1,6 @@
 #include "detent/engine/fast_executor.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <list>
 #include <mutex>
 #include <set>
@@ -11,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
+#include "detent/engine/ready_plan.h"
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
@@ -24,33 +22,16 @@
 namespace detent {
 namespace {
 
-/// A plan for inputs of some shapes, with the memory of runs that are over.
+/// A plan for inputs of some shapes.
 struct ShapedPlan {
   std::vector<Shape> shapes;
   Observation observation;  // `see` is that of the run for which it was made
-  ProgramPlan plan;
-  mutable std::mutex mutex = {};
-  mutable std::vector<Tensor> arenas = {};
-
-  ShapedPlan(std::vector<Shape> of, Observation shown, ProgramPlan planned)
-      : shapes(std::move(of)), observation(std::move(shown)), plan(std::move(planned)) {}
+  std::shared_ptr<const ReadyPlan> plan;
 
   bool is_for(const std::vector<Shape>& of, const Observation& shown) const {
     if (shapes != of || (observation.see == nullptr) != (shown.see == nullptr)) return false;
     return shown.see == nullptr ||
            (observation.values == shown.values && observation.operands == shown.operands);
-  }
-
-  Tensor take_arena() const {
-    const std::lock_guard lock(mutex);
-    if (arenas.empty()) return Tensor(DType::kUInt8, {std::max<int64_t>(plan.arena_bytes, 1)});
-    Tensor arena = std::move(arenas.back());
-    arenas.pop_back();
-    return arena;
-  }
-  void give_back(Tensor arena) const {
-    const std::lock_guard lock(mutex);
-    arenas.push_back(std::move(arena));
   }
 };
 
@@ -140,7 +121,7 @@ struct FastProgram::Compiled {
   ProgramWeights weights = {};
   std::unique_ptr<ReferencePlan> reference;  // without the weights that are packed
   mutable std::mutex mutex = {};
-  mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
+  mutable std::list<ShapedPlan> plans = {};  // the last that was asked for first
 
   explicit Compiled(Graph graph) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
@@ -160,81 +141,57 @@ struct FastProgram::Compiled {
     };
   }
 
-  std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs,
-                                             const Observation& observation = {}) const {
+  std::shared_ptr<const ReadyPlan> plan_for(std::span<const Tensor> inputs,
+                                            const Observation& observation = {}) const {
     constexpr size_t kMostPlans = 8;
     check_inputs(*reference, inputs);
     std::vector<Shape> shapes;
     for (const Tensor& input : inputs) shapes.push_back(input.shape());
     const std::lock_guard lock(mutex);
     const auto found =
-        std::ranges::find_if(plans, [&](const auto& plan) { return plan->is_for(shapes, observation); });
+        std::ranges::find_if(plans, [&](const ShapedPlan& plan) { return plan.is_for(shapes, observation); });
     if (found != plans.end()) {
       plans.splice(plans.begin(), plans, found);
-      return plans.front();
+      return plans.front().plan;
     }
-    const ValueTypes values = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
-    plans.push_front(std::make_shared<const ShapedPlan>(
-        shapes, observation, plan_program(*reference, values, weights, kernels, observation)));
+    const ValueTypes types = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
+    const ProgramParts program{*reference, weights, kernels};
+    plans.push_front({std::move(shapes), observation,
+                      std::make_shared<const ReadyPlan>(plan_program(program, {}, types, observation))});
     if (plans.size() > kMostPlans) plans.pop_back();
-    return plans.front();
+    return plans.front().plan;
+  }
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation = {},
+                          StepTimes* times = nullptr) const {
+    const KeptTileShapes kept;
+    std::vector<Flow> flows;
+    for (const Tensor& input : inputs) flows.push_back({input});
+    const std::vector<Flow> results =
+        plan_for(inputs, observation)->run(std::move(flows), &observation, times);
+    const ReferenceStep& output = reference->steps.back();
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < results.size(); ++i)
+      outputs.push_back(as_values(converted(*output.node, results[i], output.inputs[i])));
+    return outputs;
   }
 };
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// Runs all steps; notes the least time of each in `seconds`, where there are any.
-std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& output,
-                             std::span<const Tensor> inputs, std::span<double> seconds,
-                             const Observation& observation = {}) {
-  const KeptTileShapes kept;
-  const ProgramPlan& plan = shaped.plan;
-  Tensor arena = shaped.take_arena();
-  RunState state{.places = plan.places,
-                 .arena = arena.bytes().data(),
-                 .flows = std::vector<Flow>(plan.flow_count),
-                 .threads = in_parallel_for() ? 1 : thread_count(),
-                 .observation = &observation};
-  for (size_t i = 0; i < inputs.size(); ++i) state.flows[plan.inputs[i]] = {inputs[i]};
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const EngineStep& step = *plan.steps[i];
-    check_interruption();
-    const Clock::time_point start = seconds.empty() ? Clock::time_point() : Clock::now();
-    step.run(state);
-    for (const size_t flow : step.dropped_flows) state.flows[flow] = {};
-    if (!seconds.empty())
-      seconds[i] = std::min(seconds[i], std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  check_interruption();  // of the last step
-  std::vector<Tensor> outputs;
-  for (size_t i = 0; i < plan.outputs.size(); ++i)
-    outputs.push_back(as_values(converted(*output.node, state.flows[plan.outputs[i]], output.inputs[i])));
-  shaped.give_back(std::move(arena));
-  return outputs;
-}
-
-}  // namespace
 
 FastProgram::FastProgram(Graph graph) : compiled_(std::make_unique<const Compiled>(std::move(graph))) {}
 
 FastProgram::~FastProgram() = default;
 
 std::vector<Tensor> FastProgram::run(std::span<const Tensor> inputs, const Observation& observation) const {
-  return run_plan(*compiled_->plan_for(inputs, observation), compiled_->reference->steps.back(), inputs, {},
-                  observation);
+  return compiled_->run(inputs, observation);
 }
 
 std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, int runs) const {
-  const auto shaped = compiled_->plan_for(inputs);
-  std::vector<double> seconds(shaped->plan.steps.size(), HUGE_VAL);
-  for (int i = 0; i < runs; ++i) run_plan(*shaped, compiled_->reference->steps.back(), inputs, seconds);
+  StepTimes times;
+  for (int i = 0; i < runs; ++i) compiled_->run(inputs, {}, &times);
   std::vector<StepProfile> profile;
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    const EngineStep& step = *shaped->plan.steps[i];
-    profile.push_back(
-        {step.nodes, step.kernel, step.why, step.products, step.multiplies_floats, step.bytes, seconds[i]});
+  for (const auto& [step, seconds] : times.steps()) {
+    profile.push_back({step->nodes, step->kernel, step->why, step->products, step->multiplies_floats,
+                       step->bytes, seconds});
   }
   return profile;
 }
@@ -259,7 +216,7 @@ int64_t FastProgram::weight_bytes() const {
 }
 
 int64_t FastProgram::arena_bytes(std::span<const Tensor> inputs) const {
-  return compiled_->plan_for(inputs)->plan.arena_bytes;
+  return compiled_->plan_for(inputs)->arena_bytes();
 }
 
 std::string FastProgram::target() const { return compiled_->kernels.name; }

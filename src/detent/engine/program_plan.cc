@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/convert.h"
+#include "detent/engine/deferred_plan.h"
 #include "detent/engine/fusion.h"
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
@@ -21,49 +22,97 @@ namespace {
 
 class Planner {
  public:
-  Planner(const ReferencePlan& reference, const ValueTypes& values, const ProgramWeights& weights,
-          const KernelSet& kernels, const Observation& observation)
-      : steps_(reference.steps),
-        types_(values),
-        weights_(weights),
-        in_float_(reference.in_float.get()),
-        shown_(reference, observation),
-        plan_(values, kernels) {
+  Planner(const ProgramParts& program, const PlannedSteps& planned, const ValueTypes& types,
+          const Observation& observation)
+      : program_(program),
+        observation_(observation),
+        first_(planned.first),
+        end_(open_layer(program, planned.first, types)),
+        steps_(std::span(program.reference.steps).subspan(first_, end_ - first_)),
+        types_(types),
+        weights_(program.weights),
+        in_float_(program.reference.in_float.get()),
+        shown_(program.reference, observation),
+        plan_(types, program.kernels) {
+    for (const EarlierValue& value : planned.values) add_earlier(value);
+    later_ = values_between(program.reference, end_);
+    for (const std::string& value : later_) shown_.need(value);
+    find_fused();
+  }
+
+  ProgramPlan planned() {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      for (const ShownValue& shown : shown_.inputs_of(first_ + i)) show(steps_[i], shown);
+      plan_step(i);
+      for (const ShownValue& shown : shown_.results_of(first_ + i)) show(steps_[i], shown);
+    }
+    if (end_ < program_.reference.steps.size()) defer_rest();
+    return plan_.finished();
+  }
+
+ private:
+  void find_fused() {
     std::vector<size_t> fast;
     std::vector<size_t> fast_in_float;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (takes_layer(steps_[i], weights.layers) || takes_layer(steps_[i], weights.block_layers))
+      if (takes_layer(steps_[i], weights_.layers) || takes_layer(steps_[i], weights_.block_layers))
         fast.push_back(i);
-      if (takes_layer(steps_[i], weights.float_layers)) fast_in_float.push_back(i);
+      if (takes_layer(steps_[i], weights_.float_layers)) fast_in_float.push_back(i);
     }
-    fused_ = fused_layers(steps_, fast, values, shown_);
-    fused_in_float_ = fused_float_layers(steps_, fast_in_float, values, shown_);
+    fused_ = fused_layers(steps_, fast, types_, shown_);
+    fused_in_float_ = fused_float_layers(steps_, fast_in_float, types_, shown_);
     for (const auto& [last, layer] : fused_) inner_.insert(layer.steps.begin(), layer.steps.end() - 1);
     for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
-    pads_ = folded_pads(steps_, fast_in_float, values, shown_);
+    pads_ = folded_pads(steps_, fast_in_float, types_, shown_);
     for (const auto& [layer, pad] : pads_) inner_.insert(pad);
     std::set<size_t> taken = inner_;
     for (const auto& [last, layer] : fused_) taken.insert(last);
     for (const auto& [last, layer] : fused_in_float_) taken.insert(last);
-    code_chains_ = code_chains(steps_, weights, values, shown_, taken);
+    code_chains_ = code_chains(steps_, weights_, types_, shown_, taken);
     for (const auto& [last, chain] : code_chains_) {
       for (const std::optional<size_t>& step : {std::optional(chain.layer), chain.bias, chain.conversion}) {
         if (step && *step != last) inner_.insert(*step);
       }
     }
-    dynamic_bytes_ = dynamic_bytes(steps_, weights, code_chains_);
+    dynamic_bytes_ = dynamic_bytes(steps_, weights_, code_chains_);
+    std::erase_if(dynamic_bytes_, [&](const auto& found) {
+      return shown_.needs(value_name(steps_[found.first].node->name));
+    });
   }
 
-  ProgramPlan planned() {
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      for (const ShownValue& shown : shown_.inputs_of(i)) show(steps_[i], shown);
-      plan_step(i);
-      for (const ShownValue& shown : shown_.results_of(i)) show(steps_[i], shown);
+  void add_earlier(const EarlierValue& earlier) {
+    PlannedValue value = plan_.new_value(earlier.name);
+    value.type = earlier.type;
+    value.known = earlier.known;
+    if (!earlier.known) {
+      value.flow = plan_.new_flow();
+      value.flow_is_ready = true;
+      plan_.add_taken_input(value.flow);
     }
-    return plan_.finished();
+    plan_.add_value(earlier.name, std::move(value));
   }
 
- private:
+  /// The steps from `end_` on are planned in the run: their values are the plan's outputs.
+  void defer_rest() {
+    DeferredSteps rest{.program = program_, .observation = observation_, .first = end_};
+    for (const std::string& name : later_) {
+      const PlannedValue& value = plan_.value(name);
+      rest.types[name] = types_.at(name);
+      if (value.known) {
+        rest.known.push_back({name, value.type, value.known});
+      } else {
+        rest.values.emplace_back(name, plan_.flow_of(name));
+      }
+    }
+    for (const auto& [name, flow] : rest.values) plan_.note_flow(flow);
+    for (size_t i = 0; i < program_.reference.steps.back().node->inputs.size(); ++i) {
+      rest.outputs.push_back(plan_.new_flow());
+      plan_.add_output(rest.outputs.back());
+    }
+    plan_.add(deferred_plan(std::move(rest)), program_.reference.steps[end_].node->name,
+              "planned in the run");
+  }
+
   void plan_step(size_t i) {
     const ReferenceStep& step = steps_[i];
     if (inner_.contains(i)) return;
@@ -295,7 +344,11 @@ class Planner {
                                                            : "codes of more than 8 bits";
   }
 
-  std::span<const ReferenceStep> steps_;
+  const ProgramParts program_;
+  const Observation& observation_;
+  const size_t first_;
+  const size_t end_;
+  std::span<const ReferenceStep> steps_;  // from `first_` to `end_`
   const ValueTypes& types_;
   const ProgramWeights& weights_;
   const FloatNodes* in_float_;
@@ -307,7 +360,8 @@ class Planner {
   std::map<size_t, size_t> pads_;  // by the layer that reads what they give
   std::map<size_t, CodeChain> code_chains_;
   std::map<size_t, Layout> dynamic_bytes_;
-  std::set<size_t> inner_;  // steps that a later one computes
+  std::vector<std::string> later_;  // values that the steps from `end_` on read
+  std::set<size_t> inner_;          // steps that a later one computes
 };
 
 }  // namespace
@@ -329,10 +383,9 @@ ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weig
   return result;
 }
 
-ProgramPlan plan_program(const ReferencePlan& reference, const ValueTypes& values,
-                         const ProgramWeights& weights, const KernelSet& kernels,
+ProgramPlan plan_program(const ProgramParts& program, const PlannedSteps& steps, const ValueTypes& types,
                          const Observation& observation) {
-  return Planner(reference, values, weights, kernels, observation).planned();
+  return Planner(program, steps, types, observation).planned();
 }
 
 std::string why_not_multiplied(const ProductForm& form, const Shape& a, const Shape& b) {

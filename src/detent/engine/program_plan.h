@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
+#include "detent/reference/flow.h"
 
 namespace detent {
 
@@ -54,10 +56,30 @@ struct ProgramPlan {
 /// The step of a layer whose form has lost its weights, with them.
 ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weights);
 
-/// The forms of packed layers have no weights. `values` are infer_shapes of the graph for the sizes at hand.
-/// Runs of the plan show what `observation` says.
-ProgramPlan plan_program(const ReferencePlan& reference, const ValueTypes& values,
-                         const ProgramWeights& weights, const KernelSet& kernels,
+/// A program for inputs of any shapes; the forms of packed layers have no weights. Plans refer to it.
+struct ProgramParts {
+  const ReferencePlan& reference;
+  const ProgramWeights& weights;
+  const KernelSet& kernels;
+};
+
+/// A value that steps before the first of a plan compute.
+struct EarlierValue {
+  std::string name;
+  std::optional<CodeType> type = {};
+  std::optional<Flow> known = {};  // follows from shapes and constants; the others are the plan's inputs
+};
+
+/// The steps of a plan: all from `first` on.
+struct PlannedSteps {
+  size_t first = 0;
+  std::vector<EarlierValue> values = {};  // that they read
+};
+
+/// `types` of the values, as shapes are inferred for the sizes at hand. Runs of the plan show what
+/// `observation` says. Where convolutions, products or recurrent layers have sizes that only a run knows, the
+/// plan ends before the first of them with a step that plans the rest (deferred_plan.h).
+ProgramPlan plan_program(const ProgramParts& program, const PlannedSteps& steps, const ValueTypes& types,
                          const Observation& observation);
 
 /// Why the kernels cannot compute a product of inputs of these shapes; "" when they can.

@@ -28,6 +28,8 @@
 
 namespace detent {
 
+class StepTimes;
+
 /// One run of a program: its memory, and what flows between steps that the plain reference computes.
 struct RunState {
   std::span<const Place> places;
@@ -35,6 +37,7 @@ struct RunState {
   std::vector<Flow> flows = {};
   int threads = 1;
   const Observation* observation = nullptr;
+  StepTimes* times = nullptr;  // of a run that is measured
 
   uint8_t* bytes(size_t place) { return reinterpret_cast<uint8_t*>(arena + places[place].offset); }
   float* values(size_t place) { return reinterpret_cast<float*>(arena + places[place].offset); }
@@ -70,6 +73,8 @@ class EngineStep {
   /// Called once the places are known.
   virtual void prepare(std::span<const Place> /*places*/) {}
   virtual void run(RunState& state) const = 0;
+  /// Whether it runs a plan of its own, whose steps are measured one by one.
+  virtual bool has_plan() const { return false; }
   /// The weights that it reads first.
   virtual std::span<const int8_t> weights() const { return {}; }
   /// Whether it computes the same where a place that it reads or writes, `index`, becomes a slice.

@@ -259,15 +259,11 @@ Operand constant_operand(const Value& constant) {
   return {elements.shape(), Value(), dtype, false, elements};
 }
 
-ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
+void infer_more_shapes(std::span<const Node> nodes, ValueTypes& values) {
   constexpr size_t kMostKnown = size_t{16} << 20;  // bytes of elements, which no network's shapes reach
   size_t known = 0;
-  ValueTypes values;
-  for (const Node& node : graph.nodes()) {
-    if (const auto type = graph.input_types().find(node.name); type != graph.input_types().end()) {
-      values[node.name] = {type->second.concrete(sizes), Value(), type->second.dtype};
-      continue;
-    }
+  for (const Node& node : nodes) {
+    if (node.inputs.empty() && values.contains(node.name)) continue;
     std::vector<Operand> inputs;
     for (const NodeInput& input : node.inputs) {
       inputs.push_back(input.is_constant() ? constant_operand(input.constant) : values.at(value_name(input)));
@@ -280,6 +276,13 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
       values[value_name(node.name, i)] = std::move(results[i]);
     }
   }
+}
+
+ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
+  ValueTypes values;
+  for (const auto& [name, type] : graph.input_types())
+    values[name] = {type.concrete(sizes), Value(), type.dtype};
+  infer_more_shapes(graph.nodes(), values);
   return values;
 }
 

@@ -210,6 +210,8 @@ std::vector<Operand> infer_types(const Node& node, std::span<const Operand> inpu
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
 /// The same for a batch of `batch` samples.
 ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);
+/// Adds the results of nodes in execution order to the values that they read.
+void infer_more_shapes(std::span<const Node> nodes, ValueTypes& values);
 
 /// Type of an operand of the node ("data_in_0", "weight", "data_out_0"); `values` are infer_shapes of its
 /// graph.

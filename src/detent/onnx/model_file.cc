@@ -81,6 +81,10 @@ void OnnxModelFile::warn_of_newer_versions() const {
               printable(path_.string()), fmt::join(newer, " and "));
 }
 
+void OnnxModelFile::warn(const std::string& message) {
+  if (warnings_.insert(message).second) log_warning("{}", message);
+}
+
 OnnxModelFile::~OnnxModelFile() = default;
 
 int64_t OnnxModelFile::opset(const std::string& domain) const {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ class OnnxModelFile {
 
   /// Warns, once for both, of an opset and an IR version beyond those that are known.
   void warn_of_newer_versions() const;
+  /// Once, however often the file is read for other sizes of what it leaves open.
+  void warn(const std::string& message);
 
   /// The elements: copied, or those of a file beside the model, mapped. Throws Error naming the tensor when
   /// the data do not fit its shape, or lie in no file of the model's folder.
@@ -51,6 +54,7 @@ class OnnxModelFile {
   std::unique_ptr<onnx::ModelProto> model_;
   std::map<std::string, int64_t> opsets_;
   std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;
+  std::set<std::string> warnings_;
 };
 
 /// A tensor in a file of its own (TensorProto, .pb), as samples beside published models are. Throws Error

@@ -409,6 +409,10 @@ void NodeImport::set_float_type(size_t output, DType dtype) {
 
 void NodeImport::pass_on(size_t input, size_t output) { pass_on(any_value(input), output); }
 
+void NodeImport::warn(const std::string& message) const {
+  importer_.file_.warn(fmt::format("{}: {}", op(), message));
+}
+
 void NodeImport::refuse(const std::string& reason) const { fail("{}, which is not supported", reason); }
 
 void NodeImport::refuse_what_was_not_read() const {

@@ -177,6 +177,8 @@ class NodeImport {
   ImportedValue& own(NodeInput result, const ImportedValue& like);
   void pass_on(ImportedValue& value, size_t output = 0);
 
+  /// Warns once of what nodes of its operator mean here.
+  void warn(const std::string& message) const;
   /// Throws Error that the node is beyond what is supported, and why.
   [[noreturn]] void refuse(const std::string& reason) const;
   /// Refuses the node where it has an attribute or an input that nothing has asked for.

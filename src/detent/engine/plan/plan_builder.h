@@ -130,7 +130,10 @@ class PlanBuilder {
   /// The step that is added next needs it.
   void note_flow(size_t flow) { flow_uses_[flow] = plan_.steps.size(); }
   size_t flow_of(const std::string& name);
+  /// One that is there after the run too, as an input of the network is.
   void add_input(size_t flow);
+  /// One that the plan may drop.
+  void add_taken_input(size_t flow) { plan_.inputs.push_back(flow); }
   void add_output(size_t flow);
 
   ProgramPlan finished();

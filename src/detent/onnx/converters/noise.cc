@@ -3,7 +3,6 @@
 #include <string>
 
 #include "detent/core/error.h"
-#include "detent/core/log.h"
 #include "detent/core/random_numbers.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/layers.h"
@@ -77,7 +76,7 @@ using Distribution = NodeInput (*)(NodeImport&, NoiseSeed&, const NodeInput& pla
 
 /// A draw for each place.
 NodeInput draws_at(NodeImport& node, Distribution distribution, const NodeInput& places) {
-  log_warning("{}: it draws the same numbers in every run", node.op());
+  node.warn("it draws the same numbers in every run");
   NoiseSeed seed(node);
   return distribution(node, seed, places);
 }

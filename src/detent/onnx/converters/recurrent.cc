@@ -3,7 +3,6 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/core/log.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/operator_arguments.h"
 #include "detent/onnx/converters/converters.h"
@@ -147,8 +146,7 @@ void convert_dynamic_lstm(NodeImport& node) {
   constexpr size_t kStates = 4;  // lengths, states and weights from the cell follow
   constexpr size_t kScaleOfWeights = 8;
   constexpr size_t kScaleOfRecurrence = 10;
-  log_warning(
-      "DynamicQuantizeLSTM: states stay floats between the steps, where ONNX Runtime rounds them to 8 bits");
+  node.warn("states stay floats between the steps, where ONNX Runtime rounds them to 8 bits");
   const NodeInput recurrence = weights_operand(node, 2, kScaleOfRecurrence);
   Table attributes = attributes_of_layer(node, node.type_of(recurrence).shape.back(),
                                          {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
