@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <exception>
 #include <iterator>
 #include <optional>
@@ -7,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <onnx/onnx_pb.h>
 
 #include "detent/core/error.h"
+#include "detent/core/text.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/open_sizes.h"
@@ -62,15 +65,20 @@ bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
   return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
 }
 
+/// A network that takes none of the sizes that were tried; others may fit.
+class OpenSizesError : public Error {
+  using Error::Error;
+};
+
 /// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
 [[noreturn]] void fail_of_sizes(const std::exception_ptr& error, const std::string& text,
                                 bool follows_sizes) {
   const bool has_advice = text.find("--shape") != std::string::npos;
   if (!follows_sizes || has_advice) std::rethrow_exception(error);
-  fail(
-      "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
-      "sizes alone, --shape gives them; Python: shapes)",
-      text);
+  throw OpenSizesError(
+      fmt::format("{} (no size that was tried for the dimensions that the model leaves open fits; where it "
+                  "takes certain sizes alone, --shape gives them; Python: shapes)",
+                  text));
 }
 
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
@@ -108,6 +116,52 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
   return hiding;
 }
 
+/// Numbers above 1 in the shapes that a message names, but those that were tried.
+std::vector<int64_t> sizes_in(const std::string& message) {
+  constexpr size_t kMost = 8;
+  constexpr const OpenSizes& kTried = kTriedSizes[0];
+  const std::set<int64_t> tried = {1, kTried.first(), kTried.second(), kTried.first_batch(),
+                                   kTried.second_batch()};
+  std::vector<int64_t> sizes;
+  bool in_shape = false;
+  for (size_t i = 0; i < message.size() && sizes.size() < kMost; ++i) {
+    if (message[i] == '[') in_shape = true;
+    if (message[i] == ']') in_shape = false;
+    int64_t size = 0;
+    const auto end = std::from_chars(message.data() + i, message.data() + message.size(), size).ptr;
+    if (!in_shape || end == message.data() + i) continue;
+    i = static_cast<size_t>(end - message.data()) - 1;
+    if (size > 0 && !tried.contains(size) && std::ranges::find(sizes, size) == sizes.end())
+      sizes.push_back(size);
+  }
+  return sizes;
+}
+
+/// Exporters that trace a run may declare a size open that a constant of the graph fixes. What does not fit
+/// names that constant: of the sizes in the error, the first that the network takes, for all open dimensions
+/// but the batch.
+std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                              const OpenSizesError& error) {
+  OnnxImportOptions fixing = options;
+  fixing.fixes_open = true;
+  for (const int64_t size : sizes_in(error.what())) {
+    try {
+      Graph graph = OnnxImporter(file, fixing, {.sizes = {.size = size, .part = 1}}).run();
+      std::vector<std::string> inputs;
+      for (const auto& [name, type] : graph.input_types())
+        inputs.push_back(fmt::format("{} {}", name, tensor_type_text(type)));
+      file.warn(
+          fmt::format("{}: the network takes no other size than {} in dimensions that it leaves open: they "
+                      "are fixed ({})",
+                      printable(file.path().string()), size, fmt::join(inputs, ", ")));
+      return graph;
+    } catch (const Error&) {
+      // It takes another one, or none: the first error says so.
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
@@ -122,11 +176,15 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
   }
   try {
     if (!graph) graph = import_with_open_sizes(file, options, false);
-  } catch (const Error&) {
-    if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
+  } catch (const Error& error) {
+    const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
+    if (const auto* of_sizes = dynamic_cast<const OpenSizesError*>(&error);
+        of_sizes != nullptr && !has_given_sizes)
+      graph = import_with_traced_sizes(file, options, *of_sizes);
+    if (!graph && (!has_given_sizes || options.fixes_first)) throw;
     OnnxImportOptions fixing = options;
     fixing.fixes_first = true;
-    graph = import_with_open_sizes(file, fixing, false);
+    if (!graph) graph = import_with_open_sizes(file, fixing, false);
   }
   file.warn_of_newer_versions();
   return std::move(*graph);

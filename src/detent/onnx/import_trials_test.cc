@@ -142,12 +142,24 @@ TEST(ImportTrials, LeaveABranchOutThatDoesNotTakeTheSizes) {
   EXPECT_EQ(result_shapes(import_onnx(written), {ones({1, 1, 512}), rate(16000)}).at(0), (Shape{1, 1}));
 }
 
+/// A size that an exporter declares open, though a constant of the traced run fixes it.
+TEST(ImportTrials, FixSizesThatAConstantFixes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2, 3});
+  model.output("y");
+  model.constant<float>("places", {1, 11, 3}, std::vector<float>(33, 1));
+  model.node("Add", {"x", "places"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [N, 11, 3]");
+  EXPECT_EQ(result_shapes(graph, {ones({2, 11, 3})}).at(0), (Shape{2, 11, 3}));
+}
+
 TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {
   const auto error_with = [](const char* op) {
     OnnxModelForTest model(17);
-    model.input("x", {-1, -2});
+    model.input("x", {-1, -2, -3});
     model.output("y");
-    model.constant<float>("weights", {1, 11}, std::vector<float>(11, 1));
+    model.constant<float>("weights", {1, 11, 13}, std::vector<float>(143, 1));
     model.node(op, {"x", "weights"}, {"y"});
     return error_of([&] { import_onnx(model.write()); });
   };
