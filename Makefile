@@ -37,8 +37,9 @@ help: ## list the targets and variables
 # keeps it.
 quickstart: TORCH = $(if $(shell grep -s ^DETENT_TORCH:BOOL=ON $(BUILD_DIR)/CMakeCache.txt),ON,OFF)
 quickstart: SIMD = $(if $(wildcard $(BUILD_DIR)/CMakeCache.txt),,native)
+quickstart: first_build := $(if $(wildcard $(BUILD_DIR)/CMakeCache.txt),,-DDETENT_LARGE_UNITS=ON)
 quickstart: packages ## install packages, build the program, run `detent quickstart`; TORCH=ON trains too
-	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON
+	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON $(first_build)
 	$(build) --target detent_program $(if $(filter ON,$(TORCH)),detent_torch)
 	$(BUILD_DIR)/bin/detent quickstart
 

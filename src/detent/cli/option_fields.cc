@@ -50,12 +50,12 @@ Value parse_text(const std::string& text) {
   return Value(text);
 }
 
-std::string flag_of(std::string name) {
+}  // namespace
+
+std::string option_flag(std::string name) {
   std::ranges::replace(name, '_', '-');
   return "--" + name;
 }
-
-}  // namespace
 
 const std::vector<OptionField>& option_fields() {
   static const std::vector<OptionField> kFields = [] {
@@ -63,7 +63,7 @@ const std::vector<OptionField>& option_fields() {
     RunOptions options;
     auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
       const std::string default_text = option_text(field_detail::to_value(field));
-      fields.push_back({name, flag_of(name),
+      fields.push_back({name, option_flag(name),
                         field_meaning({name, field_detail::type_text<F>(), default_text, help, allowed}),
                         std::is_same_v<F, bool>, parse_text<F>});
     };

@@ -23,6 +23,9 @@ struct OptionField {
   std::function<Value(const std::string& text)> parse;
 };
 
+/// "--batch-size" of "batch_size".
+std::string option_flag(std::string name);
+
 const std::vector<OptionField>& option_fields();
 const OptionField& option_field(const std::string& name);
 

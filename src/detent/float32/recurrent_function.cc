@@ -18,7 +18,7 @@ void map(std::span<float> values, Function function) {
 }
 
 /// NaN stays NaN; `high` where it is less than `low`.
-float cut(float x, float low, float high) {
+float clipped(float x, float low, float high) {
   const float raised = x < low ? low : x;
   return raised > high ? high : raised;
 }
@@ -35,7 +35,7 @@ void apply_recurrent_function(const RecurrentActivation& activation, std::option
   if (clip) {
     const auto low = static_cast<float>(-*clip);
     const auto high = static_cast<float>(*clip);
-    map(values, [=](float x) { return cut(x, low, high); });
+    map(values, [=](float x) { return clipped(x, low, high); });
   }
   switch (activation.function) {
     case Function::kSigmoid:
@@ -59,7 +59,7 @@ void apply_recurrent_function(const RecurrentActivation& activation, std::option
     case Function::kThresholdedRelu:
       return map(values, [=](float x) { return x >= alpha ? x : 0.0F; });
     case Function::kHardSigmoid:
-      return map(values, [=](float x) { return cut(x * alpha + beta, 0, 1); });
+      return map(values, [=](float x) { return clipped(x * alpha + beta, 0, 1); });
     case Function::kSoftsign:
       return map(values, [](float x) { return x / (1 + std::fabs(x)); });
   }

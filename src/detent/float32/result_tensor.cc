@@ -22,7 +22,7 @@ struct PositionRun {
   int64_t count;
 };
 
-std::vector<PositionRun> runs_of(const std::vector<int64_t>& positions) {
+std::vector<PositionRun> position_runs(const std::vector<int64_t>& positions) {
   std::vector<PositionRun> runs;
   for (const int64_t position : positions) {
     const bool goes_on =
@@ -54,7 +54,7 @@ Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t
   shape[dim] = std::ssize(positions);
   Tensor result = result_tensor(x.dtype(), shape);
   const int64_t lines = result.numel() == 0 ? 0 : result.numel() / (inner * shape[dim]);
-  const std::vector<PositionRun> runs = runs_of(positions);
+  const std::vector<PositionRun> runs = position_runs(positions);
   visit_words(x.dtype(), [&]<class Word>(Word) {
     const Word* from = words_of<Word>(x);
     Word* to = words_of<Word>(result);

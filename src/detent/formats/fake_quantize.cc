@@ -15,7 +15,7 @@ namespace detent {
 namespace {
 
 /// Elements that one thread takes at a time.
-constexpr int64_t kGrain = int64_t{1} << 16;
+constexpr int64_t kRoundingGrain = int64_t{1} << 16;
 
 /// The input as float32, which holds all values of the dtypes taken.
 Tensor float32_input(const Tensor& input) {
@@ -121,7 +121,7 @@ void fake_quantize(const QuantSpec& spec, const Tensor& original, Tensor& output
     return;
   }
   with_element_kernels(parameters, grouping, [&](const auto& groups, const auto& kernels) {
-    parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(input.numel(), kRoundingGrain, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment of_thread;
       kernels.round(groups, in + begin, out + begin, begin, end, stream);
     });
@@ -149,7 +149,7 @@ void clipped_ste_mask(const QuantSpec& spec, const Tensor& original, Tensor& mas
     return;
   }
   const SteMask ste_mask(unsaturated_intervals(spec.format, parameters), grouping);
-  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(input.numel(), kRoundingGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     ste_mask.write(in, out, begin, end);
   });

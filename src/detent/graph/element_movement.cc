@@ -9,20 +9,20 @@
 namespace detent {
 namespace {
 
-struct Dimension {
+struct MovedDimension {
   int64_t size;
   int64_t from;  // strides
   int64_t to;
 };
 
 /// The dimensions of a copy; those that follow each other in both views are one.
-std::vector<Dimension> joined_dimensions(const StridedView& from, const StridedView& to) {
-  std::vector<Dimension> dimensions;
+std::vector<MovedDimension> joined_dimensions(const StridedView& from, const StridedView& to) {
+  std::vector<MovedDimension> dimensions;
   for (size_t d = 0; d < from.shape.size(); ++d) {
-    const Dimension next{from.shape[d], from.strides[d], to.strides[d]};
+    const MovedDimension next{from.shape[d], from.strides[d], to.strides[d]};
     if (next.size == 1) continue;
     if (!dimensions.empty()) {
-      Dimension& last = dimensions.back();
+      MovedDimension& last = dimensions.back();
       if (last.from == next.from * next.size && last.to == next.to * next.size) {
         last = {last.size * next.size, next.from, next.to};
         continue;
@@ -35,7 +35,7 @@ std::vector<Dimension> joined_dimensions(const StridedView& from, const StridedV
 }
 
 template <class Word>
-void copy_row(const Dimension& row, const Word* from, Word* to) {
+void copy_row(const MovedDimension& row, const Word* from, Word* to) {
   if (row.from == 1 && row.to == 1) {
     std::copy_n(from, row.size, to);
   } else {
@@ -46,8 +46,8 @@ void copy_row(const Dimension& row, const Word* from, Word* to) {
 template <class Word>
 void copy_words(const Word* input, const StridedView& from, Word* result, const StridedView& to) {
   const int64_t count = element_count(from.shape);
-  std::vector<Dimension> outer = joined_dimensions(from, to);
-  const Dimension row = outer.back();
+  std::vector<MovedDimension> outer = joined_dimensions(from, to);
+  const MovedDimension row = outer.back();
   outer.pop_back();
   std::vector<int64_t> index(outer.size(), 0);
   const Word* read = input + from.offset;

@@ -16,13 +16,13 @@ int64_t digit_count(int64_t number) {
 
 int64_t adders(int64_t bits, int64_t sum_bits) { return std::max<int64_t>(2 * bits - sum_bits, 0); }
 
-int64_t requantizer_luts(const Requantizer& function, const CodeRange& sums) {
+int64_t requantizer_luts(const Requantizer& function, const WireRange& sums) {
   const int64_t width = sums.width();
   if (function.kind == Requantizer::Kind::kThresholds) {
     const int64_t count = std::ssize(function.thresholds);
     return count * ((width + 4) / 5) + 2 * std::max<int64_t>(count - 1, 0);
   }
-  const CodeRange rounded{(sums.low * function.multiplier) >> function.shift,
+  const WireRange rounded{(sums.low * function.multiplier) >> function.shift,
                           (sums.high * function.multiplier) >> function.shift};
   return 2 * ((digit_count(function.multiplier) - 1) * width + rounded.width() + function.codes.width());
 }

@@ -18,7 +18,7 @@ namespace detent {
 
 /// The codes low, low + 1, ... high, and the wires that hold one: plain binary where none is below 0, else
 /// two's complement.
-struct CodeRange {
+struct WireRange {
   int64_t low = 0;
   int64_t high = 0;
 
@@ -28,7 +28,7 @@ struct CodeRange {
     const int bits = static_cast<int>(std::bit_width(high < 0 ? static_cast<uint64_t>(~low) : magnitude));
     return is_signed() ? bits + 1 : (bits == 0 ? 1 : bits);
   }
-  bool operator==(const CodeRange&) const = default;
+  bool operator==(const WireRange&) const = default;
 };
 
 /// A monotone function of accumulators, as hardware computes it:
@@ -46,14 +46,14 @@ struct Requantizer {
   int64_t offset = 0;
   int shift = 0;
   std::vector<int64_t> thresholds = {};
-  CodeRange codes = {};
+  WireRange codes = {};
 
   int64_t code(int64_t sum) const;
   bool operator==(const Requantizer&) const = default;
 };
 
 /// Computes `function` for the accumulators of a range; `slope` is its approximate increase per step.
-Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
+Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const WireRange& sums,
                              double slope);
 
 /// The meaning of codes: those of an affine format, ...
@@ -81,7 +81,7 @@ std::string meaning_text(const CodeMeaning& meaning);
 struct Signal {
   std::string name;  // a Verilog identifier
   std::string node;  // whose result it is
-  CodeRange codes;
+  WireRange codes;
   int64_t elements = 0;
   CodeMeaning meaning;
   std::optional<QuantSpec> rounding =
@@ -112,7 +112,7 @@ struct SumBody {
   struct Channel {
     std::vector<Term> terms;
     int64_t bias = 0;  // with the zero point's contribution
-    CodeRange sums;
+    WireRange sums;
     std::optional<Requantizer> requantizer = {};
   };
   std::vector<std::vector<int32_t>> windows;  // [position][tap], an element of the input, or kPadding
@@ -161,7 +161,7 @@ struct Layer {
   std::string node;
   std::string op;
   std::vector<Wire> inputs;
-  CodeRange input_codes;
+  WireRange input_codes;
   int32_t output = 0;  // a signal
   LayerBody body;
 };

@@ -30,7 +30,7 @@ struct WiredValue {
   std::vector<Wire> wires;
 };
 
-CodeRange range_of(const CodeMeaning& meaning) {
+WireRange range_of(const CodeMeaning& meaning) {
   if (const auto* affine = std::get_if<AffineMeaning>(&meaning)) return range_of(affine->type);
   return {0, std::ssize(std::get<ListMeaning>(meaning).values) - 1};
 }
@@ -214,18 +214,18 @@ class CircuitBuilder {
     return *meaning;
   }
 
-  CodeRange common_codes(const WiredValue& value) const {
-    std::optional<CodeRange> codes;
+  WireRange common_codes(const WiredValue& value) const {
+    std::optional<WireRange> codes;
     for (const Wire& wire : value.wires) {
       if (wire.is_constant()) continue;
-      const CodeRange& range = circuit_.signals[static_cast<size_t>(wire.signal)].codes;
+      const WireRange& range = circuit_.signals[static_cast<size_t>(wire.signal)].codes;
       codes = codes ? hull(*codes, range) : range;
     }
-    return codes.value_or(CodeRange{});
+    return codes.value_or(WireRange{});
   }
 
-  WiredValue add_layer(const Node& node, Shape shape, std::vector<Wire> inputs, const CodeRange& input_codes,
-                       LayerBody body, const CodeRange& codes, CodeMeaning meaning) {
+  WiredValue add_layer(const Node& node, Shape shape, std::vector<Wire> inputs, const WireRange& input_codes,
+                       LayerBody body, const WireRange& codes, CodeMeaning meaning) {
     const auto signal = static_cast<int32_t>(circuit_.signals.size());
     const std::string module = modules_.unique(circuit_.name + "_" + node.name);
     circuit_.signals.push_back({.name = ports_.unique(node.name),
@@ -315,7 +315,7 @@ class CircuitBuilder {
     const Shape& shape = types_.at(node.name).shape;
     SumBody body = sum_body(form, node, inputs[0].shape, shape);
     const size_t positions = body.windows.size();
-    CodeRange codes = body.channels.front().sums;
+    WireRange codes = body.channels.front().sums;
     std::vector<float> scale(positions * body.channels.size());
     for (size_t c = 0; c < body.channels.size(); ++c) {
       SumBody::Channel& channel = body.channels[c];
@@ -370,14 +370,14 @@ class CircuitBuilder {
     } else {
       convert(node, input, meaning, type ? std::nullopt : node.rounding("data_in_0"));
     }
-    const CodeRange input_codes = range_of(meaning);
+    const WireRange input_codes = range_of(meaning);
     check_table_size(node, view, input_codes);
     std::vector<Wire> wires = resolved(input, meaning);
     std::vector<std::vector<int32_t>> windows = table_windows(kind, node, input.shape);
     pad(node, windows, wires, meaning);
     const bool channels_last = kind.spatial_dims == 0;
     add_neurons(view, windows, channels_last, body);
-    CodeRange codes{0, 0};
+    WireRange codes{0, 0};
     CodeMeaning result = ScaledMeaning{{static_cast<float>(view.scale)}};
     if (!view.output_values.empty()) {
       std::vector<float> values(view.output_values.begin(), view.output_values.end());
@@ -401,7 +401,7 @@ class CircuitBuilder {
                      std::move(result));
   }
 
-  void check_table_size(const Node& node, const TableLayerView& view, const CodeRange& codes) const {
+  void check_table_size(const Node& node, const TableLayerView& view, const WireRange& codes) const {
     const int64_t bits = view.fan_in * codes.width();
     if (bits > kMostTableBits) {
       fail("node \"{}\" ({}): {} inputs of {} bits make tables of 2^{} entries, expected at most {} bits",
@@ -455,7 +455,7 @@ class CircuitBuilder {
       fail("node \"{}\" ({}): its inputs have the shapes {} and {}, expected equal ones", node.name, node.op,
            shape_text(inputs[0].shape), shape_text(inputs[1].shape));
     SumBody body = pair_body(form, node, std::ssize(inputs[0].wires));
-    const CodeRange codes = hull(range_of(form.a), range_of(form.b));
+    const WireRange codes = hull(range_of(form.a), range_of(form.b));
     std::vector<Wire> wires = resolved(inputs[0], AffineMeaning{form.a});
     for (const Wire& wire : resolved(inputs[1], AffineMeaning{form.b})) wires.push_back(wire);
     return add_layer(node, types_.at(node.name).shape, std::move(wires), codes, std::move(body),
@@ -470,7 +470,7 @@ class CircuitBuilder {
 
   WiredValue rectified(const Node& node, const WiredValue& input) {
     const CodeMeaning meaning = common_meaning(node, input);
-    const CodeRange codes = common_codes(input);
+    const WireRange codes = common_codes(input);
     const int64_t zero = zero_code(meaning);
     if (codes.low >= zero) return input;
     std::vector<Wire> wires = resolved(input, meaning);
@@ -483,16 +483,16 @@ class CircuitBuilder {
   }
 
   WiredValue largest(const Node& node, const WiredValue& input) {
-    const CodeRange codes = common_codes(input);
+    const WireRange codes = common_codes(input);
     return largest_layer(node, input, resolved(input, common_meaning(node, input)), codes,
                          {pooling_elements(node, input.shape)}, codes);
   }
 
   /// Codes of sums keep the scales of their elements: windows are within a channel, whose scale is one.
   WiredValue largest_layer(const Node& node, const WiredValue& input, std::vector<Wire> wires,
-                           const CodeRange& codes, LargestBody body, const CodeRange& result_codes) {
+                           const WireRange& codes, LargestBody body, const WireRange& result_codes) {
     CodeMeaning meaning = common_meaning(node, input);
-    CodeRange range = result_codes;
+    WireRange range = result_codes;
     if (std::holds_alternative<ScaledMeaning>(meaning)) {
       std::vector<float> scale;
       for (const auto& window : body.windows)

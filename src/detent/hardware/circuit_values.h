@@ -38,6 +38,6 @@ TestVectors random_vectors(const Graph& graph, const Circuit& circuit, int64_t s
 
 /// One line per sample, as $readmemh expects: the bits of all codes of a port, element 0 lowest.
 std::string hex_lines(const std::vector<std::vector<SignalCodes>>& samples, size_t port,
-                      const CodeRange& codes);
+                      const WireRange& codes);
 
 }  // namespace detent

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostBits = 16;
 
 /// All multiples of a step from low to high: such a list is what an affine format of some width has.
-std::optional<Format> integer_format_of(const CodeRange& range, float scale) {
+std::optional<Format> integer_format_of(const WireRange& range, float scale) {
   const IntegerCodes codes{.width = std::max(range.width(), 2),
                            .is_signed = range.is_signed(),
                            .is_symmetric = range.is_signed(),
@@ -50,7 +50,7 @@ int bits_of(std::span<const float> values, float step) {
   int bits = 2;
   for (const float value : values) {
     const int64_t code = *steps_of(value, step);
-    bits = std::max(bits, CodeRange{std::min(code, -code), std::max(code, -code)}.width());
+    bits = std::max(bits, WireRange{std::min(code, -code), std::max(code, -code)}.width());
   }
   return bits;
 }

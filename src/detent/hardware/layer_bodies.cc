@@ -37,7 +37,7 @@ int64_t counted_elements(const Node& node, const Shape& input,
 
 }  // namespace
 
-CodeRange hull(const CodeRange& a, const CodeRange& b) {
+WireRange hull(const WireRange& a, const WireRange& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high)};
 }
 
@@ -61,7 +61,7 @@ SumBody pair_body(const PairForm& form, const Node& node, int64_t count) {
     body.windows.push_back({i, static_cast<int32_t>(count) + i});
   const int32_t sign = adds ? 1 : -1;
   const int64_t bias = -int64_t{*a} * form.a.zero_point - int64_t{sign} * *b * form.b.zero_point;
-  const CodeRange codes = hull(range_of(form.a), range_of(form.b));
+  const WireRange codes = hull(range_of(form.a), range_of(form.b));
   const CodeType raw{.scale = 1,
                      .zero_point = 0,
                      .low = static_cast<int32_t>(codes.low),
@@ -115,7 +115,7 @@ void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32
   }
 }
 
-std::optional<LookupBody> tables_of(const RequantizeBody& body, const CodeRange& codes) {
+std::optional<LookupBody> tables_of(const RequantizeBody& body, const WireRange& codes) {
   constexpr int kMostTabledBits = 12;
   constexpr int64_t kMostCodes = 4;
   if (codes.width() > kMostTabledBits) return std::nullopt;

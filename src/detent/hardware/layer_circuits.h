@@ -68,9 +68,9 @@ SumBody::Channel sum_channel(std::vector<SumBody::Term> terms, int64_t bias, con
 /// Elements of an input [1, C, ...] of each window of a pooling, in the order of its result.
 std::vector<std::vector<int32_t>> pooling_elements(const Node& node, const Shape& input);
 
-inline CodeRange range_of(const CodeType& type) { return {type.low, type.high}; }
+inline WireRange range_of(const CodeType& type) { return {type.low, type.high}; }
 /// The least range that holds both.
-CodeRange hull(const CodeRange& a, const CodeRange& b);
+WireRange hull(const WireRange& a, const WireRange& b);
 
 /// Sums or differences of the elements of two inputs of `count` elements each. Throws Error where integers
 /// cannot add at these scales.
@@ -85,6 +85,6 @@ void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32
 
 /// The same as truth tables, where codes of few bits become one of few codes, such as signs: comparisons
 /// would not be counted.
-std::optional<LookupBody> tables_of(const RequantizeBody& body, const CodeRange& codes);
+std::optional<LookupBody> tables_of(const RequantizeBody& body, const WireRange& codes);
 
 }  // namespace detent

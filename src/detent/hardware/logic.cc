@@ -15,7 +15,7 @@ namespace {
 using Literal = LutNetlist::Literal;
 
 /// The code that a pattern of bits stands for.
-int64_t code_of_bits(size_t bits, const CodeRange& range) {
+int64_t code_of_bits(size_t bits, const WireRange& range) {
   const int width = range.width();
   const auto code = static_cast<int64_t>(bits);
   return range.is_signed() && (bits >> (width - 1) & 1) != 0 ? code - (int64_t{1} << width) : code;
@@ -283,7 +283,7 @@ class LayerLogicBuilder {
   }
 
   const LookupBody& body_;
-  CodeRange input_codes_;
+  WireRange input_codes_;
   const Signal& output_;
   const ReachableCodes& reachable_;
   const std::vector<SignalCodes>* samples_;
@@ -292,7 +292,7 @@ class LayerLogicBuilder {
   std::vector<std::vector<Literal>> inputs_;  // bits of each
 };
 
-std::vector<bool> all_codes(const CodeRange& codes) {
+std::vector<bool> all_codes(const WireRange& codes) {
   return std::vector<bool>(static_cast<size_t>(codes.high - codes.low + 1), true);
 }
 
@@ -309,7 +309,7 @@ ReachableCodes reachable_inputs(const Circuit& circuit, const Layer& layer,
       continue;
     }
     const auto number = static_cast<size_t>(wire.signal);
-    const CodeRange& range = circuit.signals[number].codes;
+    const WireRange& range = circuit.signals[number].codes;
     const std::vector<bool> known =
         signals[number].empty() ? all_codes(range) : signals[number][static_cast<size_t>(wire.element)];
     for (size_t i = 0; i < known.size(); ++i) {

@@ -16,7 +16,7 @@ struct Step {
   int64_t code;
 };
 
-std::vector<Step> steps_of(const std::function<int64_t(int64_t)>& function, const CodeRange& sums) {
+std::vector<Step> steps_of(const std::function<int64_t(int64_t)>& function, const WireRange& sums) {
   std::vector<Step> steps;
   const int64_t last = function(sums.high);
   int64_t at = sums.low;
@@ -35,7 +35,7 @@ std::vector<Step> steps_of(const std::function<int64_t(int64_t)>& function, cons
 }
 
 /// Whether the requantizer agrees next to every step and at the ends.
-bool agrees(const Requantizer& found, const std::vector<Step>& steps, int64_t first, const CodeRange& sums) {
+bool agrees(const Requantizer& found, const std::vector<Step>& steps, int64_t first, const WireRange& sums) {
   if (found.code(sums.low) != first) return false;
   int64_t before = first;
   for (const Step& step : steps) {
@@ -48,7 +48,7 @@ bool agrees(const Requantizer& found, const std::vector<Step>& steps, int64_t fi
 /// The offsets with which floor((sum * multiplier + offset) / 2^shift) steps where it should:
 /// offset >= code * 2^shift - sum * multiplier at a step, and less one before it.
 std::optional<int64_t> offset_of(const std::vector<Step>& steps, int64_t multiplier, int shift, int64_t first,
-                                 const CodeRange& sums, const CodeRange& codes) {
+                                 const WireRange& sums, const WireRange& codes) {
   const int64_t unit = int64_t{1} << shift;
   int64_t least = std::numeric_limits<int64_t>::min() / 4;
   int64_t most = std::numeric_limits<int64_t>::max() / 4;
@@ -66,7 +66,7 @@ std::optional<int64_t> offset_of(const std::vector<Step>& steps, int64_t multipl
 }
 
 /// Whether sum * multiplier and codes << shift stay far within 64 bits.
-bool fits(int64_t multiplier, int shift, const CodeRange& sums, const CodeRange& codes) {
+bool fits(int64_t multiplier, int shift, const WireRange& sums, const WireRange& codes) {
   constexpr double kMostProduct = 0x1p60;
   const double sum = std::max(std::fabs(static_cast<double>(sums.low)), static_cast<double>(sums.high)) + 1;
   const double code =
@@ -91,12 +91,12 @@ int64_t Requantizer::code(int64_t sum) const {
   return codes.low;
 }
 
-Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
+Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const WireRange& sums,
                              double slope) {
   constexpr size_t kFewSteps = 3;
   const int64_t first = function(sums.low);
   const std::vector<Step> steps = steps_of(function, sums);
-  const CodeRange codes{first, steps.empty() ? first : steps.back().code};
+  const WireRange codes{first, steps.empty() ? first : steps.back().code};
   Requantizer found{.codes = codes};
   for (int shift = 0; steps.size() > kFewSteps && shift <= kMostProductShift; ++shift) {
     const double exact = std::ldexp(slope, shift);

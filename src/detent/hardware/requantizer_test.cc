@@ -14,7 +14,7 @@ namespace {
 using Kind = Requantizer::Kind;
 
 /// Equal for every sum; returns how it is computed.
-Kind kind_of(const std::function<int64_t(int64_t)>& function, const CodeRange& sums, double slope) {
+Kind kind_of(const std::function<int64_t(int64_t)>& function, const WireRange& sums, double slope) {
   const Requantizer found = find_requantizer(function, sums, slope);
   for (int64_t sum = sums.low; sum <= sums.high; ++sum) EXPECT_EQ(found.code(sum), function(sum)) << sum;
   return found.kind;
@@ -22,7 +22,7 @@ Kind kind_of(const std::function<int64_t(int64_t)>& function, const CodeRange& s
 
 TEST(Requantizer, IsEqualForEverySum) {
   const CodeType bytes{.scale = 1, .zero_point = -7, .low = -128, .high = 127};
-  const CodeRange sums{-5000, 6000};
+  const WireRange sums{-5000, 6000};
   const auto rounded = [&](float multiplier) {
     return [=](int64_t sum) { return int64_t{bytes.at(static_cast<float>(sum) * multiplier)}; };
   };

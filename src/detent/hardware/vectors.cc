@@ -125,7 +125,7 @@ TestVectors random_vectors(const Graph& graph, const Circuit& circuit, int64_t s
 }
 
 std::string hex_lines(const std::vector<std::vector<SignalCodes>>& samples, size_t port,
-                      const CodeRange& codes) {
+                      const WireRange& codes) {
   const auto width = static_cast<size_t>(codes.width());
   std::string text;
   for (const std::vector<SignalCodes>& sample : samples) {

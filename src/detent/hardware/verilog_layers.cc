@@ -12,10 +12,10 @@ namespace detent {
 namespace {
 
 /// Bits that hold the codes in two's complement, whatever their signs.
-int signed_width(const CodeRange& codes) { return codes.is_signed() ? codes.width() : codes.width() + 1; }
+int signed_width(const WireRange& codes) { return codes.is_signed() ? codes.width() : codes.width() + 1; }
 
 /// Element `index` of a vector of codes, as a signed expression.
-std::string signed_element(std::string_view vector, int64_t index, const CodeRange& codes) {
+std::string signed_element(std::string_view vector, int64_t index, const WireRange& codes) {
   const int64_t width = codes.width();
   const std::string bits = fmt::format("{}[{}:{}]", vector, (index + 1) * width - 1, index * width);
   return codes.is_signed() ? fmt::format("$signed({})", bits) : fmt::format("$signed({{1'b0, {}}})", bits);
@@ -42,7 +42,7 @@ std::string sum_text(const std::vector<std::string>& terms) {
 }
 
 /// A wire `q<suffix>` with the code of the sum `s<suffix>`, and what it is computed of.
-std::string requantizer_text(const Requantizer& function, const CodeRange& sums, std::string_view suffix) {
+std::string requantizer_text(const Requantizer& function, const WireRange& sums, std::string_view suffix) {
   const std::string s = fmt::format("s{}", suffix);
   const int code_width = signed_width(function.codes);
   if (function.kind == Requantizer::Kind::kThresholds) {
@@ -53,7 +53,7 @@ std::string requantizer_text(const Requantizer& function, const CodeRange& sums,
   }
   const bool to_even = function.kind == Requantizer::Kind::kToEven;
   const int64_t half = to_even && function.shift > 0 ? (int64_t{1} << (function.shift - 1)) : function.offset;
-  const CodeRange products{
+  const WireRange products{
       std::min<int64_t>(sums.low * function.multiplier, 0) + std::min<int64_t>(half, 0),
       std::max<int64_t>(sums.high * function.multiplier, 0) + std::max<int64_t>(half, 0)};
   // Codes are counted from the zero point until they are rounded.
@@ -104,8 +104,8 @@ std::string channel_text(const SumBody::Channel& channel, size_t index) {
 }
 
 /// Taps of one window to codes of all channels.
-std::string window_module(const std::string& name, const SumBody& body, const CodeRange& input,
-                          const CodeRange& output) {
+std::string window_module(const std::string& name, const SumBody& body, const WireRange& input,
+                          const WireRange& output) {
   const auto taps = static_cast<int64_t>(body.windows.front().size());
   std::string text = module_head(name, taps * input.width(), std::ssize(body.channels) * output.width());
   std::vector<bool> used(static_cast<size_t>(taps));
@@ -137,7 +137,7 @@ bool is_whole_input(const SumBody& body, size_t inputs) {
 
 std::string body_text(const SumBody& body, const Layer& layer, const Signal& output,
                       const LayerLogic* /*logic*/) {
-  const CodeRange& codes = layer.input_codes;
+  const WireRange& codes = layer.input_codes;
   if (is_whole_input(body, layer.inputs.size()))
     return window_module(layer.module, body, codes, output.codes);
   const std::string window = layer.module + "_window";

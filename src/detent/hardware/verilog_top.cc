@@ -17,7 +17,7 @@ std::string name_at(const Signal& signal, int stage) {
 }
 
 /// An element of a signal in the bits of a wider range of codes.
-std::string extended(const std::string& name, int64_t element, const CodeRange& from, const CodeRange& to) {
+std::string extended(const std::string& name, int64_t element, const WireRange& from, const WireRange& to) {
   const int64_t width = from.width();
   const std::string bits = fmt::format("{}[{}:{}]", name, (element + 1) * width - 1, element * width);
   const int64_t more = to.width() - width;
@@ -27,7 +27,7 @@ std::string extended(const std::string& name, int64_t element, const CodeRange& 
 }
 
 /// A concatenation of wires, the last first; neighbours of one signal are one part.
-std::string bundle(const Circuit& circuit, const std::vector<Wire>& wires, const CodeRange& codes,
+std::string bundle(const Circuit& circuit, const std::vector<Wire>& wires, const WireRange& codes,
                    int stage) {
   std::vector<std::string> parts;
   const int width = codes.width();

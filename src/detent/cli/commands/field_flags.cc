@@ -14,11 +14,6 @@
 namespace detent {
 namespace {
 
-std::string flag_of(std::string name) {
-  std::ranges::replace(name, '_', '-');
-  return "--" + name;
-}
-
 template <class T>
 Value number_or_text(const std::string& text) {
   T number{};
@@ -42,14 +37,14 @@ Value parse_option(const FieldDescription& field, const std::string& text) {
 /// By its name or a former one.
 bool is_given(const CLI::App& app, const FieldDescription& field) {
   for (const std::string& former : field.former_names) {
-    if (app.count(flag_of(former)) == 0) continue;
-    if (app.count(flag_of(field.name)) > 0)
+    if (app.count(option_flag(former)) == 0) continue;
+    if (app.count(option_flag(field.name)) > 0)
       throw UsageError(
-          fmt::format("got {} and {}, which are the same", flag_of(field.name), flag_of(former)));
-    warn_of_former_name("option", flag_of(former), flag_of(field.name));
+          fmt::format("got {} and {}, which are the same", option_flag(field.name), option_flag(former)));
+    warn_of_former_name("option", option_flag(former), option_flag(field.name));
     return true;
   }
-  return app.count(flag_of(field.name)) > 0;
+  return app.count(option_flag(field.name)) > 0;
 }
 
 }  // namespace
@@ -63,12 +58,12 @@ FieldFlags::FieldFlags(std::vector<FieldDescription> fields)
 
 void FieldFlags::bind(CLI::App& app, std::string_view command, const std::string& group) {
   for (size_t i = 0; i < fields_.size(); ++i) {
-    app.add_option(flag_of(fields_[i].name), texts_[i], flag_meaning(fields_[i]))
+    app.add_option(option_flag(fields_[i].name), texts_[i], flag_meaning(fields_[i]))
         ->option_text("VALUE")
         ->join(',')
         ->group(is_usual(command, fields_[i].name) ? group : std::string(kRareOptions) + group);
     for (const std::string& former : fields_[i].former_names) {
-      app.add_option(flag_of(former), texts_[i])->join(',')->group("");  // not in the help
+      app.add_option(option_flag(former), texts_[i])->join(',')->group("");  // not in the help
     }
   }
 }
@@ -101,7 +96,7 @@ std::string about_flags(const std::string& message, const std::string& where) {
   const std::string begin = where + ": key \"";
   const size_t end = message.find('"', begin.size());
   if (!message.starts_with(begin) || end == std::string::npos) return message;
-  return flag_of(message.substr(begin.size(), end - begin.size())) + message.substr(end + 1);
+  return option_flag(message.substr(begin.size(), end - begin.size())) + message.substr(end + 1);
 }
 
 }  // namespace detent

@@ -19,7 +19,7 @@ constexpr int64_t kTile = 32 * kPackingBlock;
 /// Elements that are coded, or scaled, while they are in the first-level cache.
 constexpr int64_t kStep = int64_t{1} << 11;
 /// Elements that one thread takes at a time.
-constexpr int64_t kGrain = 64 * kTile;
+constexpr int64_t kCodeGrain = 64 * kTile;
 /// Larger slabs would leave the cache.
 constexpr int64_t kMaxSlab = int64_t{1} << 17;
 
@@ -34,7 +34,7 @@ struct SlabRange {
 template <class Visit>
 void for_each_slab_range(const BlockLayout::Slabs& slabs, const Visit& visit) {
   const int64_t step = std::max<int64_t>(1, kStep / slabs.elements());
-  const int64_t steps_per_thread = std::max<int64_t>(1, kGrain / (step * slabs.elements()));
+  const int64_t steps_per_thread = std::max<int64_t>(1, kCodeGrain / (step * slabs.elements()));
   parallel_for(slabs.count(), step * steps_per_thread, [&](int64_t first, int64_t last) {
     const DefaultFloatEnvironment of_thread;
     const auto buffer =
@@ -57,7 +57,7 @@ void for_each_unit_range(const BlockLayout& layout, const Visit& visit) {
 
 template <class Visit>
 void for_each_element_range(int64_t count, const Visit& visit) {
-  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(count, kCodeGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     visit(begin, end);
   });

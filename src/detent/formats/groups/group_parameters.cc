@@ -9,7 +9,7 @@ namespace detent {
 namespace {
 
 /// Elements that are worth handing to a thread.
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kParameterGrain = 16384;
 
 bool groups_are_channels(const QuantSpec& spec) {
   return spec.granularity == Granularity::kChannel ||
@@ -80,7 +80,7 @@ GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, co
           }
           if constexpr (!BlockFormat<F>) {
             std::vector<typename F::Parameters> groups(static_cast<size_t>(count));
-            const int64_t grain = std::max<int64_t>(1, kGrain / grouping.size(0));
+            const int64_t grain = std::max<int64_t>(1, kParameterGrain / grouping.size(0));
             parallel_for(count, grain, [&](int64_t begin, int64_t end) {
               const DefaultFloatEnvironment environment;
               for (int64_t g = begin; g < end; ++g) groups[static_cast<size_t>(g)] = derive(g);

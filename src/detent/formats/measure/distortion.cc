@@ -17,9 +17,9 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 16;
+constexpr int64_t kErrorChunk = int64_t{1} << 16;
 /// Elements whose chunks are summed before they are merged.
-constexpr int64_t kRound = 1024 * kChunk;
+constexpr int64_t kRound = 1024 * kErrorChunk;
 
 /// Elements whose sums go side by side, which compilers make vectors of, and those that are looked at first.
 constexpr size_t kSumLanes = 4;
@@ -177,11 +177,11 @@ void Distortion::update(const Tensor& original, const Tensor& quantized) {
   std::vector<Sums> chunks;
   for (int64_t first = 0; first < original.numel(); first += kRound) {
     const int64_t size = std::min(kRound, original.numel() - first);
-    chunks.assign(static_cast<size_t>((size + kChunk - 1) / kChunk), Sums());
-    parallel_for(size, kChunk, [&](int64_t begin, int64_t end) {
+    chunks.assign(static_cast<size_t>((size + kErrorChunk - 1) / kErrorChunk), Sums());
+    parallel_for(size, kErrorChunk, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment environment;
       DistinctValues distinct = sets.take();
-      chunks[static_cast<size_t>(begin / kChunk)].add_chunk(
+      chunks[static_cast<size_t>(begin / kErrorChunk)].add_chunk(
           x + first + begin, y + first + begin, end - begin,
           values_ == Values::kCounted ? &distinct : nullptr);
       sets.put_back(std::move(distinct));
@@ -197,7 +197,7 @@ void Distortion::update_saturated(const Tensor& original, const Tensor& unsatura
   const std::span<const float> x = original.values<float>();
   const std::span<const float> held = unsaturated.values<float>();
   std::atomic<int64_t> saturated = 0;
-  parallel_for(original.numel(), kChunk, [&](int64_t begin, int64_t end) {
+  parallel_for(original.numel(), kErrorChunk, [&](int64_t begin, int64_t end) {
     int64_t of_chunk = 0;
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
       of_chunk += held[i] == 0.0F && std::isfinite(x[i]) ? 1 : 0;

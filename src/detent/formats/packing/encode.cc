@@ -18,7 +18,7 @@ namespace {
 /// Elements that are rounded, coded and packed while they are in the first-level cache.
 constexpr int64_t kBlock = 32 * kPackingBlock;
 /// Elements that one thread takes at a time.
-constexpr int64_t kGrain = 64 * kBlock;
+constexpr int64_t kEncodingGrain = 64 * kBlock;
 
 /// Fetches the elements [begin, end) in so many steps, taken between those that code the block before: memory
 /// would idle meanwhile, and the processor tracks only some tens of fetches at once.
@@ -180,7 +180,7 @@ void encode_elements(const GroupParameters& parameters, const Grouping& grouping
   const float* in = input.values<float>().data();
   uint8_t* bytes = bytes_of(encoded.streams.front());
   with_element_kernels(parameters, grouping, [&](const auto& groups, const auto& kernels) {
-    parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(input.numel(), kEncodingGrain, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment of_thread;
       alignas(64) uint32_t codes[kBlock];
       for (; begin < end; begin += kBlock) {
@@ -207,7 +207,7 @@ void decode_elements(const Encoded& encoded, const Grouping& grouping, Tensor& o
   FirstIndex bad;
   const GroupParameters parameters = stored_parameters(encoded, grouping);
   with_element_kernels(parameters, grouping, [&](const auto& groups, const auto& kernels) {
-    parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(output.numel(), kEncodingGrain, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment of_thread;
       alignas(64) uint32_t codes[kBlock];
       alignas(64) float values[kBlock];

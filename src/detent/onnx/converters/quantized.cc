@@ -49,13 +49,13 @@ NodeInput quantized_codes(NodeImport& node, NodeInput value, NodeInput scale, si
 }
 
 /// Code type of a QuantizeLinear: the type that holds the codes, and the model's where it has few bits.
-struct CodeType {
+struct QuantizedType {
   DType held = DType::kUInt8;
   const NarrowType* narrow = nullptr;
 };
 
-CodeType code_type(const NodeImport& node) {
-  CodeType type;
+QuantizedType code_type(const NodeImport& node) {
+  QuantizedType type;
   if (const int64_t wanted = node.integer("output_dtype", 0); wanted != 0)
     type = {dtype_of_onnx(wanted), find_narrow_type(wanted)};
   if (node.has_input(2)) type = {node.type(2).dtype, node.narrow_type(2)};
@@ -92,7 +92,7 @@ NodeInput values_of_blocks(NodeImport& node) {
 }
 
 /// round(x / scale) + zero point within the type, likewise.
-NodeInput codes_of_blocks(NodeImport& node, const CodeType& type) {
+NodeInput codes_of_blocks(NodeImport& node, const QuantizedType& type) {
   NodeInput codes = node.add("round", {node.add("div", {node.input(0), scales_along(node, 1)})});
   if (!has_zero_codes(node, 2)) codes = node.add("add", {codes, codes_as_float(node, scales_along(node, 2))});
   const auto [low, high] =
@@ -101,7 +101,7 @@ NodeInput codes_of_blocks(NodeImport& node, const CodeType& type) {
   return node.add("cast", {codes}, {{"dtype", std::string(dtype_name(type.held))}});
 }
 
-NodeInput integer_codes(NodeImport& node, const CodeType& type) {
+NodeInput integer_codes(NodeImport& node, const QuantizedType& type) {
   if (const int64_t block = block_size_of(node); block != 0) {
     const auto constant = constant_codes(node, type.held, type.narrow, axis_of(node), block);
     return constant ? node.constant_of(*constant) : codes_of_blocks(node, type);
@@ -115,7 +115,7 @@ NodeInput integer_codes(NodeImport& node, const CodeType& type) {
 bool has_float_codes(const NarrowType* narrow) { return narrow != nullptr && narrow->is_float(); }
 
 void convert_quantize(NodeImport& node) {
-  const CodeType type = code_type(node);
+  const QuantizedType type = code_type(node);
   if (has_float_codes(type.narrow)) {
     NodeInput steps = node.add("div", {node.input(0), scales_along(node, 1)});
     if (!has_zero_codes(node, 2)) steps = node.add("add", {steps, scales_along(node, 2)});

@@ -28,12 +28,12 @@ void export_reduction(NodeExport& node) {
   node.emit(kName, std::move(inputs), std::move(attributes));
 }
 
-constexpr char kSum[] = "ReduceSum";
-constexpr char kMean[] = "ReduceMean";
-constexpr char kProd[] = "ReduceProd";
-constexpr char kMax[] = "ReduceMax";
-constexpr char kMin[] = "ReduceMin";
-constexpr char kLogSumExp[] = "ReduceLogSumExp";
+constexpr char kReduceSum[] = "ReduceSum";
+constexpr char kReduceMean[] = "ReduceMean";
+constexpr char kReduceProd[] = "ReduceProd";
+constexpr char kReduceMax[] = "ReduceMax";
+constexpr char kReduceMin[] = "ReduceMin";
+constexpr char kReduceLogSumExp[] = "ReduceLogSumExp";
 
 template <const char* kName>
 void export_position(NodeExport& node) {
@@ -43,8 +43,8 @@ void export_position(NodeExport& node) {
              {"select_last_index", node.flag("select_last_index")}});
 }
 
-constexpr char kArgMax[] = "ArgMax";
-constexpr char kArgMin[] = "ArgMin";
+constexpr char kExportedArgMax[] = "ArgMax";
+constexpr char kExportedArgMin[] = "ArgMin";
 
 void export_cumsum(NodeExport& node) {
   node.emit("CumSum", {node.input(0), node.scalar(1)},
@@ -60,14 +60,14 @@ void export_top_k(NodeExport& node) {
 }  // namespace
 
 OnnxExporterList reduction_exporters() {
-  return {{"sum", export_reduction<kSum>},
-          {"mean", export_reduction<kMean>},
-          {"prod", export_reduction<kProd>},
-          {"amax", export_reduction<kMax>},
-          {"amin", export_reduction<kMin>},
-          {"logsumexp", export_reduction<kLogSumExp>},
-          {"argmax", export_position<kArgMax>},
-          {"argmin", export_position<kArgMin>},
+  return {{"sum", export_reduction<kReduceSum>},
+          {"mean", export_reduction<kReduceMean>},
+          {"prod", export_reduction<kReduceProd>},
+          {"amax", export_reduction<kReduceMax>},
+          {"amin", export_reduction<kReduceMin>},
+          {"logsumexp", export_reduction<kReduceLogSumExp>},
+          {"argmax", export_position<kExportedArgMax>},
+          {"argmin", export_position<kExportedArgMin>},
           {"cumsum", export_cumsum},
           {"topk", export_top_k}};
 }

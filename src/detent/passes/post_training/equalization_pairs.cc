@@ -11,9 +11,9 @@ namespace detent {
 namespace {
 
 /// Follows a value back to the node that may be its producer.
-class Search {
+class PairSearch {
  public:
-  Search(const Graph& graph, const std::function<bool(const Node&)>& may_produce)
+  PairSearch(const Graph& graph, const std::function<bool(const Node&)>& may_produce)
       : graph_(graph),
         may_produce_(may_produce),
         shapes_(infer_shapes(graph)),
@@ -120,7 +120,7 @@ void scale_producer(Node& producer, const EqualizationPair& pair, const std::vec
 
 EqualizationPairs find_equalization_pairs(const Graph& graph,
                                           const std::function<bool(const Node&)>& may_produce) {
-  const Search search(graph, may_produce);
+  const PairSearch search(graph, may_produce);
   EqualizationPairs result;
   for (const Node& value : graph.nodes()) {
     const bool feeds_a_layer = std::ranges::any_of(graph.nodes(), [&](const Node& node) {

@@ -17,9 +17,10 @@ bool keeps_blocks(const StridedView& view, int64_t block) {
   return is_whole(view.offset) && std::all_of(view.strides.begin(), view.strides.end() - 1, is_whole);
 }
 
-class Search {
+class RotationSearch {
  public:
-  Search(const Graph& graph, int64_t block) : graph_(graph), block_(block), types_(infer_shapes(graph)) {
+  RotationSearch(const Graph& graph, int64_t block)
+      : graph_(graph), block_(block), types_(infer_shapes(graph)) {
     for (const Node& node : graph.nodes()) {
       for (const NodeInput& input : node.inputs)
         if (!input.is_constant()) ++readers_[value_name(input)];
@@ -218,7 +219,9 @@ class RotatedGraph {
 
 }  // namespace
 
-Rotations find_rotations(const Graph& graph, int64_t block) { return Search(graph, block).rotations(); }
+Rotations find_rotations(const Graph& graph, int64_t block) {
+  return RotationSearch(graph, block).rotations();
+}
 
 Graph with_rotations(const Graph& graph, const std::vector<Rotation>& rotations, int64_t block) {
   return RotatedGraph(graph, rotations, block).made();

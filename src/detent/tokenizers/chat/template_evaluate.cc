@@ -15,7 +15,7 @@ namespace {
 using ExpressionKind = TemplateExpression::Kind;
 
 // More than chats need: what does not end is refused.
-constexpr int64_t kMostSteps = 5'000'000;
+constexpr int64_t kMostTemplateSteps = 5'000'000;
 constexpr int64_t kStepsOfAnEntry = 16;
 constexpr size_t kLargestOutput = size_t{1} << 26;
 constexpr int64_t kLongestRange = 100'000;
@@ -43,7 +43,7 @@ class Evaluator {
 
  private:
   void count_step(int64_t steps = 1) {
-    if ((steps_ += steps) > kMostSteps) fail("the template does not end");
+    if ((steps_ += steps) > kMostTemplateSteps) fail("the template does not end");
   }
 
   Flow run(const TemplateBlock& block, std::string& output) {
