@@ -23,6 +23,8 @@ struct OnnxImportOptions {
   /// Whether open sizes that `shapes` do not give, but the batch's, are those that are tried, of which the
   /// network takes the first.
   bool fixes_open = false;
+  /// Whether an open batch is the one that is tried.
+  bool fixes_batch = false;
 };
 
 /// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a

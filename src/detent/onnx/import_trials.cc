@@ -65,20 +65,15 @@ bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
   return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
 }
 
-/// A network that takes none of the sizes that were tried; others may fit.
-class OpenSizesError : public Error {
-  using Error::Error;
-};
-
 /// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
 [[noreturn]] void fail_of_sizes(const std::exception_ptr& error, const std::string& text,
                                 bool follows_sizes) {
   const bool has_advice = text.find("--shape") != std::string::npos;
   if (!follows_sizes || has_advice) std::rethrow_exception(error);
-  throw OpenSizesError(
-      fmt::format("{} (no size that was tried for the dimensions that the model leaves open fits; where it "
-                  "takes certain sizes alone, --shape gives them; Python: shapes)",
-                  text));
+  fail(
+      "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
+      "sizes alone, --shape NAME=... gives them; Python: shapes)",
+      text);
 }
 
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
@@ -137,29 +132,63 @@ std::vector<int64_t> sizes_in(const std::string& message) {
   return sizes;
 }
 
-/// Exporters that trace a run may declare a size open that a constant of the graph fixes. What does not fit
-/// names that constant: of the sizes in the error, the first that the network takes, for all open dimensions
-/// but the batch.
-std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                              const OpenSizesError& error) {
-  OnnxImportOptions fixing = options;
-  fixing.fixes_open = true;
-  for (const int64_t size : sizes_in(error.what())) {
-    try {
-      Graph graph = OnnxImporter(file, fixing, {.sizes = {.size = size, .part = 1}}).run();
-      std::vector<std::string> inputs;
-      for (const auto& [name, type] : graph.input_types())
-        inputs.push_back(fmt::format("{} {}", name, tensor_type_text(type)));
-      file.warn(
-          fmt::format("{}: the network takes no other size than {} in dimensions that it leaves open: they "
-                      "are fixed ({})",
-                      printable(file.path().string()), size, fmt::join(inputs, ", ")));
-      return graph;
-    } catch (const Error&) {
-      // It takes another one, or none: the first error says so.
-    }
+std::string inputs_text(const Graph& graph) {
+  std::vector<std::string> inputs;
+  for (const auto& [name, type] : graph.input_types())
+    inputs.push_back(fmt::format("{} {}", name, tensor_type_text(type)));
+  return fmt::format("{}", fmt::join(inputs, ", "));
+}
+
+/// The network that the options fix sizes of, with a warning; nothing where it does not take them.
+std::optional<Graph> import_with_fixed_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                             const OpenSizes& sizes, const std::string& fixed) {
+  try {
+    Graph graph = OnnxImporter(file, options, {.sizes = sizes}).run();
+    file.warn(fmt::format("{}: the network takes no sizes that were tried but {}, which are fixed ({})",
+                          printable(file.path().string()), fixed, inputs_text(graph)));
+    return graph;
+  } catch (const Error&) {
+    return std::nullopt;  // it takes others, or none: the first error says so
   }
-  return std::nullopt;
+}
+
+/// Shapes of ones for inputs of which every size is open: states before the first step.
+InputShapes states_of_one(const onnx::GraphProto& graph) {
+  InputShapes shapes;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    const auto& dims = input.type().tensor_type().shape().dim();
+    const auto is_open = [](const auto& dim) { return dim.dim_value() <= 0; };
+    if (dims.size() > 1 && std::all_of(dims.begin() + 1, dims.end(), is_open))
+      shapes.emplace(printable_line(input.name()), Shape(static_cast<size_t>(dims.size()), 1));
+  }
+  return shapes;
+}
+
+/// Exporters that trace a run may declare a size open that a constant of the graph fixes. What does not fit
+/// names that constant: of the sizes in the error, the first that the network takes for all open dimensions
+/// but the batch, or for the batch. Or states begin as one number.
+std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                              const std::string& message) {
+  std::vector<int64_t> sizes = sizes_in(message);
+  if (sizes.empty()) return std::nullopt;
+  std::optional<Graph> graph;
+  OnnxImportOptions fixing = options;
+  fixing.shapes = states_of_one(file.model().graph());
+  const bool has_others = fixing.shapes.size() < static_cast<size_t>(file.model().graph().input_size());
+  if (!fixing.shapes.empty() && has_others)
+    graph = import_with_fixed_sizes(file, fixing, kTriedSizes[0], "1 in inputs that are all open");
+  fixing = options;
+  fixing.fixes_open = true;
+  for (size_t i = 0; i < sizes.size() && !graph; ++i)
+    graph = import_with_fixed_sizes(file, fixing, {.size = sizes[i], .part = 1},
+                                    fmt::format("{} in open dimensions", sizes[i]));
+  fixing = options;
+  fixing.fixes_batch = true;
+  sizes.push_back(1);
+  for (size_t i = 0; i < sizes.size() && !graph; ++i)
+    graph = import_with_fixed_sizes(file, fixing, {.batch = sizes[i]},
+                                    fmt::format("{} samples at once", sizes[i]));
+  return graph;
 }
 
 }  // namespace
@@ -178,9 +207,7 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
     if (!graph) graph = import_with_open_sizes(file, options, false);
   } catch (const Error& error) {
     const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
-    if (const auto* of_sizes = dynamic_cast<const OpenSizesError*>(&error);
-        of_sizes != nullptr && !has_given_sizes)
-      graph = import_with_traced_sizes(file, options, *of_sizes);
+    if (!has_given_sizes) graph = import_with_traced_sizes(file, options, error.what());
     if (!graph && (!has_given_sizes || options.fixes_first)) throw;
     OnnxImportOptions fixing = options;
     fixing.fixes_first = true;

@@ -154,6 +154,42 @@ TEST(ImportTrials, FixSizesThatAConstantFixes) {
   EXPECT_EQ(result_shapes(graph, {ones({2, 11, 3})}).at(0), (Shape{2, 11, 3}));
 }
 
+TEST(ImportTrials, FixABatchThatAConstantFixes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 10});
+  model.output("y");
+  model.constant<int64_t>("shape", {3}, Ints{8, 2, 5});
+  model.node("Reshape", {"x", "shape"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [8, 10]");
+}
+
+/// As in video matting: the first state is one number that is expanded, whatever the size of images.
+TEST(ImportTrials, BeginStatesWithOneNumber) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 3, -2, -3});
+  model.input("state", {1, -4, -5, -6});
+  model.output("y");
+  model.constant<float>("window", {1, 3, 3, 3}, std::vector<float>(27, 1));
+  model.node("Conv", {"x", "window"}, {"c"}, {{"strides", Ints{4, 4}}, {"pads", Ints{1, 1, 1, 1}}});
+  model.node("Shape", {"c"}, {"shape"});
+  model.node("Expand", {"state", "shape"}, {"s"});
+  model.node("Add", {"c", "s"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("state")), "float32 [1, 1, 1, 1]");
+  EXPECT_EQ(result_shapes(graph, {ones({1, 3, 40, 80}), ones({1, 1, 1, 1})}).at(0), (Shape{1, 1, 10, 20}));
+}
+
+TEST(ImportTrials, KeepAnOpenBatchThatIsSqueezedWithoutAxes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 1, 10, 1});
+  model.output("y");
+  model.node("Squeeze", {"x"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(result_shapes(graph, {ones({3, 1, 10, 1})}).at(0), (Shape{3, 10}));
+  EXPECT_EQ(result_shapes(graph, {ones({1, 1, 10, 1})}).at(0), (Shape{1, 10}));
+}
+
 TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {
   const auto error_with = [](const char* op) {
     OnnxModelForTest model(17);
@@ -163,7 +199,7 @@ TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {
     model.node(op, {"x", "weights"}, {"y"});
     return error_of([&] { import_onnx(model.write()); });
   };
-  const auto advises = HasSubstr("where it takes certain sizes alone, --shape gives them");
+  const auto advises = HasSubstr("where it takes certain sizes alone, --shape NAME=... gives them");
   EXPECT_THAT(error_with("Mul"), testing::AllOf(HasSubstr("do not broadcast"), advises));
   EXPECT_THAT(error_with("Unheard"), testing::Not(advises));
 }

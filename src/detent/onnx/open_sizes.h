@@ -13,12 +13,13 @@ namespace detent {
 /// through both choices all are 1 at the same place.
 struct OpenSizes {
   int64_t size = 64;
-  int64_t part = 2;  // divides size
+  int64_t part = 2;   // divides size
+  int64_t batch = 0;  // the only size of the batch; 0: others
 
   constexpr int64_t first() const { return size; }
   constexpr int64_t second() const { return size + size / part; }
-  constexpr int64_t first_batch() const { return 2 * size - 1; }
-  constexpr int64_t second_batch() const { return 2 * (size + size / part) - 1; }
+  constexpr int64_t first_batch() const { return batch > 0 ? batch : 2 * size - 1; }
+  constexpr int64_t second_batch() const { return batch > 0 ? batch : 2 * (size + size / part) - 1; }
 };
 
 /// In the order in which they are tried: windows of most networks fit into the first, some have longer ones,

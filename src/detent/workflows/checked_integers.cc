@@ -110,18 +110,26 @@ void check_equal(const Digests& integers, const Digests& simulation) {
 
 }  // namespace
 
-std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count) {
-  std::vector<int64_t> indices = sequential_order(std::min(count, dataset.size()));
-  indices.resize(static_cast<size_t>(dataset.same_size_end(indices, 0, std::ssize(indices))));
-  return dataset.batch(indices).inputs;
+std::vector<Tensor> first_inputs(const Graph& graph, const Dataset& dataset, int64_t count,
+                                 double most_products) {
+  const auto first = [&](int64_t samples) {
+    std::vector<int64_t> indices = sequential_order(std::min(samples, dataset.size()));
+    indices.resize(static_cast<size_t>(dataset.same_size_end(indices, 0, std::ssize(indices))));
+    return dataset.batch(indices).inputs;
+  };
+  if (const std::optional<int64_t> fixed = fixed_samples(graph)) return first(*fixed);
+  const double products = multiply_adds(graph, sizes_of(graph, first(1)));
+  return first(affordable_samples(count, products, most_products));
 }
 
 CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset,
                                const IntegerCheckOptions& options) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
-  const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
-  const std::vector<Tensor> inputs = first_inputs(
-      dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples), products, kMostProducts));
+  const std::vector<Tensor> inputs = first_inputs(graph, dataset, kCheckedSamples, kMostProducts);
+  constexpr double kLargestBatch = 10 * kMostProducts;
+  if (const double products = multiply_adds(graph, sizes_of(graph, inputs)); products > kLargestBatch)
+    return {fmt::format("not compared: a batch of {} samples takes {:.2g} multiply-accumulates",
+                        inputs.front().dim(0), products)};
   std::optional<IntegerProgram> integers;
   try {
     check_integer_execution(graph);

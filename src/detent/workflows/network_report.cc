@@ -15,11 +15,9 @@ namespace detent {
 Table reported_network(const Graph& graph, const Graph* floats, const Dataset& dataset) {
   constexpr int64_t kSamples = 32;
   constexpr double kMostProducts = 2e10;  // a second of a core
-  const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
-  const int64_t count = fixed_samples(graph).value_or(affordable_samples(kSamples, products, kMostProducts));
   const Graph& observed = floats == nullptr ? graph : *floats;
-  const OperandHistograms histograms =
-      operand_histograms(graph, *FastExecutor().compile(observed), first_inputs(dataset, count));
+  const OperandHistograms histograms = operand_histograms(
+      graph, *FastExecutor().compile(observed), first_inputs(graph, dataset, kSamples, kMostProducts));
   return network_value(graph, histograms, floats);
 }
 
@@ -62,9 +60,7 @@ AccumulatorReport accumulator_report(const Graph& graph, const Dataset& dataset)
   constexpr double kMostProducts = 4e9;  // some seconds
   const auto has_one = [](const Node& node) { return accumulator_of(node).has_value(); };
   if (std::ranges::none_of(graph.nodes(), has_one)) return {};
-  const double products = multiply_adds(graph, sizes_of(graph, first_inputs(dataset, 1)));
-  const std::vector<Tensor> inputs = first_inputs(
-      dataset, affordable_samples(fixed_samples(graph).value_or(kMostSamples), products, kMostProducts));
+  const std::vector<Tensor> inputs = first_inputs(graph, dataset, kMostSamples, kMostProducts);
   const std::unique_ptr<const Program> program = FastExecutor().compile(graph);
   return {accumulated_layers(graph, *program, inputs), inputs.front().dim(0)};
 }

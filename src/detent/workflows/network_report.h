@@ -48,8 +48,10 @@ struct AccumulatorReport {
 
 AccumulatorReport accumulator_report(const Graph& graph, const Dataset& dataset);
 
-/// The inputs of the first samples, at most `count`.
-std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count);
+/// The inputs of the first samples: at most `count`, and no more than take so many products; those of one
+/// batch where the network fixes that.
+std::vector<Tensor> first_inputs(const Graph& graph, const Dataset& dataset, int64_t count,
+                                 double most_products);
 
 struct IntegerCheckOptions {
   bool shows_progress = true;

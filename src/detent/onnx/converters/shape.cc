@@ -213,11 +213,30 @@ NodeInput axes_operand(NodeImport& node) {
 }
 
 /// A list of no axes stands for all dimensions of size 1, as none does.
+bool is_open(const NodeImport& node) {
+  for (size_t d = 0; d < node.rank(0); ++d)
+    if (!node.size(0, static_cast<int64_t>(d))) return true;
+  return false;
+}
+
+std::vector<int64_t> axes_of_one(const NodeImport& node) {
+  std::vector<int64_t> axes;
+  for (int64_t d = 0; d < static_cast<int64_t>(node.rank(0)); ++d)
+    if (node.size(0, d) == 1) axes.push_back(d);
+  return axes;
+}
+
+/// Without axes those whose size is 1 in every run: the rank does not follow from open sizes.
 void convert_squeeze(NodeImport& node) {
   NodeInput axes = axes_operand(node);
   if (!axes.is_absent() && node.opset() >= kAxesAreInput && node.type(1).shape == Shape{0})
     axes = NodeInput::absent();
   std::vector<NodeInput> inputs = {node.input(0)};
+  if (axes.is_absent() && is_open(node) && !node.has_freed_batch(0)) {
+    const std::vector<int64_t> known = axes_of_one(node);
+    if (known.empty()) return node.pass_on(0);
+    axes = NodeImport::list_of(known);
+  }
   if (!axes.is_absent()) inputs.push_back(axes);
   node.set_output(0, node.add("squeeze", std::move(inputs)));
 }

@@ -1,0 +1,35 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "detent/datasets/collected_samples.h"
+#include "detent/graph/builder.h"
+#include "detent/workflows/network_report.h"
+
+namespace detent {
+namespace {
+
+Graph layer_for(Dimension samples) {
+  GraphBuilder b("layer");
+  const NodeInput x = b.input("x", TensorType{DType::kFloat32, {std::move(samples), 2}});
+  return b.finish(b.linear("layer", x, 2, 3));
+}
+
+std::unique_ptr<Dataset> samples_of_two(int64_t count) {
+  CollectedSamples samples({{"x", DType::kFloat32, {}}}, std::filesystem::temp_directory_path(), "samples");
+  samples.add(std::vector{Tensor(DType::kFloat32, {count, 2})});
+  return samples.finish(0);
+}
+
+/// A network that takes 600 samples at once takes no fewer, whatever they cost.
+TEST(FirstInputs, AreAWholeBatchWhereTheNetworkFixesIt) {
+  const auto dataset = samples_of_two(1200);
+  constexpr double kFewProducts = 120;
+  EXPECT_EQ(first_inputs(layer_for(600), *dataset, 64, kFewProducts).at(0).shape(), (Shape{600, 2}));
+  EXPECT_EQ(first_inputs(layer_for("N"), *dataset, 64, kFewProducts).at(0).shape(), (Shape{10, 2}));
+  EXPECT_EQ(first_inputs(layer_for("N"), *dataset, 4, kFewProducts).at(0).shape(), (Shape{4, 2}));
+}
+
+}  // namespace
+}  // namespace detent
