@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
@@ -50,25 +52,50 @@ GivenInputs given_inputs(std::span<const std::string> inputs, std::span<const st
       continue;
     }
     auto [name, file] = named_value("--input", "FILE", text);
+    if (file.ends_with(".npz"))
+      throw UsageError(fmt::format("--input {}: a .npz file has arrays by name: --input {}", text, file));
     Tensor tensor = read_array(file);
     given.arrays.push_back({std::move(name), std::move(file), std::move(tensor)});
   }
   return given;
 }
 
+namespace {
+
+/// With the shapes of the arrays for what the network leaves open; nothing where it does not take them.
+std::optional<Graph> network_for_arrays(const std::filesystem::path& path, const GivenInputs& given) {
+  InputShapes shapes = given.shapes;
+  for (const GivenArray& array : given.arrays) shapes.try_emplace(array.name, array.tensor.shape());
+  if (shapes.size() == given.shapes.size()) return std::nullopt;
+  try {
+    return read_network(path, shapes);
+  } catch (const Error& error) {
+    log_debug("not at the sizes of the arrays: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+/// Whether the arrays have shapes that its inputs take.
+bool takes(const Graph& graph, const GivenInputs& given) {
+  NamedSizes sizes;
+  return std::ranges::all_of(graph.input_names(), [&](const std::string& node) {
+    const GivenArray* const array = array_for(given, source_name(graph, NodeInput::of(node)), node);
+    const TensorType& type = graph.input_types().find(node)->second;
+    return array == nullptr || type.matches(array->tensor.shape(), sizes);
+  });
+}
+
+}  // namespace
+
 Graph read_network(const std::filesystem::path& path, const GivenInputs& given) {
   try {
-    return read_network(path, given.shapes);
+    Graph graph = read_network(path, given.shapes);
+    if (takes(graph, given)) return graph;
+    return network_for_arrays(path, given).value_or(std::move(graph));
   } catch (const Error&) {
-    InputShapes shapes = given.shapes;
-    for (const GivenArray& array : given.arrays) shapes.try_emplace(array.name, array.tensor.shape());
-    if (shapes.size() == given.shapes.size()) throw;
-    try {
-      return read_network(path, shapes);
-    } catch (const Error& error) {
-      log_debug("not at the sizes of the arrays: {}", error.what());
-    }
-    throw;
+    std::optional<Graph> graph = network_for_arrays(path, given);
+    if (!graph) throw;
+    return std::move(*graph);
   }
 }
 

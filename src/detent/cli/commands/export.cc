@@ -38,7 +38,7 @@ int run_export(const std::vector<std::string>& args) {
   OnnxExportOptions options;
   std::vector<std::string> shapes;
   app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
-  app.add_option("output", output, "file to write: .onnx")->required()->option_text(" ");
+  app.add_option("output,-o,--output", output, "file to write: .onnx")->required()->option_text(" ");
   app.add_option(
          "--style", style,
          "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear), qoperator "

@@ -1,0 +1,49 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "detent/cli/read_network.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/onnx/model_for_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(GivenInputs, AFileOfArraysHasTheirNames) {
+  const auto error = [](const char* text) {
+    return error_of([&] { given_inputs(std::vector<std::string>{text}, {}); });
+  };
+  EXPECT_THAT(error("x=arrays.npz"), HasSubstr("a .npz file has arrays by name: --input arrays.npz"));
+  EXPECT_THAT(error("x=missing.npy"), HasSubstr("missing.npy"));
+}
+
+/// A network that broadcasts a state of any size loads with one of one number; arrays of others are taken
+/// for what the model leaves open.
+TEST(GivenInputs, GiveTheSizesOfANetworkThatWouldBeginWithStatesOfOne) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 3, -2, -3});
+  model.input("state", {1, -4, -5, -6});
+  model.output("y");
+  model.constant<float>("window", {1, 3, 3, 3}, std::vector<float>(27, 1));
+  model.node("Conv", {"x", "window"}, {"c"},
+             {{"strides", std::vector<int64_t>{4, 4}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  model.node("Shape", {"c"}, {"shape"});
+  model.node("Expand", {"state", "shape"}, {"s"});
+  model.node("Add", {"c", "s"}, {"y"});
+  const std::filesystem::path path = model.write();
+  const GivenInputs arrays{{},
+                           {{"x", "x.npy", Tensor(DType::kFloat32, {1, 3, 20, 24})},
+                            {"state", "state.npy", Tensor(DType::kFloat32, {1, 1, 5, 6})}}};
+  const Graph graph = read_network(path, arrays);
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("state")), "float32 [1, 1, 5, 6]");
+  EXPECT_EQ(tensor_type_text(read_network(path, GivenInputs()).input_types().at("state")),
+            "float32 [1, 1, 1, 1]");
+}
+
+}  // namespace
+}  // namespace detent
