@@ -198,12 +198,9 @@ std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, in
 
 int64_t FastProgram::weight_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [name, layer] : compiled_->weights.layers)
-    bytes += static_cast<int64_t>(layer->weights.byte_size());
-  for (const auto& [name, phases] : compiled_->weights.transposed_layers) {
-    for (const TransposedPhase& phase : *phases)
-      bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
-  }
+  for (const auto& [name, layer] : compiled_->weights.layers) bytes += layer->weight_bytes();
+  for (const auto& [name, phases] : compiled_->weights.transposed_layers)
+    for (const TransposedPhase& phase : *phases) bytes += phase.packed->weight_bytes();
   for (const auto& [name, layer] : compiled_->weights.block_layers) bytes += layer->byte_size();
   for (const auto& [name, phases] : compiled_->weights.transposed_float_layers) {
     for (const TransposedFloatPhase& phase : *phases)

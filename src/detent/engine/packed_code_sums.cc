@@ -27,20 +27,6 @@ Tensor centred(const Tensor& codes, const Tensor& zeros, bool is_linear) {
   return result;
 }
 
-/// The next part of what is left of weights, which then have it no more.
-Tensor taken_part(Tensor& weight) {
-  Tensor part(DType::kInt32, weight.shape());
-  std::ranges::transform(weight.values<int32_t>(), part.values<int32_t>().begin(),
-                         [](int32_t w) { return std::clamp(w, -128, 127); });
-  std::ranges::transform(weight.values<int32_t>(), part.values<int32_t>(), weight.values<int32_t>().begin(),
-                         std::minus());
-  return part;
-}
-
-bool is_zero(const Tensor& weight) {
-  return std::ranges::all_of(weight.values<int32_t>(), [](int32_t w) { return w == 0; });
-}
-
 /// `weight` [output, ...] less zero points.
 PackedCodeSums packed_code_sums(Tensor weight, const WindowLayer& window, const KernelSet& kernels) {
   PackedCodeSums packed{.channels = weight.dim(0), .is_linear = window.is_linear};
@@ -65,12 +51,9 @@ PackedCodeSums packed_code_sums(Tensor weight, const WindowLayer& window, const 
   form.bound = packed.bound;
   WindowLayer layer = window;
   layer.is_linear = false;  // whose weights would be narrowed
-  do {
-    form.weight = taken_part(weight);
-    layer.in_parts = !packed.parts.empty() || !is_zero(weight);
-    packed.parts.push_back(packed_windows(form, layer, kernels));
-  } while (!is_zero(weight));
-  for (const float output : packed.first().multiplier) {
+  form.weight = std::move(weight);
+  packed.sums = packed_windows(form, layer, kernels);
+  for (const float output : packed.sums.multiplier) {
     packed.outputs.push_back(static_cast<int32_t>(output));
     packed.weight_sums.push_back(sums[static_cast<size_t>(output)]);
   }

@@ -21,7 +21,7 @@ inline constexpr CodeType kIntegerBytes{.scale = 1, .zero_point = 0, .low = 0, .
 ///
 /// with weights less their own zero points.
 struct PackedCodeSums {
-  std::vector<PackedSums> parts = {};     // of weights beyond signed bytes several, which add up to these
+  PackedSums sums = {};
   std::vector<int32_t> weight_sums = {};  // sum_i w_ci, in the order of `start`
   std::vector<int32_t> outputs = {};      // c, likewise; 0 of what fills up
   int64_t channels = 0;                   // outputs of the node
@@ -29,7 +29,6 @@ struct PackedCodeSums {
   int64_t depth = 0;  // products of a sum
   int64_t bound = 0;  // no sum without its bias is larger in magnitude
 
-  const PackedSums& first() const { return parts.front(); }
   Layout layout() const { return is_linear ? Layout::kRows : Layout::kChannelsLast; }
 };
 

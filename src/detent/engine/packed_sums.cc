@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "detent/core/error.h"
@@ -11,6 +12,9 @@
 
 namespace detent {
 namespace {
+
+/// A byte less the zero point of bytes.
+constexpr int32_t kLargestWeight = 255;
 
 /// Signs are -2 and 0 steps: what twice the sum is cut to.
 constexpr float kSignSteps = 2;
@@ -67,6 +71,19 @@ bool are_signed_bytes(std::span<const int32_t> weights) {
   return outside < 256;
 }
 
+/// Weights as sums of signed bytes: of bytes less a zero point in two parts, or three.
+std::vector<std::vector<int32_t>> byte_parts(std::span<const int32_t> weights) {
+  std::vector<std::vector<int32_t>> parts;
+  std::vector<int32_t> rest(weights.begin(), weights.end());
+  while (!are_signed_bytes(rest)) {
+    std::vector<int32_t>& part = parts.emplace_back(rest);
+    for (int32_t& weight : part) weight = std::clamp(weight, -128, 127);
+    std::ranges::transform(rest, part, rest.begin(), std::minus());
+  }
+  parts.push_back(std::move(rest));
+  return parts;
+}
+
 void append_output(const SumForm& form, const Weights& weights, int64_t output, PackedSums& packed) {
   const auto c = static_cast<size_t>(output);
   const bool is_filler = output < 0;
@@ -98,7 +115,8 @@ void set_runs(PackedSums& packed, int64_t groups, int64_t inputs) {
 }
 
 /// Fills a packed group: [run][step][block][16][4]. What has no weight stays zero.
-void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& packed) {
+void pack_group(const Weights& weights, PackedGroup& group, PackedSums& packed) {
+  group.is_empty = true;
   const int64_t run_positions = weights.positions / packed.run_count;
   const int64_t run_bytes = packed.run_steps * kStepInputs;
   std::vector<int8_t> windows(static_cast<size_t>(packed.run_count * run_bytes));  // of one output
@@ -111,6 +129,7 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
       for (int64_t i = 0; i < weights.inputs; ++i)
         to[i] = static_cast<int8_t>(output[i * weights.positions + position]);
     }
+    group.is_empty = group.is_empty && std::ranges::all_of(windows, [](int8_t w) { return w == 0; });
     int8_t* to = packed.weights.data() + group.weights + o * kStepInputs;
     for (size_t k = 0; k < windows.size(); k += kStepInputs, to += group.blocks * kBlockBytes)
       std::memcpy(to, windows.data() + k, kStepInputs);
@@ -189,7 +208,9 @@ void narrow_groups(PackedSums& packed) {
   packed.weights = std::move(result);
 }
 
-void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, PackedSums& packed) {
+/// The bytes `part` of the weights.
+void pack_groups(const SumForm& form, const Weights& weights, const Weights& part_weights, int64_t groups,
+                 PackedSums& packed) {
   set_runs(packed, groups, weights.inputs);
   packed.run_steps = rounded_up(packed.run_steps, packing_shape(packed.packing).steps);
   const int64_t outputs = packed.outputs / groups;
@@ -207,7 +228,7 @@ void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, Pa
                                static_cast<size_t>(g * packed.run_count)});
       for (int64_t o = 0; o < count * kBlockOutputs; ++o)
         append_output(form, weights, o < filled ? g * outputs + first + o : -1, packed);
-      pack_group(weights, packed.groups.back(), packed);
+      pack_group(part_weights, packed.groups.back(), packed);
       offset += static_cast<size_t>(count * block_bytes);
       block += count;
     }
@@ -218,17 +239,20 @@ void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, Pa
 /// interleaved within 16.
 int64_t interleaved(int64_t quarter, int64_t lane) { return lane / 4 * 16 + quarter * 4 + lane % 4; }
 
-void pack_depthwise(const SumForm& form, const Weights& weights, bool is_phase, PackedSums& packed) {
+/// A row of a window has the taps of all `parts` of the weights.
+void pack_depthwise(const SumForm& form, const Weights& weights, std::span<const Weights> parts,
+                    bool is_phase, PackedSums& packed) {
   const WindowShape& w = packed.window;
   const int64_t vector = packed.kernels->vector_bytes;
   const int64_t rows = w.depth * w.height;
-  const int64_t quads = rounded_up(w.width, 4) / 4;
+  const int64_t taps = std::ssize(parts) * w.width;
+  const int64_t quads = rounded_up(taps, 4) / 4;
   packed.depthwise = true;
   packed.whole_rows = w.stride_x == 1 && !is_phase;
   packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
                                     : rounded_up(packed.outputs, vector) / vector;
   for (int64_t x = 0; x < 4 * quads; ++x)
-    packed.runs.push_back({0, 0, x < w.width ? x * w.dilation_x : 0, 0});
+    packed.runs.push_back({0, 0, x < taps ? x % w.width * w.dilation_x : 0, 0});
   packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * rows * quads * 4 * vector));
   int8_t* to = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
@@ -239,7 +263,11 @@ void pack_depthwise(const SumForm& form, const Weights& weights, bool is_phase, 
       const int64_t y = quad / quads;
       for (int64_t i = 0; i < vector; ++i) {
         for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x) {
-          *to++ = x < w.width ? static_cast<int8_t>(weights.at(channel(i), 0, y * w.width + x)) : int8_t{0};
+          const int64_t position = y * w.width + x % w.width;
+          *to++ =
+              x < taps
+                  ? static_cast<int8_t>(parts[static_cast<size_t>(x / w.width)].at(channel(i), 0, position))
+                  : int8_t{0};
         }
       }
     }
@@ -257,10 +285,9 @@ void for_each_depthwise(const PackedSums& packed, const Visit& visit) {
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
     for (int64_t quad = 0; quad < w.depth * w.height * quads; ++quad) {
       for (int64_t i = 0; i < vector; ++i) {
-        const int64_t channel =
-            (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
+        const int64_t channel = chunk * vector + interleaved(i / (vector / 4), i % (vector / 4));
         for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x, ++from) {
-          if (x < w.width) visit(channel, 0, quad / quads * w.width + x, *from);
+          if (channel < packed.outputs) visit(channel, 0, quad / quads * w.width + x % w.width, *from);
         }
       }
     }
@@ -321,7 +348,7 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   const int64_t inputs = shape[1];
   const int64_t positions = packed.window.positions();
   const auto note = [&](int64_t output, int64_t input, int64_t position, int32_t weight) {
-    codes[static_cast<size_t>((output * inputs + input) * positions + position)] = weight;
+    codes[static_cast<size_t>((output * inputs + input) * positions + position)] += weight;
   };
   if (packed.depthwise) {
     for_each_depthwise(packed, note);
@@ -330,6 +357,7 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   } else {
     for_each_grouped(packed, inputs, note);
   }
+  for (const PackedSums& part : packed.rest) for_each_grouped(part, inputs, note);
   return weights;
 }
 
@@ -401,6 +429,12 @@ SumFinish PackedSums::finish_at(size_t sum) const {
   return result;
 }
 
+int64_t PackedSums::weight_bytes() const {
+  auto bytes = static_cast<int64_t>(weights.byte_size());
+  for (const PackedSums& part : rest) bytes += part.weight_bytes();
+  return bytes;
+}
+
 std::string why_not_packed(const SumForm& form, const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
   if (const auto accumulator = inexact_accumulator(form, node))
@@ -411,7 +445,8 @@ std::string why_not_packed(const SumForm& form, const Node& node) {
     if (!is_wide(*form.output)) return "results of these codes";
     if (!form.fixed.empty()) return "results of more than 8 bits in fixed point";
   }
-  if (!are_signed_bytes(form.weight.values<int32_t>())) return "weights of more than 8 bits";
+  const auto [least, most] = range_of(form.weight.values<int32_t>());
+  if (least < -kLargestWeight || most > kLargestWeight) return "weights of more than 9 bits";
   if (form.output && form.output->is_sign && !form.fixed.empty()) return "signs in fixed point";
   const auto is_finite = [](float m) { return std::isfinite(m); };
   if (!std::ranges::all_of(form.output ? form.multiplier : form.scale, is_finite)) return "infinite scales";
@@ -438,16 +473,24 @@ PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const K
   const bool is_flat = w.depth == 1 && w.stride_z == 1 && w.padding_z == 0;  // planes stay what they are
   const bool is_deep = layer.groups > 1 && layer.groups == packed.outputs && shape[1] == 1;
   const auto bits = is_flat ? bit_packing(form, layer.groups, kernels) : std::nullopt;
-  if (is_deep && !packed.wide_input && !layer.in_parts) {
-    pack_depthwise(form, weights, layer.is_phase, packed);
-  } else if (bits) {
+  if (bits) {
     packed.packing = *bits;
     pack_bit_planes(form, weights, packed);
-  } else {
-    packed.packing = packing_of(form, layer.is_linear);
-    pack_groups(form, weights, layer.groups, packed);
-    if (packed.packing != WeightPacking::kBytes) narrow_groups(packed);
+    return packed;
   }
+  const std::vector<std::vector<int32_t>> bytes = byte_parts(weights.codes);
+  std::vector<Weights> parts;
+  for (const std::vector<int32_t>& part : bytes) parts.push_back({part, weights.inputs, weights.positions});
+  if (is_deep && !packed.wide_input) {
+    pack_depthwise(form, weights, parts, layer.is_phase, packed);
+    return packed;
+  }
+  if (parts.size() == 1) packed.packing = packing_of(form, layer.is_linear);
+  const PackedSums unpacked = packed;
+  pack_groups(form, weights, parts[0], layer.groups, packed);
+  if (packed.packing != WeightPacking::kBytes) narrow_groups(packed);
+  for (size_t i = 1; i < parts.size(); ++i)
+    pack_groups(form, weights, parts[i], layer.groups, packed.rest.emplace_back(unpacked));
   return packed;
 }
 

@@ -69,9 +69,10 @@ struct PackedGroup {
   int64_t blocks;
   int64_t first_output;
   int64_t outputs;
-  size_t weights;  // offset
-  size_t sums;     // of `start` and the multipliers
-  size_t runs;     // index of the first of run_count
+  size_t weights;         // offset
+  size_t sums;            // of `start` and the multipliers
+  size_t runs;            // index of the first of run_count
+  bool is_empty = false;  // no weight but 0
 };
 
 /// The weights and biases of a layer in the order in which kernels read them.
@@ -93,8 +94,12 @@ struct PackedSums {
   std::vector<float> multiplier;
   std::vector<FixedMultiplier> fixed;
   SumFinish finish;  // without pointers
+  /// What weights have beyond a byte, in the same groups: sums are those of all together. Depthwise layers
+  /// have it as further taps.
+  std::vector<PackedSums> rest = {};
 
   SumFinish finish_at(size_t sum) const;
+  int64_t weight_bytes() const;
 };
 
 /// Why the kernels cannot compute a layer; "" when they can.
@@ -107,7 +112,6 @@ struct WindowLayer {
   WindowShape window;
   int64_t groups = 1;
   bool is_linear = false;
-  bool in_parts = false;  // its sums are added to others
   bool is_phase = false;  // its results lie between those of others
 };
 PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const KernelSet& kernels);

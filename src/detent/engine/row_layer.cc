@@ -28,7 +28,7 @@ class SumRows final : public RowLayer {
               {.packed = packed_, .finish = packed_->finish, .input = 0, .output = 1, .follow_ups = {}}));
     });
   }
-  int64_t weight_bytes() const override { return static_cast<int64_t>(packed_->weights.byte_size()); }
+  int64_t weight_bytes() const override { return packed_->weight_bytes(); }
 
  private:
   CodeType input_;

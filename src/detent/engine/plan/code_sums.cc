@@ -236,7 +236,7 @@ void plan_code_chain(PlanBuilder& plan, const ProgramWeights& weights, std::span
   const Node& node = *steps[chain.layer].node;
   const auto packed = weights.code_layers.at(node.name);
   const std::string result = value_name(steps[chain.last].node->name);
-  const PackedSums& first = packed->first();
+  const PackedSums& first = packed->sums;
   SumsLayer layer{.packed = std::shared_ptr<const PackedSums>(packed, &first),
                   .finish = first.finish,
                   .input = 0,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "detent/engine/pair_table.h"
@@ -273,11 +274,9 @@ class SumsStep final : public EngineStep {
                             .next = next.data(),
                             .next_bytes = std::ssize(next)};
       if (packed.wide_input) {
-        add_wide_group(sums, plane_bytes(in));
-      } else if (layer_.codes && layer_.codes->packed->parts.size() > 1) {
-        add_parts(sums, static_cast<size_t>(g));
+        add_wide_group(sums, static_cast<size_t>(g), plane_bytes(in));
       } else {
-        add_group(sums);
+        add_parts(sums, static_cast<size_t>(g));
       }
     }
     if (!layer_.follow_ups.empty()) follow_windows(state, part, collected.bytes());
@@ -337,7 +336,8 @@ class SumsStep final : public EngineStep {
     const int64_t most = std::max<int64_t>(kNear / run_bytes, 1);
     const bool repeats = sums.count > packed.kernels->most_windows[sums.blocks];
     if (counts_bits(packed.packing)) return packed.kernels->add_bit_planes(sums);
-    if (packed.packing != WeightPacking::kBytes || packed.run_count <= most || !repeats) {
+    const bool is_part = sums.sums_after != nullptr;
+    if (packed.packing != WeightPacking::kBytes || packed.run_count <= most || !repeats || is_part) {
       packed.kernels->add_windows(sums);
       return;
     }
@@ -356,28 +356,33 @@ class SumsStep final : public EngineStep {
     }
   }
 
-  /// Weights in parts.
+  /// The weights of a group, and what they have beyond a byte.
   void add_parts(WindowSums sums, size_t group) const {
+    const PackedSums& packed = *layer_.packed;
+    std::vector<const int8_t*> rest;
+    for (const PackedSums& part : packed.rest)
+      if (!part.groups[group].is_empty) rest.push_back(part.weights.data() + part.groups[group].weights);
+    if (rest.empty()) return add_group(sums);
     std::vector<int32_t> partial(static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs));
-    const std::vector<PackedSums>& parts = layer_.codes->packed->parts;
-    for (const PackedSums& part : parts) {
-      sums.weights = part.weights.data() + part.groups[group].weights;
-      sums.sums_after = &part == &parts.back() ? nullptr : partial.data();
-      layer_.packed->kernels->add_windows(sums);
-      sums.sums_before = partial.data();
+    int32_t* const after = std::exchange(sums.sums_after, partial.data());
+    packed.kernels->add_windows(sums);
+    sums.sums_before = partial.data();
+    for (const int8_t* const weights : rest) {
+      sums.weights = weights;
+      if (weights == rest.back()) sums.sums_after = after;
+      packed.kernels->add_windows(sums);
     }
   }
 
   /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` after
   /// the lower ones.
-  void add_wide_group(const WindowSums& sums, int64_t plane) const {
-    const KernelSet& kernels = *layer_.packed->kernels;
+  void add_wide_group(const WindowSums& sums, size_t group, int64_t plane) const {
     const auto count = static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs);
     std::vector<int32_t> low(count);
     std::vector<int32_t> high(count);
     WindowSums part = sums;
     part.sums_after = low.data();
-    kernels.add_windows(part);
+    add_parts(part, group);
     const uint8_t* upper[kMostWindows];
     std::transform(sums.windows, sums.windows + sums.count, upper,
                    [&](const uint8_t* window) { return window + plane; });
@@ -385,13 +390,13 @@ class SumsStep final : public EngineStep {
     part.windows = upper;
     part.start = nothing.data();
     part.sums_after = high.data();
-    kernels.add_windows(part);
+    add_parts(part, group);
     for (size_t i = 0; i < count; ++i)
       low[i] = static_cast<int32_t>(static_cast<uint32_t>(low[i]) + 256U * static_cast<uint32_t>(high[i]));
     part = sums;
     part.run_count = 0;
     part.sums_before = low.data();
-    kernels.add_windows(part);
+    layer_.packed->kernels->add_windows(part);
   }
 
   /// Windows that follow each other in memory at once, where all of their channels are computed. `collected`
