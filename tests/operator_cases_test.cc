@@ -308,7 +308,7 @@ const std::vector<OperatorCase>& operator_cases() {
     std::vector<OperatorCase> all;
     for (const auto& more :
          {layer_and_shape_cases(), function_cases(), reduction_cases(), gather_cases(), dynamic_shape_cases(),
-          resize_cases(), recurrent_cases(), quantized_cases(), table_cases(), lutnet_cases()})
+          resize_cases(), recurrent_cases(), quantized_cases(), table_cases(), lutnet_cases(), loop_cases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
@@ -340,8 +340,37 @@ Graph graph_with_given_constants(const OperatorCase& operator_case) {
 
 }  // namespace
 
+namespace {
+
+/// Constants are the operands before the inputs.
+Graph graph_with_body(const OperatorCase& operator_case) {
+  Graph graph(operator_case.op);
+  Node node{.name = "layer",
+            .op = operator_case.op,
+            .inputs = operator_case.constants,
+            .attributes = operator_case.attributes,
+            .body = operator_case.body};
+  for (const CaseInput& input : operator_case.inputs) {
+    const std::string name = fmt::format("x{}", graph.nodes().size());
+    TensorType type{input.dtype, {kBatchName}};
+    type.shape.insert(type.shape.end(), input.shape.begin(), input.shape.end());
+    graph.add_input(name, std::move(type));
+    node.inputs.push_back(NodeInput::of(name));
+  }
+  graph.add(std::move(node));
+  graph.add({.name = "output",
+             .op = "output",
+             .mase_type = MaseType::kOutput,
+             .inputs = {NodeInput::of("layer", operator_case.result)}});
+  verify(graph);
+  return graph;
+}
+
+}  // namespace
+
 Graph one_operator_graph(const OperatorCase& operator_case) {
   if (!operator_case.given.empty()) return graph_with_given_constants(operator_case);
+  if (operator_case.body != nullptr) return graph_with_body(operator_case);
   GraphBuilder builder(operator_case.op);
   std::vector<NodeInput> operands;
   for (const CaseInput& input : operator_case.inputs) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ struct OperatorCase {
   size_t result = 0;                                       // which one the reference gives
   bool is_total = true;                                    // defined, and finite, for all numbers
   std::vector<std::pair<std::string, Tensor>> given = {};  // constants, where not any elements do
+  std::shared_ptr<const Graph> body = {};                  // whose inputs after the first two are `inputs`
 
   const CaseInput& input(size_t index) const { return inputs[index]; }
   bool has_gradient(size_t index) const {
@@ -74,6 +76,7 @@ std::vector<OperatorCase> recurrent_cases();
 std::vector<OperatorCase> quantized_cases();
 std::vector<OperatorCase> table_cases();
 std::vector<OperatorCase> lutnet_cases();
+std::vector<OperatorCase> loop_cases();
 
 /// A network of that one node, named "layer", with random parameters.
 Graph one_operator_graph(const OperatorCase& operator_case);

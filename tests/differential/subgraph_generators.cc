@@ -47,7 +47,8 @@ Numbers repeated_sum(const Numbers& numbers, int64_t times) {
   return total;
 }
 
-/// Adds x to what it carries; gives each of these sums where the number of iterations is known.
+/// Adds x to what it carries; gives each of these sums. The number of iterations is known, or comes with a
+/// run.
 void write_loop(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue x =
@@ -81,12 +82,14 @@ void write_loop(GraphWriter& writer, const std::string& op) {
   }
   *body.add_output() = typed(tag + "_again", DType::kBool);
   *body.add_output() = typed(tag + "_after", x.dtype);
-  const bool collects = !ends_at_run_time && random.chance(0.6);
+  const bool collects = random.chance(ends_at_run_time ? 0.3 : 0.6);
   if (collects) {
     *body.add_node() = onnx_node("Neg", {tag + "_after"}, {tag + "_part"});
     *body.add_output() = typed(tag + "_part", x.dtype);
   }
-  const GeneratedValue count = writer.constant(Tensor::from<int64_t>({}, {most}), {8, 1});
+  const Tensor times = Tensor::from<int64_t>({}, {most});
+  const GeneratedValue count =
+      random.chance(0.3) ? writer.input_of(times, {8, 1}) : writer.constant(times, {8, 1});
   const bool has_condition = random.chance(0.5);
   const Tensor starts = truth(random, true);
   const GeneratedValue go = has_condition ? writer.constant(starts, {1, 1}) : GraphWriter::absent();

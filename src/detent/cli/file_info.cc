@@ -122,6 +122,17 @@ FileInfo graph_info(const fs::path& path, const InputShapes& shapes) {
   return info;
 }
 
+void add_parameters(const Graph& graph, const std::string& prefix, std::vector<TensorSummary>& tensors) {
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.parameters) {
+      const Tensor& tensor = parameter->tensor;
+      tensors.push_back({prefix + node.parameter_key(name), std::string(dtype_name(tensor.dtype())),
+                         tensor.shape(), tensor.byte_size()});
+    }
+    if (node.body != nullptr) add_parameters(*node.body, prefix + node.name + ".", tensors);
+  }
+}
+
 FileInfo onnx_info(const fs::path& path, const InputShapes& shapes) {
   std::string reason;
   Graph graph = import_onnx_at_any_size(path, shapes, reason);
@@ -130,13 +141,7 @@ FileInfo onnx_info(const fs::path& path, const InputShapes& shapes) {
     info.facts["only with known sizes"] =
         fmt::format("open ones are those above; --shape gives others, and samples and arrays do: {}", reason);
   info.facts["name"] = graph.name();
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters) {
-      const Tensor& tensor = parameter->tensor;
-      info.tensors.push_back({node.parameter_key(name), std::string(dtype_name(tensor.dtype())),
-                              tensor.shape(), tensor.byte_size()});
-    }
-  }
+  add_parameters(graph, "", info.tensors);
   info.graph = std::move(graph);
   return info;
 }

@@ -33,7 +33,7 @@ std::string why_in_float(const Node& node, const ValueTypes& types) {
   }
   const auto* pair = trait<PairOperation>(node);
   if (pair != nullptr && *pair == PairOperation::kDiv) return "divides by what is computed";
-  return "no integer form";
+  return node.body != nullptr ? "its body computes in float" : "no integer form";
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ int64_t sum_of_parameters(const Graph& graph, const Bits& bits) {
   for (const Node& node : graph.nodes()) {
     for (const auto& [name, parameter] : node.all_parameters())
       if (seen.insert(&*parameter).second) sum += bits(node, name, parameter->tensor);
+    if (node.body != nullptr) sum += sum_of_parameters(*node.body, bits);
   }
   return sum;
 }

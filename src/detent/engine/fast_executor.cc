@@ -15,6 +15,7 @@
 #include "detent/engine/program_plan.h"
 #include "detent/engine/ready_plan.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/reference/integer_executor.h"
@@ -24,12 +25,21 @@ namespace {
 
 /// A plan for inputs of some shapes.
 struct ShapedPlan {
-  std::vector<Shape> shapes;
-  Observation observation;  // `see` is that of the run for which it was made
+  std::vector<Operand> inputs;  // whose sizes may be open
+  Observation observation;      // `see` is that of the run for which it was made
   std::shared_ptr<const ReadyPlan> plan;
 
-  bool is_for(const std::vector<Shape>& of, const Observation& shown) const {
-    if (shapes != of || (observation.see == nullptr) != (shown.see == nullptr)) return false;
+  bool is_open() const { return std::ranges::any_of(inputs, &Operand::is_open); }
+
+  bool is_for(std::span<const Tensor> of, const Observation& shown) const {
+    const auto fits = [](int64_t expected, int64_t size) {
+      return expected == size || expected == kOpenSize;
+    };
+    const auto is_like = [&](const Operand& type, const Tensor& input) {
+      return type.dtype == input.dtype() && std::ranges::equal(type.shape, input.shape(), fits);
+    };
+    if (!std::ranges::equal(inputs, of, is_like) || (observation.see == nullptr) != (shown.see == nullptr))
+      return false;
     return shown.see == nullptr ||
            (observation.values == shown.values && observation.operands == shown.operands);
   }
@@ -125,7 +135,9 @@ struct FastProgram::Compiled {
 
   explicit Compiled(Graph graph) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
-    reference = reference_plan(std::move(graph), [&](ReferenceStep& step) { return packer.take(step); });
+    const FastExecutor bodies;
+    reference = reference_plan(
+        std::move(graph), [&](ReferenceStep& step) { return packer.take(step); }, &bodies);
     reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
     weights.recurrent_layers = packed_recurrent_layers(*reference);
     weights.code_layers = packed_code_layers(*reference, kernels);
@@ -144,20 +156,20 @@ struct FastProgram::Compiled {
   std::shared_ptr<const ReadyPlan> plan_for(std::span<const Tensor> inputs,
                                             const Observation& observation = {}) const {
     constexpr size_t kMostPlans = 8;
-    check_inputs(*reference, inputs);
-    std::vector<Shape> shapes;
-    for (const Tensor& input : inputs) shapes.push_back(input.shape());
     const std::lock_guard lock(mutex);
     const auto found =
-        std::ranges::find_if(plans, [&](const ShapedPlan& plan) { return plan.is_for(shapes, observation); });
+        std::ranges::find_if(plans, [&](const ShapedPlan& plan) { return plan.is_for(inputs, observation); });
+    if (found == plans.end() || found->is_open()) check_inputs(*reference, inputs);
     if (found != plans.end()) {
       plans.splice(plans.begin(), plans, found);
       return plans.front().plan;
     }
-    const ValueTypes types = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
+    const ValueTypes values = values_for(inputs);
+    std::vector<Operand> types;
+    for (const std::string& name : reference->graph.input_names()) types.push_back(values.at(name));
     const ProgramParts program{*reference, weights, kernels};
-    plans.push_front({std::move(shapes), observation,
-                      std::make_shared<const ReadyPlan>(plan_program(program, {}, types, observation))});
+    plans.push_front({std::move(types), observation,
+                      std::make_shared<const ReadyPlan>(plan_program(program, {}, values, observation))});
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front().plan;
   }
@@ -174,6 +186,25 @@ struct FastProgram::Compiled {
     for (size_t i = 0; i < results.size(); ++i)
       outputs.push_back(as_values(converted(*output.node, results[i], output.inputs[i])));
     return outputs;
+  }
+
+  /// Types of the values for these inputs. Sizes that have no usual one, as those have that a loop changes,
+  /// stay open after a few plans.
+  ValueTypes values_for(std::span<const Tensor> inputs) const {
+    constexpr size_t kFewPlans = 4;
+    const Graph& graph = reference->graph;
+    const NamedSizes sizes = sizes_of(graph, inputs);
+    NamedSizes open = sizes;
+    for (const auto& [name, type] : graph.input_types()) {
+      for (const Dimension& dim : type.shape)
+        if (dim.size == kOpenSize) open[dim.symbol] = kOpenSize;
+    }
+    if (plans.size() < kFewPlans || open == sizes) return infer_shapes(graph, sizes);
+    try {
+      return infer_shapes(graph, open);
+    } catch (const Error&) {
+      return infer_shapes(graph, sizes);  // where an operator needs to know one
+    }
   }
 };
 
@@ -209,6 +240,9 @@ int64_t FastProgram::weight_bytes() const {
   for (const auto& [name, layer] : compiled_->weights.float_layers)
     bytes += static_cast<int64_t>(layer->weights.byte_size());
   for (const auto& [name, layer] : compiled_->weights.recurrent_layers) bytes += layer->byte_size();
+  for (const ReferenceStep& step : compiled_->reference->steps) {
+    if (step.body != nullptr) bytes += static_cast<const FastProgram&>(*step.body).weight_bytes();
+  }
   return bytes;
 }
 

@@ -275,7 +275,9 @@ class Planner {
       plan_.add(row_layer_step(step, layer, inputs[0], results[0]), node.name, "linear of open rows");
       return;
     }
-    const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
+    const char* kernel = step.body != nullptr                ? "loop"
+                         : step.engine == NodeEngine::kFloat ? "float"
+                                                             : "reference";
     plan_.add(reference_step(computed(step), in_float_, std::move(inputs), std::move(results),
                              known_movement(node)),
               node.name, kernel, why_reference(step));

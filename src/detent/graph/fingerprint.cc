@@ -30,6 +30,8 @@ void add_settings(const Quantizer& quantizer, Fingerprint& fingerprint) {
   }
 }
 
+void add_graph(const Graph& graph, Fingerprint& fingerprint);
+
 void add_node(const Node& node, Fingerprint& fingerprint) {
   fingerprint.add(node.name);
   fingerprint.add(node.op);
@@ -47,12 +49,10 @@ void add_node(const Node& node, Fingerprint& fingerprint) {
     fingerprint.add(quant_spec_text(quantizer->spec));
     add_settings(*quantizer, fingerprint);
   }
+  if (node.body != nullptr) add_graph(*node.body, fingerprint);
 }
 
-}  // namespace
-
-uint64_t network_fingerprint(const Graph& graph) {
-  Fingerprint fingerprint;
+void add_graph(const Graph& graph, Fingerprint& fingerprint) {
   for (const auto& [name, shape] : graph.input_shapes()) {
     fingerprint.add(name);
     fingerprint.add(shape_text(shape));
@@ -63,6 +63,13 @@ uint64_t network_fingerprint(const Graph& graph) {
   if (const std::optional<Requantization>& way = graph.requantization()) {
     fingerprint.add(enum_names(*way)[static_cast<size_t>(*way)]);
   }
+}
+
+}  // namespace
+
+uint64_t network_fingerprint(const Graph& graph) {
+  Fingerprint fingerprint;
+  add_graph(graph, fingerprint);
   return fingerprint.value();
 }
 

@@ -23,6 +23,17 @@ std::vector<ParameterRef> distinct_parameters(const Graph& graph) {
   return distinct;
 }
 
+int64_t trainable_elements(const Graph& graph) {
+  int64_t count = 0;
+  for (const ParameterRef& parameter : distinct_parameters(graph)) {
+    if (parameter->trainable) count += parameter->tensor.numel();
+  }
+  for (const Node& node : graph.nodes()) {
+    if (node.body != nullptr) count += trainable_elements(*node.body);
+  }
+  return count;
+}
+
 /// Replaces references by such to a copy, equal ones by equal ones.
 template <class T>
 class OwnCopies {
@@ -263,16 +274,13 @@ void Graph::rename(std::string_view name, std::string new_name) {
 Graph Graph::deep_copy() const {
   Graph copy = *this;
   for (ParameterRef& parameter : distinct_parameters(copy)) parameter->tensor = parameter->tensor.clone();
+  for (Node& node : copy.nodes_) {
+    if (node.body != nullptr) node.body = std::make_shared<const Graph>(node.body->deep_copy());
+  }
   return copy;
 }
 
-int64_t Graph::parameter_count() const {
-  int64_t count = 0;
-  for (const ParameterRef& parameter : distinct_parameters(*this)) {
-    if (parameter->trainable) count += parameter->tensor.numel();
-  }
-  return count;
-}
+int64_t Graph::parameter_count() const { return trainable_elements(*this); }
 
 Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
   Graph result(graph.name());

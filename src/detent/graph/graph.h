@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,6 +65,8 @@ struct NodeInput {
 std::string value_name(std::string_view node, size_t result = 0);
 inline std::string value_name(const NodeInput& input) { return value_name(input.node, input.result); }
 
+class Graph;
+
 /// One operation. Its results are data_out_0, data_out_1, ... among its operands.
 struct Node {
   std::string name = {};  // unique; as PyTorch's FX tracer would call it: "seq_blocks_0", "view", "relu_1"
@@ -81,6 +84,8 @@ struct Node {
   std::vector<std::string> source_names = {};
   std::map<std::string, QuantizerRef, std::less<>> quantization =
       {};  // by operand: "data_in_0", "weight", ...
+  /// The iterations of a loop (graph/loop.h), shared by copies of the node; nullptr of other operators.
+  std::shared_ptr<const Graph> body = {};
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
@@ -101,8 +106,9 @@ struct Node {
 
 /// A network: nodes in execution order. Every operand is a result of an earlier node; what the last node, the
 /// output, reads are the outputs. Copies have quantizers of their own, and parameters of their own whose
-/// tensors share storage; what is shared within the graph is shared within the copy. `deep_copy` shares
-/// nothing with the original. Look-up by name takes constant time.
+/// tensors share storage; what is shared within the graph is shared within the copy. Bodies of loops, which
+/// nothing changes, stay shared. `deep_copy` shares nothing with the original. Look-up by name takes constant
+/// time.
 class Graph {
  public:
   Graph();
@@ -180,8 +186,9 @@ Graph with_input_types(const Graph& graph, const std::map<std::string, TensorTyp
 /// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and
 /// have the right number and dtypes, and only those are absent that may be; constants are numbers or lists of
 /// them; attributes and parameters are those the operator declares, once each, with shapes and dtypes that
-/// fit; the input types are those of the placeholders; exactly one output node, of tensors, at the end;
-/// quantized operands are float32 tensors, and what their quantizers own is there. Executors rely on it.
+/// fit; loops, and no other operators, have a body, which follows these rules too; the input types are those
+/// of the placeholders; exactly one output node, of tensors, at the end; quantized operands are float32
+/// tensors, and what their quantizers own is there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/graph/known_elements.h"
+#include "detent/graph/loop.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators/families.h"
 
@@ -21,7 +22,7 @@ std::span<const OperatorSchema> all_operators() {
           shape_operators,      indexing_operators,      math_operators,          elementwise_operators,
           reduction_operators,  gather_operators,        dynamic_shape_operators, resize_operators,
           recurrent_operators,  einsum_operators,        detection_operators,     quantized_operators,
-          table_operators,      lutnet_operators}) {
+          table_operators,      lutnet_operators,        control_flow_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);
@@ -282,6 +283,14 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
   ValueTypes values;
   for (const auto& [name, type] : graph.input_types())
     values[name] = {type.concrete(sizes), Value(), type.dtype};
+  infer_more_shapes(graph.nodes(), values);
+  return values;
+}
+
+ValueTypes infer_shapes_of(const Graph& graph, std::span<const Operand> inputs) {
+  ValueTypes values;
+  size_t next = 0;
+  for (const std::string& name : graph.input_names()) values[name] = inputs[next++];
   infer_more_shapes(graph.nodes(), values);
   return values;
 }

@@ -129,6 +129,8 @@ struct OperatorSchema {
   std::optional<int64_t> weight_channel_dim = {};
   OperatorRole role = OperatorRole::kComputes;
   Trait trait = {};
+  /// Whether its nodes have a graph of their own (graph/loop.h).
+  bool has_body = false;
   /// Whether it draws at random in training.
   bool random = false;
   /// Whether the quantize pass may attach formats to its operands.

@@ -15,10 +15,11 @@ struct KeyedParameter {
   std::vector<std::string> keys;
 };
 
+using KeyedParameters = std::vector<KeyedParameter>;
+
 /// The parameters of a graph, shared ones once: tied weights with the keys of all nodes that refer to them,
-/// what a quantizer owns with that of its first operand.
-std::vector<KeyedParameter> keyed_parameters(const Graph& graph) {
-  std::vector<KeyedParameter> parameters;
+/// what a quantizer owns with that of its first operand. Keys of a body have the loop's name before them.
+void add_keyed_parameters(const Graph& graph, const std::string& prefix, KeyedParameters& parameters) {
   std::unordered_map<const Parameter*, size_t> places;
   for (const Node& node : graph.nodes()) {
     const auto all = node.all_parameters();
@@ -29,10 +30,16 @@ std::vector<KeyedParameter> keyed_parameters(const Graph& graph) {
       const bool is_owned_by_node = i < node.parameters.size();
       if (!is_new && !is_owned_by_node) continue;
       std::vector<std::string>& keys = parameters[place->second].keys;
-      std::string key = node.parameter_key(name);
+      std::string key = prefix + node.parameter_key(name);
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
     }
+    if (node.body != nullptr) add_keyed_parameters(*node.body, prefix + node.name + ".", parameters);
   }
+}
+
+KeyedParameters keyed_parameters(const Graph& graph) {
+  KeyedParameters parameters;
+  add_keyed_parameters(graph, "", parameters);
   return parameters;
 }
 
@@ -82,7 +89,10 @@ StateDict state_dict(const Graph& graph) {
 }
 
 void load_state_dict(Graph& graph, const StateDict& state, const std::string& source) {
-  std::vector<KeyedParameter> own = keyed_parameters(graph);
+  for (Node& node : graph.nodes()) {
+    if (node.body != nullptr) node.body = std::make_shared<const Graph>(node.body->deep_copy());
+  }
+  KeyedParameters own = keyed_parameters(graph);
   std::unordered_set<std::string> known;
   for (const auto& [parameter, keys] : own) known.insert(keys.begin(), keys.end());
   const Tensors given(state.begin(), state.end());

@@ -9,6 +9,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/loop.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
@@ -215,7 +216,7 @@ void verify_input_types(const Graph& graph) {
     const Node* node = graph.find(name);
     if (node == nullptr || role_of(*node) != OperatorRole::kInput)
       fail("node \"{}\": only placeholders have an input type", name);
-    const auto is_wrong = [](const Dimension& d) { return d.size < 0; };
+    const auto is_wrong = [](const Dimension& d) { return d.size < (d.is_named() ? kOpenSize : 0); };
     if (std::ranges::any_of(type.shape, is_wrong)) {
       fail("node \"{}\": got the input type {}, expected names and sizes of at least 0", name,
            tensor_type_text(type));
@@ -223,8 +224,24 @@ void verify_input_types(const Graph& graph) {
   }
 }
 
-void verify_node(const Node& node, const Graph& graph, const Earlier& earlier) {
+void verify_graph(const Graph& graph, size_t depth);
+
+void verify_body(const Node& node, const OperatorSchema& schema, size_t depth) {
+  if (schema.has_body != (node.body != nullptr))
+    fail("{}: {}", place_of(node), schema.has_body ? "has no body" : "has a body, which only loops have");
+  if (!schema.has_body) return;
+  if (depth == kDeepestLoop) fail("{}: loops lie more than {} deep", place_of(node), kDeepestLoop);
+  try {
+    verify_graph(*node.body, depth + 1);
+  } catch (const Error& error) {
+    throw with_fields(error, fmt::format("{}: in its body: {}", place_of(node), error.what()),
+                      {.node = node.name});
+  }
+}
+
+void verify_node(const Node& node, const Graph& graph, const Earlier& earlier, size_t depth) {
   const OperatorSchema& schema = find_operator(node.op);
+  verify_body(node, schema, depth);
   verify_inputs(node, schema, earlier);
   verify_name(node.name);
   if (earlier.contains(node.name)) fail("node \"{}\": the name occurs twice", node.name);
@@ -242,12 +259,11 @@ void verify_node(const Node& node, const Graph& graph, const Earlier& earlier) {
   }
 }
 
-}  // namespace
-
-void verify(const Graph& graph) {
+/// `depth`: of the loops around it.
+void verify_graph(const Graph& graph, size_t depth) {
   Earlier earlier;
   for (const Node& node : graph.nodes()) {
-    verify_node(node, graph, earlier);
+    verify_node(node, graph, earlier, depth);
     earlier.emplace(node.name, result_count(node));
   }
   if (graph.nodes().empty()) fail("graph \"{}\" has no nodes", graph.name());
@@ -263,5 +279,9 @@ void verify(const Graph& graph) {
     }
   }
 }
+
+}  // namespace
+
+void verify(const Graph& graph) { verify_graph(graph, 0); }
 
 }  // namespace detent

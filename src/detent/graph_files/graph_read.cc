@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -91,7 +92,7 @@ TensorType read_type(Members type) {
       const auto symbol = named.get<std::string>("name");
       const auto usual = named.get<int64_t>("usual_size");
       named.expect_no_others();
-      if (symbol.empty() || usual < 0) fail("{}: got {}", named.where(), value_text(size));
+      if (symbol.empty() || usual < kOpenSize) fail("{}: got {}", named.where(), value_text(size));
       result.shape.emplace_back(symbol, usual);
     } else {
       fail("{}: \"shape\": got {}, expected a size or its name", type.where(), value_text(size));
@@ -149,17 +150,11 @@ class GraphReader {
     const std::string& version = metadata("version");
     if (version == "1" || version == "2") graph_layout::upgrade_to_third(structure);
     if (version != std::to_string(graph_layout::kVersion)) graph_layout::upgrade_to_fourth(structure);
-    Members top(structure, name_);
-    Graph graph(top.get<std::string>("name"));
-    if (top.find("requantization") != nullptr) {
-      graph.set_requantization(top.get<Requantization>("requantization"));
+    Graph graph = read_structure(Members(structure, name_));
+    for (const auto& [name, type] : graph.input_types()) {
+      if (std::ranges::find(type.shape, kOpenSize, &Dimension::size) != type.shape.end())
+        fail("{}: node \"{}\": an input of the network without a usual size", name_, name);
     }
-    for (const Value& quantizer : top.list("quantizers")) {
-      const std::string where = fmt::format("{}: quantizer {}", name_, quantizers_.size());
-      quantizers_.emplace_back(read_quantizer(Members(quantizer, where)));
-    }
-    for (const Value& node : top.list("nodes")) add_node(graph, node);
-    top.expect_no_others();
     for (const auto& [name, tensor] : parameters_) {
       if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
     }
@@ -168,6 +163,28 @@ class GraphReader {
   }
 
  private:
+  Graph read_structure(Members top) {
+    Graph graph(top.get<std::string>("name"));
+    if (top.find("requantization") != nullptr) {
+      graph.set_requantization(top.get<Requantization>("requantization"));
+    }
+    for (const Value& quantizer : top.list("quantizers")) {
+      const std::string where = fmt::format("{}: quantizer {}", top.where(), quantizers_.size());
+      quantizers_.emplace_back(read_quantizer(Members(quantizer, where)));
+    }
+    for (const Value& node : top.list("nodes")) add_node(graph, node);
+    top.expect_no_others();
+    return graph;
+  }
+
+  /// Its quantizers are its own.
+  std::shared_ptr<const Graph> read_body(Members body) {
+    std::vector<QuantizerRef> quantizers = std::exchange(quantizers_, {});
+    auto graph = std::make_shared<const Graph>(read_structure(std::move(body)));
+    quantizers_ = std::move(quantizers);
+    return graph;
+  }
+
   /// For errors that do not know the file.
   template <class Function>
   static void naming(const std::string& where, Function function) {
@@ -336,6 +353,7 @@ class GraphReader {
       node.statistics = read_statistics_of(members.members("statistics"));
     }
     if (members.find("source_names") != nullptr) node.source_names = read_texts(members, "source_names");
+    if (members.find("body") != nullptr) node.body = read_body(members.members("body"));
     const bool is_input = members.find("input_type") != nullptr;
     const TensorType type = is_input ? read_type(members.members("input_type")) : TensorType();
     members.expect_no_others();

@@ -149,7 +149,20 @@ class Writer {
     if (!node.statistics.empty()) table["statistics"] = statistics_value(node);
     if (!node.source_names.empty())
       table["source_names"] = List(node.source_names.begin(), node.source_names.end());
+    if (node.body != nullptr) table["body"] = body_value(node);
     return table;
+  }
+
+  /// Names of its tensors begin with that of the loop; its quantizers are its own.
+  Value body_value(const Node& loop) {
+    const std::string prefix = std::exchange(prefix_, prefix_ + loop.name + ".");
+    const List quantizers = std::exchange(quantizers_, {});
+    const auto places = std::exchange(quantizer_places_, {});
+    Value value = graph_value(*loop.body);
+    prefix_ = prefix;
+    quantizers_ = quantizers;
+    quantizer_places_ = places;
+    return value;
   }
 
   /// `name_at_node`: what it is called among the parameters of the node.
@@ -212,7 +225,7 @@ class Writer {
   std::string add_tensor(const Node& node, const std::string& name, const Parameter& parameter) {
     const auto stored = stored_.find(&parameter);
     if (stored != stored_.end()) return stored->second;
-    std::string key = node.parameter_key(name);
+    std::string key = prefix_ + node.parameter_key(name);
     while (names_.contains(key)) key += "." + node.name;
     const auto codes = codes_.find(parameter.tensor.bytes().data());
     if (codes == codes_.end()) {
@@ -233,6 +246,7 @@ class Writer {
   std::vector<std::pair<std::string, Tensor>> tensors_;
   std::unordered_set<std::string> names_;  // of the tensors, and of what packed ones stand for
   std::unordered_map<const Parameter*, std::string> stored_;
+  std::string prefix_;  // of the names of tensors
   List quantizers_;
   std::unordered_map<const Quantizer*, int64_t> quantizer_places_;
   std::map<std::string, std::string> packed_;  // what the metadata say of them

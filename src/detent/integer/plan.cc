@@ -36,6 +36,7 @@ bool may_have_form(const Node& node) {
 
 std::string why_in_float(const Node& node, const ValueTypes& values) {
   if (!gives_float(node, values)) return "computes sizes or positions";
+  if (node.body != nullptr) return "its body computes in float";
   if (!may_have_form(node)) return "no integer form";
   const std::optional<QuantSpec> weight = is_weighted_sum(node) ? node.rounding("weight") : std::nullopt;
   if (weight && weight->granularity == Granularity::kGroup) return "a scale a group of weights";

@@ -49,8 +49,11 @@ class CodeRewriter {
 
   void run() {
     std::vector<onnx::NodeProto> nodes = writer_.take_nodes();
-    for (const onnx::NodeProto& node : nodes) {
-      for (const std::string& input : node.input()) ++readers_[input];
+    for (onnx::NodeProto& node : nodes) {
+      rename_reads(node, [&](const std::string& input) {
+        ++readers_[input];
+        return input;
+      });
     }
     for (const std::string& output : writer_.output_names()) ++readers_[output];
     for (const onnx::NodeProto& node : nodes) rewrite(node);
@@ -96,10 +99,10 @@ class CodeRewriter {
   }
 
   void write(onnx::NodeProto node) {
-    for (std::string& input : *node.mutable_input()) {
-      input = resolved(input);
-      provide(input);
-    }
+    rename_reads(node, [&](const std::string& input) {
+      provide(resolved(input));
+      return resolved(input);
+    });
     writer_.add_node(std::move(node));
   }
 

@@ -73,7 +73,8 @@ std::vector<std::string> output_names(const Graph& graph) {
 OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options, int64_t opset)
     : graph_(graph),
       options_(options),
-      writer_(graph.name()),
+      own_writer_(std::make_unique<OnnxModelWriter>(graph.name())),
+      writer_(*own_writer_),
       opset_(opset),
       quantizers_(writer_, options, opset_) {
   refuse_formats();
@@ -89,6 +90,15 @@ int64_t OnnxExporter::write(const std::filesystem::path& path) {
     writer_.add_input(names_[input], graph_.input_types().find(node.name)->second);
   }
   for (const std::string& name : output_names(graph_)) writer_.new_value(name);
+  export_nodes();
+  if (needed_opset_ > opset_ && !options_.opset) return needed_opset_;
+  fail_of_problems();
+  if (options_.style == OnnxStyle::kQOperator) compute_on_codes(writer_);
+  writer_.write(path, opset_, options_.most_bytes_within);
+  return opset_;
+}
+
+void OnnxExporter::export_nodes() {
   std::unordered_map<std::string, AttentionPattern> attentions;
   if (opset_ >= kAttentionSince) attentions = find_attention(graph_, first_.types);
   std::set<std::string> written;
@@ -106,11 +116,6 @@ int64_t OnnxExporter::write(const std::filesystem::path& path) {
       refuse(node, error.what());
     }
   }
-  if (needed_opset_ > opset_ && !options_.opset) return needed_opset_;
-  fail_of_problems();
-  if (options_.style == OnnxStyle::kQOperator) compute_on_codes(writer_);
-  writer_.write(path, opset_, options_.most_bytes_within);
-  return opset_;
 }
 
 void OnnxExporter::refuse(const Node& node, const std::string& reason) {
@@ -149,7 +154,7 @@ void OnnxExporter::export_node(const Node& node) {
     case OperatorRole::kInput:
       return round_results(node);
     case OperatorRole::kOutput:
-      return export_outputs(node);
+      return loop_ != nullptr ? export_body_outputs(node) : export_outputs(node);
     case OperatorRole::kConstant:
       names_[node.name] = parameter(node, "value", false);
       return round_results(node);

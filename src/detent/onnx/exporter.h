@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,9 @@ class OnnxExporter {
  private:
   friend class NodeExport;
 
+  /// For the body of a loop in the graph that `around` writes.
+  OnnxExporter(OnnxExporter& around, const Node& loop);
+
   /// Values for one of two choices of the sizes of named dimensions: what is equal in both is known.
   struct TriedSizes {
     ValueTypes types;
@@ -56,6 +60,12 @@ class OnnxExporter {
   /// Name of the tensor that is added to the scores.
   std::string attention_mask(const Node& node, const AttentionPattern& pattern);
   void export_outputs(const Node& node);
+  void export_body_outputs(const Node& node);
+  void export_nodes();
+  /// Types of the body's values for one choice of sizes.
+  static TriedSizes body_types(const Node& loop, const TriedSizes& around);
+  /// The body of a loop, whose captured values have these names.
+  std::shared_ptr<onnx::GraphProto> body_of(const Node& loop, std::span<const std::string> captured);
   void round_results(const Node& node);
   std::string parameter(const Node& node, const std::string& name, bool transposed);
   std::string integer_bias(const Node& node, const SumForm& form);
@@ -67,7 +77,9 @@ class OnnxExporter {
 
   const Graph& graph_;
   const OnnxExportOptions& options_;
-  OnnxModelWriter writer_;
+  const Node* const loop_ = nullptr;  // whose body this is
+  std::unique_ptr<OnnxModelWriter> own_writer_;
+  OnnxModelWriter& writer_;
   int64_t opset_;
   int64_t needed_opset_ = 0;  // by operators, as far as they were written
   QuantizerExport quantizers_;

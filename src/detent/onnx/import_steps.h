@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,6 +31,20 @@ class NodeImport;
 
 /// If, Loop, Scan and SequenceMap, whose bodies are graphs within the node.
 bool has_subgraphs(const onnx::NodeProto& node);
+
+/// A tensor whose first dimension becomes dimension `axis`, the others keeping their order.
+NodeInput with_first_dim_at(NodeImport& import, NodeInput rows, int64_t axis);
+
+/// Which inputs a Scan takes apart, and how it joins results.
+struct ScanForm {
+  int64_t carried = 0;
+  std::optional<int64_t> length = {};  // nothing where the size is open
+  std::vector<int64_t> axes = {}, reversed = {};
+  std::vector<int64_t> result_axes = {}, result_reversed = {};
+};
+/// How many values a Loop carries from one iteration to the next. Throws Error where its body does not fit.
+int loop_carried(const onnx::NodeProto& node, const onnx::GraphProto& body);
+ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body);
 
 /// The graph that an attribute of the node is. Throws Error where it has none.
 const onnx::GraphProto& subgraph(const onnx::NodeProto& node, const char* name);
@@ -72,6 +88,11 @@ void move_roundings_to_operands(Graph& graph, const std::set<std::string>& round
 /// is a constant, with the same quantizer, unless rounding twice gives something else, as with a scale that
 /// follows from the data.
 void round_where_computed(Graph& graph);
+
+/// Lets nodes whose operands are codes compute on these. Layers whose sums may not fit into 32 bits, as where
+/// an exporter has cut a bias off, take the floats that the codes of their weights stand for: their names are
+/// returned.
+std::vector<std::string> let_compute_on_codes(Graph& graph);
 
 /// Advice on how to export a model without an operator that is not supported; "" where nothing is known.
 std::string_view export_advice(std::string_view domain, std::string_view op);

@@ -40,12 +40,17 @@ std::optional<Graph> imported(OnnxImporter& importer, bool frees_batch) {
   return frees_batch && !importer.outputs_have_batch() ? std::nullopt : std::optional(std::move(graph));
 }
 
+bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
+  return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
+}
+
 /// Other readings of what the model leaves open. Branches that a condition chooses at run time rarely take
 /// the same sizes: where the usual pairs do not fit both, sizes of one do.
-std::vector<ImportTrial> other_trials(const OnnxImporter& usual, bool frees_batch) {
+std::vector<ImportTrial> other_trials(const OnnxImporter& usual, const ImportTrial& first) {
   std::vector<ImportTrial> trials;
   for (const bool drops_branches : {false, true}) {
     if (drops_branches && !usual.chooses_branches()) continue;
+    if (!drops_branches && usual.has_unknown_counts()) continue;  // which no sizes change
     for (const bool second_is_batch : {false, true}) {
       if (second_is_batch && !usual.has_open_second_sizes()) continue;
       for (const OpenSizes& sizes : kTriedSizes) {
@@ -53,16 +58,14 @@ std::vector<ImportTrial> other_trials(const OnnxImporter& usual, bool frees_batc
         const bool is_close = sizes.part > kTriedSizes[0].part;
         if (is_usual ||
             (usual.has_open_sizes() && (!is_close || drops_branches || !usual.chooses_branches())))
-          trials.push_back({sizes, frees_batch, second_is_batch, drops_branches});
+          trials.push_back({sizes, first.frees_batch, second_is_batch, drops_branches, first.kept_loops});
       }
     }
   }
-  trials.erase(trials.begin());  // the usual one
+  std::erase_if(trials, [&](const ImportTrial& trial) {
+    return trial.sizes.size == kTriedSizes[0].size && differ_in_sizes_alone(trial, first);
+  });
   return trials;
-}
-
-bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
-  return a.second_is_batch == b.second_is_batch && a.drops_branches == b.drops_branches;
 }
 
 /// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
@@ -77,12 +80,12 @@ bool differ_in_sizes_alone(const ImportTrial& a, const ImportTrial& b) {
 }
 
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
-/// Throws the Error of the usual one where it takes none.
+/// Throws the Error of the usual one where it takes none, and notes loops that could not be written out.
 std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                            bool frees_batch) {
+                                            const ImportTrial& usual, OnnxLoops& unwritten_loops) {
   constexpr int kMostAlike = 3;
   int alike = 0;  // errors of other sizes that are the usual one: they have nothing to do with it
-  std::vector<ImportTrial> trials = {{.frees_batch = frees_batch}};
+  std::vector<ImportTrial> trials = {usual};
   std::exception_ptr usual_error;
   std::string usual_text;
   bool follows_sizes = false;  // the error
@@ -93,7 +96,7 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
     if (alike == kMostAlike) continue;
     OnnxImporter importer(file, options, trial);
     try {
-      std::optional<Graph> graph = imported(importer, frees_batch);
+      std::optional<Graph> graph = imported(importer, usual.frees_batch);
       if (!graph || !importer.has_hidden_sizes()) return graph;
       if (!hiding) hiding = std::move(graph);
     } catch (const Error& error) {
@@ -105,10 +108,35 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
       if (has_other_sizes && usual_text == error.what()) ++alike;
       if (has_other_sizes && usual_text != error.what()) follows_sizes = true;
     }
-    if (i == 0) std::ranges::copy(other_trials(importer, frees_batch), std::back_inserter(trials));
+    unwritten_loops.insert(importer.unwritten_loops().begin(), importer.unwritten_loops().end());
+    if (i == 0) std::ranges::copy(other_trials(importer, usual), std::back_inserter(trials));
   }
   if (!hiding) fail_of_sizes(usual_error, usual_text, follows_sizes);
   return hiding;
+}
+
+/// `kept_loops` as a trial has them.
+Graph import_with_batch(OnnxModelFile& file, const OnnxImportOptions& options, const OnnxLoops* kept_loops,
+                        OnnxLoops& unwritten_loops) {
+  std::optional<Graph> graph;
+  if (options.frees_batch && is_for_one_sample(file.model().graph())) {
+    try {
+      graph = import_with_open_sizes(file, options, {.frees_batch = true, .kept_loops = kept_loops},
+                                     unwritten_loops);
+    } catch (const Error&) {
+      // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
+    }
+  }
+  const ImportTrial usual{.kept_loops = kept_loops};
+  try {
+    if (!graph) graph = import_with_open_sizes(file, options, usual, unwritten_loops);
+  } catch (const Error&) {
+    if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
+    OnnxImportOptions fixing = options;
+    fixing.fixes_first = true;
+    graph = import_with_open_sizes(file, fixing, usual, unwritten_loops);
+  }
+  return std::move(*graph);
 }
 
 /// Numbers above 1 in the shapes that a message names, but those that were tried.
@@ -141,9 +169,9 @@ std::string inputs_text(const Graph& graph) {
 
 /// The network that the options fix sizes of, with a warning; nothing where it does not take them.
 std::optional<Graph> import_with_fixed_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                             const OpenSizes& sizes, const std::string& fixed) {
+                                             const ImportTrial& trial, const std::string& fixed) {
   try {
-    Graph graph = OnnxImporter(file, options, {.sizes = sizes}).run();
+    Graph graph = OnnxImporter(file, options, trial).run();
     file.warn(fmt::format("{}: the network takes no sizes that were tried but {}, which are fixed ({})",
                           printable(file.path().string()), fixed, inputs_text(graph)));
     return graph;
@@ -168,7 +196,7 @@ InputShapes states_of_one(const onnx::GraphProto& graph) {
 /// names that constant: of the sizes in the error, the first that the network takes for all open dimensions
 /// but the batch, or for the batch. Or states begin as one number.
 std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                              const std::string& message) {
+                                              const OnnxLoops* kept_loops, const std::string& message) {
   std::vector<int64_t> sizes = sizes_in(message);
   if (sizes.empty()) return std::nullopt;
   std::optional<Graph> graph;
@@ -176,43 +204,42 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
   fixing.shapes = states_of_one(file.model().graph());
   const bool has_others = fixing.shapes.size() < static_cast<size_t>(file.model().graph().input_size());
   if (!fixing.shapes.empty() && has_others)
-    graph = import_with_fixed_sizes(file, fixing, kTriedSizes[0], "1 in inputs that are all open");
+    graph =
+        import_with_fixed_sizes(file, fixing, {.kept_loops = kept_loops}, "1 in inputs that are all open");
   fixing = options;
   fixing.fixes_open = true;
   for (size_t i = 0; i < sizes.size() && !graph; ++i)
-    graph = import_with_fixed_sizes(file, fixing, {.size = sizes[i], .part = 1},
+    graph = import_with_fixed_sizes(file, fixing,
+                                    {.sizes = {.size = sizes[i], .part = 1}, .kept_loops = kept_loops},
                                     fmt::format("{} in open dimensions", sizes[i]));
   fixing = options;
   fixing.fixes_batch = true;
   sizes.push_back(1);
   for (size_t i = 0; i < sizes.size() && !graph; ++i)
-    graph = import_with_fixed_sizes(file, fixing, {.batch = sizes[i]},
+    graph = import_with_fixed_sizes(file, fixing, {.sizes = {.batch = sizes[i]}, .kept_loops = kept_loops},
                                     fmt::format("{} samples at once", sizes[i]));
   return graph;
 }
 
 }  // namespace
 
+/// Loops are kept only where the network cannot do without.
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
   OnnxModelFile file(path);
+  OnnxLoops unwritten;
   std::optional<Graph> graph;
-  if (options.frees_batch && is_for_one_sample(file.model().graph())) {
+  const auto take = [&](const OnnxLoops* kept_loops, OnnxLoops& loops) {
     try {
-      graph = import_with_open_sizes(file, options, true);
-    } catch (const Error&) {
-      // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
+      graph = import_with_batch(file, options, kept_loops, loops);
+    } catch (const Error& error) {
+      const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
+      if (!has_given_sizes) graph = import_with_traced_sizes(file, options, kept_loops, error.what());
+      if (!graph && (kept_loops != nullptr || loops.empty())) throw;
     }
-  }
-  try {
-    if (!graph) graph = import_with_open_sizes(file, options, false);
-  } catch (const Error& error) {
-    const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
-    if (!has_given_sizes) graph = import_with_traced_sizes(file, options, error.what());
-    if (!graph && (!has_given_sizes || options.fixes_first)) throw;
-    OnnxImportOptions fixing = options;
-    fixing.fixes_first = true;
-    if (!graph) graph = import_with_open_sizes(file, fixing, false);
-  }
+  };
+  take(nullptr, unwritten);
+  OnnxLoops others;
+  if (!graph) take(&unwritten, others);
   file.warn_of_newer_versions();
   return std::move(*graph);
 }

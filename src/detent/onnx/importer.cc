@@ -8,10 +8,10 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
+#include "detent/core/name_pattern.h"
 #include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
-#include "detent/integer/node_form.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"
@@ -46,16 +46,6 @@ std::string size_name(const std::string& name) {
 TriedTypes constant_types(const Tensor& tensor) {
   const Operand operand{tensor.shape(), Value(), tensor.dtype(), false, tensor};
   return {operand, operand};
-}
-
-/// Whether all nodes that could compute on codes can: their sums fit into 32 bits.
-bool sums_fit(const Graph& graph) {
-  try {
-    for (const Node& node : graph.nodes()) node_form(node, Requantization::kFloat);
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -140,7 +130,7 @@ int64_t OnnxImporter::opset(const std::string& domain) const {
       if (found != scope->opsets.end()) return found->second;
     }
   }
-  return file_.opset(domain);
+  return around_ != nullptr ? around_->opset(domain) : file_.opset(domain);
 }
 
 const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) const {
@@ -352,28 +342,33 @@ void OnnxImporter::count_readers(const onnx::GraphProto& graph) {
 ImportedValue* OnnxImporter::find_any(const std::string& name, const ImportScope& scope) {
   for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
     if (const auto found = at->values.find(name); found != at->values.end()) return found->second;
+    if (at != &outermost_ || around_ == nullptr) continue;
+    ImportedValue* const given = around_->find_any(name, *scope_around_);
+    return given == nullptr ? nullptr : &captured(*given);
   }
   return nullptr;
 }
 
-ImportedValue& OnnxImporter::find(const std::string& name, const ImportScope& scope) const {
+ImportedValue& OnnxImporter::find(const std::string& name, const ImportScope& scope) {
   if (ImportedValue* const found = find_any(name, scope)) return *found;
   fail("reads \"{}\", which is neither an input nor an initializer, and no earlier node gives it", name);
 }
 
-bool OnnxImporter::is_absent(const std::string& name, const ImportScope& scope) {
+bool OnnxImporter::is_absent(const std::string& name, const ImportScope& scope) const {
   for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
     if (at->values.contains(name)) return false;
     if (at->absent.contains(name)) return true;
+    if (at == &outermost_ && around_ != nullptr) return around_->is_absent(name, *scope_around_);
   }
   return false;
 }
 
 const onnx::AttributeProto* OnnxImporter::attribute_of_call(const std::string& name,
-                                                            const ImportScope& scope) {
+                                                            const ImportScope& scope) const {
   for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
     const auto found = at->attributes.find(name);
     if (found != at->attributes.end()) return static_cast<const onnx::AttributeProto*>(found->second);
+    if (at == &outermost_ && around_ != nullptr) return around_->attribute_of_call(name, *scope_around_);
   }
   return nullptr;
 }
@@ -677,8 +672,12 @@ Graph OnnxImporter::finish() {
     if (!roundings_.empty()) round_where_computed(graph_);
     const bool is_quantized =
         std::ranges::any_of(graph_.nodes(), [](const Node& node) { return !node.quantization.empty(); });
-    const bool has_codes = is_quantized && !is_of_qonnx() && sums_fit(graph_);
-    if (has_codes) graph_.set_requantization(Requantization::kFloat);
+    if (is_quantized && !is_of_qonnx()) {
+      const std::vector<std::string> in_float = let_compute_on_codes(graph_);
+      if (!in_float.empty())
+        file_.warn(fmt::format("{}: sums and biases of {} may exceed 32 bits: computed in float",
+                               printable(file_.path().string()), listed_names(in_float)));
+    }
     verify(graph_);
   } catch (const Error& error) {
     std::vector<std::string> open;

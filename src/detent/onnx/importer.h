@@ -49,6 +49,10 @@ struct ImportedValue {
   const NarrowType* narrow_type = nullptr;  // likewise, of which another type holds the values
   /// Instead of a source or a constant: the tensors of a sequence.
   std::optional<std::vector<ImportedValue*>> sequence = {};
+  /// A kept loop has given the sequence: rows of this value follow, as many as there were iterations.
+  std::optional<NodeInput> rows = {};
+  /// A kept loop carries the sequence, of which this iteration does not know the earlier tensors.
+  bool grows = false;
 };
 
 /// The names that a graph, a subgraph or a function body can see.
@@ -70,6 +74,8 @@ std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& n
 /// same to codes and to what they stand for.
 bool moves_first_input(const onnx::NodeProto& node);
 
+using OnnxLoops = std::set<const onnx::NodeProto*>;
+
 /// How to read what a model leaves open.
 struct ImportTrial {
   OpenSizes sizes = kTriedSizes[0];
@@ -79,6 +85,8 @@ struct ImportTrial {
   bool second_is_batch = false;
   /// A branch that does not take the sizes of its inputs is left out; to choose it is an error of the run.
   bool drops_branches = false;
+  /// Given: these loops, and others that cannot be written out, become nodes with a body.
+  const OnnxLoops* kept_loops = nullptr;
 };
 
 /// Bytes of a value; 0 where one of its sizes is open.
@@ -88,6 +96,10 @@ int64_t byte_size(const Operand& operand);
 class OnnxImporter {
  public:
   OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, ImportTrial trial);
+  /// That of a body tells the one around it what it has found out.
+  ~OnnxImporter();
+  OnnxImporter(const OnnxImporter&) = delete;
+  OnnxImporter& operator=(const OnnxImporter&) = delete;
 
   Graph run();
   /// Whether the batch of every output is that of the inputs.
@@ -99,9 +111,16 @@ class OnnxImporter {
   bool chooses_branches() const { return chooses_branches_; }
   /// Whether windows give as many positions for both sizes of a dimension: those of others are not known.
   bool has_hidden_sizes() const { return has_hidden_sizes_; }
+  /// Loops that could not be written out.
+  const OnnxLoops& unwritten_loops() const { return unwritten_loops_; }
+  /// Whether that was for want of the number of iterations.
+  bool has_unknown_counts() const { return has_unknown_counts_ && trial_.kept_loops == nullptr; }
 
  private:
   friend class NodeImport;
+
+  /// For the body of a loop within the graph that `around` brings in, in that scope of it.
+  OnnxImporter(OnnxImporter& around, ImportScope& scope);
 
   void add_function(const onnx::FunctionProto& function);
   void check_operators() const;
@@ -140,11 +159,33 @@ class OnnxImporter {
   /// The value, where the condition is what `expected` says; else the run ends with the message.
   ImportedValue& asserted(const onnx::NodeProto& node, NodeInput condition, bool expected,
                           ImportedValue& value, const std::string& message);
+  /// Written out where that can be, else kept.
+  void convert_loop(const onnx::NodeProto& node, ImportScope& scope);
   void unroll_loop(const onnx::NodeProto& node, ImportScope& scope);
   struct LoopState;
   void run_iteration(const onnx::NodeProto& node, const std::vector<const onnx::NodeProto*>& steps,
                      int64_t iteration, ImportScope& shared, LoopState& state);
   void unroll_scan(const onnx::NodeProto& node, ImportScope& scope);
+
+  // Loops that are kept (kept_loops.cc).
+  struct KeptLoop;
+  struct Iteration;
+  void keep_loop(const onnx::NodeProto& node, ImportScope& scope);
+  void keep_scan(const onnx::NodeProto& node, ImportScope& scope);
+  /// Removes the nodes from that position on, but for constants, which values outside refer to.
+  void remove_since(size_t position);
+  /// Carried and collected values.
+  std::vector<ImportedValue*> kept_results(const onnx::NodeProto& node, ImportScope& scope,
+                                           const KeptLoop& loop);
+  /// Adds the node, and gives its results as kept_results() does.
+  std::vector<ImportedValue*> add_loop(const onnx::NodeProto& node, const KeptLoop& loop,
+                                       const std::vector<bool>& carried, Iteration& iteration);
+  /// An iteration, in a body that has no nodes yet.
+  void convert_iteration(const KeptLoop& loop, const std::vector<TriedTypes>& types,
+                         const std::vector<bool>& carried, Iteration& iteration);
+  NodeInput add_body_input(const std::string& wanted, TriedTypes types);
+  /// A value of the graph around, as an input or a constant of the body.
+  ImportedValue& captured(ImportedValue& given);
   void map_sequence(const onnx::NodeProto& node, ImportScope& scope);
   /// With the initializers of the body. What is in it sees what `scope` does.
   ImportScope scope_of_body(const onnx::NodeProto& node, const onnx::GraphProto& body, ImportScope& scope);
@@ -163,14 +204,14 @@ class OnnxImporter {
   void remove_dead_nodes();
   Graph finish();
 
-  ImportedValue& find(const std::string& name, const ImportScope& scope) const;
-  static ImportedValue* find_any(const std::string& name, const ImportScope& scope);
+  ImportedValue& find(const std::string& name, const ImportScope& scope);
+  ImportedValue* find_any(const std::string& name, const ImportScope& scope);
   /// Whether the name is that of a function's input that the call leaves out.
-  static bool is_absent(const std::string& name, const ImportScope& scope);
+  bool is_absent(const std::string& name, const ImportScope& scope) const;
   /// Attribute that the call of the function around the scope gives; nullptr where nothing.
-  static const onnx::AttributeProto* attribute_of_call(const std::string& name, const ImportScope& scope);
+  const onnx::AttributeProto* attribute_of_call(const std::string& name, const ImportScope& scope) const;
   /// Throws Error where the node reads a type of few bits that its operator is not known to keep.
-  void expect_known_types(const onnx::NodeProto& node, const ImportScope& scope) const;
+  void expect_known_types(const onnx::NodeProto& node, const ImportScope& scope);
   /// Results that only move elements of a type of few bits have that type; sums and products wrap as it does.
   void inherit_narrow_type(const onnx::NodeProto& node, ImportScope& scope);
   /// Results are floats of the same type as the first operand that is one, unless their converter said which.
@@ -204,6 +245,8 @@ class OnnxImporter {
   bool has_open_second_sizes_ = false;
   bool chooses_branches_ = false;  // at run time
   bool has_hidden_sizes_ = false;
+  OnnxLoops unwritten_loops_;
+  bool has_unknown_counts_ = false;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
@@ -228,6 +271,11 @@ class OnnxImporter {
   NamedSizes second_sizes_;
   OtherSizes other_sizes_;
   ImportScope outermost_;
+  // In a body: the importer of the graph with the loop, the scope of the loop there, and values that it
+  // reads.
+  OnnxImporter* around_ = nullptr;
+  const ImportScope* scope_around_ = nullptr;
+  std::vector<std::pair<ImportedValue*, ImportedValue*>> captured_;  // there and here, in order
   // Scope of the node that is being converted.
   ImportScope* scope_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;

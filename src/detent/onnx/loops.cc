@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <tuple>
 
 #include "detent/core/error.h"
 #include "detent/onnx/import_steps.h"
@@ -17,6 +19,7 @@ namespace {
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 /// Iterations of a loop whose end only a computed condition says: a known one among what it joins may be met.
 constexpr int64_t kMostWithoutBound = 1000;
+constexpr int64_t kFewIterations = 8;
 
 ImportedValue constant_value(Tensor tensor) {
   ImportedValue value;
@@ -39,13 +42,17 @@ std::optional<bool> known_condition(const ImportedValue& condition) {
   return condition.constant->values<bool>()[0];
 }
 
-/// Which inputs a Scan takes apart, and how it joins results.
-struct ScanForm {
-  int64_t carried = 0;
-  int64_t length = 0;
-  std::vector<int64_t> axes = {}, reversed = {};
-  std::vector<int64_t> result_axes = {}, result_reversed = {};
-};
+}  // namespace
+
+int loop_carried(const onnx::NodeProto& node, const onnx::GraphProto& body) {
+  const int carried = std::max(node.input_size() - 2, 0);
+  if (body.input_size() != carried + 2 || body.output_size() < carried + 1)
+    fail("a body of {} inputs and {} outputs for {} carried values", body.input_size(), body.output_size(),
+         carried);
+  if (node.output_size() >= body.output_size())
+    fail("{} outputs, and a body of {}", node.output_size(), body.output_size());
+  return carried;
+}
 
 ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
   constexpr int64_t kFirstWithoutBatch = 9;
@@ -69,14 +76,30 @@ ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
   form.result_reversed = numbers("scan_output_directions", results);
   for (size_t i = 0; i < form.axes.size(); ++i) {
     const auto size = import.size(static_cast<size_t>(form.carried) + i, form.axes[i]);
-    if (!size)
-      import.refuse(
-          "the number of iterations, a size of an input, is open (`detent export MODEL FIXED.onnx --shape "
-          "NAME=...` writes a model that has it)");
-    if (i > 0 && *size != form.length) fail("inputs of {} and of {} elements to scan", form.length, *size);
-    form.length = *size;
+    if (size && form.length && *size != *form.length)
+      fail("inputs of {} and of {} elements to scan", *form.length, *size);
+    form.length = i == 0 || form.length ? size : std::nullopt;
   }
   return form;
+}
+
+namespace {
+
+/// Whether the condition follows from anything known that a later iteration may change: its number, or a
+/// value that it gets.
+bool may_become_known(const onnx::GraphProto& body, const std::vector<const onnx::NodeProto*>& steps,
+                      const std::vector<ImportedValue*>& running) {
+  std::set<std::string> names = {body.output(0).name()};
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const auto& outputs = (*step)->output();
+    if (std::ranges::any_of(outputs, [&](const auto& output) { return names.contains(output); }))
+      collect_reads(**step, names);
+  }
+  if (names.contains(body.input(0).name())) return true;
+  for (size_t k = 0; k < running.size(); ++k) {
+    if (running[k]->constant && names.contains(body.input(static_cast<int>(k) + 2).name())) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -91,16 +114,30 @@ struct OnnxImporter::LoopState {
   std::vector<std::vector<ImportedValue*>> collected = {};  // by result, of each iteration
 };
 
+void OnnxImporter::convert_loop(const onnx::NodeProto& node, ImportScope& scope) {
+  const bool is_scan = node.op_type() == "Scan";
+  const size_t first = graph_.nodes().size();
+  const auto before = std::tuple(written_out_, knowable_, computable_);
+  const OnnxLoops* const kept = trial_.kept_loops;
+  if (kept == nullptr || !kept->contains(&node)) {
+    try {
+      return is_scan ? unroll_scan(node, scope) : unroll_loop(node, scope);
+    } catch (const Error&) {
+      unwritten_loops_.insert(&node);
+      if (kept == nullptr) throw;
+    }
+  }
+  remove_since(first);
+  std::tie(written_out_, knowable_, computable_) = before;
+  is_scan ? keep_scan(node, scope) : keep_loop(node, scope);
+}
+
 void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) {
   const onnx::GraphProto& body = subgraph(node, "body");
-  const int carried = std::max(node.input_size() - 2, 0);
-  if (body.input_size() != carried + 2 || body.output_size() < carried + 1)
-    fail("a body of {} inputs and {} outputs for {} carried values", body.input_size(), body.output_size(),
-         carried);
-  if (node.output_size() >= body.output_size())
-    fail("{} outputs, and a body of {}", node.output_size(), body.output_size());
+  const int carried = loop_carried(node, body);
   const NodeImport import(*this, node, opset(node.domain()));
   const std::optional<int64_t> most = import.has_input(0) ? import.integer(size_t{0}) : kUnbounded;
+  has_unknown_counts_ = has_unknown_counts_ || !most;
   if (!most)
     import.refuse(
         "the number of iterations is not known before the network runs (where it follows from a size of an "
@@ -116,7 +153,11 @@ void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) 
   for (int64_t i = 0; i < *most; ++i) {
     const std::optional<bool> runs = known_condition(*state.condition);
     if (runs == false) break;
-    if (!runs && *most == kUnbounded && i == kMostWithoutBound)
+    const bool has_no_bound =
+        !runs && *most == kUnbounded &&
+        (i == kMostWithoutBound || (i == kFewIterations && !may_become_known(body, steps, state.running)));
+    has_unknown_counts_ = has_unknown_counts_ || has_no_bound;
+    if (has_no_bound)
       import.refuse(fmt::format(
           "the number of iterations follows from what the network computes, and has no bound below {}",
           kMostWithoutBound));
@@ -173,19 +214,25 @@ void OnnxImporter::run_iteration(const onnx::NodeProto& node,
 
 void OnnxImporter::unroll_scan(const onnx::NodeProto& node, ImportScope& scope) {
   const onnx::GraphProto& body = subgraph(node, "body");
-  const ScanForm form = scan_form(NodeImport(*this, node, opset(node.domain())), body);
+  const NodeImport import(*this, node, opset(node.domain()));
+  const ScanForm form = scan_form(import, body);
+  has_unknown_counts_ = has_unknown_counts_ || !form.length;
+  if (!form.length)
+    import.refuse(
+        "the number of iterations, a size of an input, is open (`detent export MODEL FIXED.onnx --shape "
+        "NAME=...` writes a model that has it)");
   const auto carried = static_cast<int>(form.carried);
   std::vector<ImportedValue*> states;
   for (int k = 0; k < carried; ++k) states.push_back(&find(node.input(k), scope));
   std::vector<std::vector<ImportedValue*>> parts(form.result_axes.size());
   ImportScope shared = scope_of_body(node, body, scope);
   const std::vector<const onnx::NodeProto*> steps = in_execution_order(body);
-  for (int64_t i = 0; i < form.length; ++i) {
+  for (int64_t i = 0; i < *form.length; ++i) {
     ImportScope inner{.outer = &shared, .values = {}, .prefix = fmt::format("{}{}_", shared.prefix, i)};
     for (int k = 0; k < carried; ++k) inner.values[body.input(k).name()] = states[static_cast<size_t>(k)];
     for (size_t s = 0; s < form.axes.size(); ++s) {
       const int k = carried + static_cast<int>(s);
-      const int64_t place = form.reversed[s] != 0 ? form.length - 1 - i : i;
+      const int64_t place = form.reversed[s] != 0 ? *form.length - 1 - i : i;
       inner.values[body.input(k).name()] = &part_of(node, find(node.input(k), scope), form.axes[s], place);
     }
     convert_body(steps, inner);
@@ -236,7 +283,8 @@ void OnnxImporter::map_sequence(const onnx::NodeProto& node, ImportScope& scope)
 
 ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts,
                                      int64_t axis) {
-  if (parts.empty()) fail(
+  if (parts.empty())
+    fail(
         "no iteration gives the elements of a result (where their number follows from a size of an input, "
         "--shape gives it; Python: shapes)");
   NodeImport import(*this, node, opset(node.domain()));

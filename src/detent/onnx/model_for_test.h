@@ -92,7 +92,9 @@ onnx::TensorProto onnx_tensor(const std::string& name, const std::vector<int64_t
     tensor.set_data_type(onnx::TensorProto::INT64);
     for (const T value : values) tensor.add_int64_data(value);
   } else {
-    tensor.set_data_type(std::is_same_v<T, int8_t> ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8);
+    tensor.set_data_type(std::is_same_v<T, int32_t>  ? onnx::TensorProto::INT32
+                         : std::is_same_v<T, int8_t> ? onnx::TensorProto::INT8
+                                                     : onnx::TensorProto::UINT8);
     for (const T value : values) tensor.add_int32_data(value);
   }
   return tensor;

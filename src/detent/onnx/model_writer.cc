@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/files/unfinished_file.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/tensor_data.h"
 #include "detent/onnx/weights_file.h"
 
@@ -88,11 +89,14 @@ void set_external(const std::string& location, uint64_t offset, uint64_t length,
   }
 }
 
-void set_type(const std::string& name, const TensorType& type, onnx::ValueInfoProto& info) {
+void set_element_type(const std::string& name, DType dtype, onnx::ValueInfoProto& info) {
   info.set_name(name);
-  auto& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(static_cast<int32_t>(onnx_element_type(type.dtype)));
-  auto& shape = *tensor.mutable_shape();
+  info.mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int32_t>(onnx_element_type(dtype)));
+}
+
+void set_type(const std::string& name, const TensorType& type, onnx::ValueInfoProto& info) {
+  set_element_type(name, type.dtype, info);
+  auto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
   for (const Dimension& dimension : type.shape) {
     auto& size = *shape.add_dim();
     if (dimension.is_named()) {
@@ -156,13 +160,27 @@ std::vector<onnx::NodeProto> OnnxModelWriter::take_nodes() {
 
 void OnnxModelWriter::add_node(onnx::NodeProto node) {
   if (!node.domain().empty()) domains_.insert(node.domain());
-  *model_->mutable_graph()->add_node() = std::move(node);
+  *graph().add_node() = std::move(node);
+}
+
+onnx::GraphProto& OnnxModelWriter::graph() {
+  return bodies_.empty() ? *model_->mutable_graph() : *bodies_.back();
+}
+
+void OnnxModelWriter::begin_body() {
+  bodies_.push_back(std::make_shared<onnx::GraphProto>());
+  bodies_.back()->set_name("body");
+}
+
+std::shared_ptr<onnx::GraphProto> OnnxModelWriter::end_body() {
+  std::shared_ptr<onnx::GraphProto> body = std::move(bodies_.back());
+  bodies_.pop_back();
+  return body;
 }
 
 void OnnxModelWriter::drop_unread_initializers() {
   std::set<std::string> read;
-  for (const onnx::NodeProto& node : model_->graph().node())
-    read.insert(node.input().begin(), node.input().end());
+  for (const onnx::NodeProto& node : model_->graph().node()) collect_reads(node, read);
   for (const std::string& output : output_names()) read.insert(output);
   auto& protos = *model_->mutable_graph()->mutable_initializer();
   std::vector<Initializer> kept;
@@ -200,15 +218,23 @@ std::span<const std::byte> OnnxModelWriter::initializer_bytes(const std::string&
 }
 
 void OnnxModelWriter::add_input(const std::string& name, const TensorType& type) {
-  set_type(name, type, *model_->mutable_graph()->add_input());
+  set_type(name, type, *graph().add_input());
 }
 
 void OnnxModelWriter::add_output(const std::string& name, const TensorType& type) {
-  set_type(name, type, *model_->mutable_graph()->add_output());
+  set_type(name, type, *graph().add_output());
+}
+
+void OnnxModelWriter::add_input(const std::string& name, DType dtype) {
+  set_element_type(name, dtype, *graph().add_input());
+}
+
+void OnnxModelWriter::add_output(const std::string& name, DType dtype) {
+  set_element_type(name, dtype, *graph().add_output());
 }
 
 void OnnxModelWriter::add_node(const OnnxNode& node) {
-  onnx::NodeProto& proto = *model_->mutable_graph()->add_node();
+  onnx::NodeProto& proto = *graph().add_node();
   proto.set_op_type(node.op);
   if (!node.domain.empty()) proto.set_domain(node.domain);
   if (!node.domain.empty()) domains_.insert(node.domain);
@@ -221,6 +247,12 @@ void OnnxModelWriter::add_node(const OnnxNode& node) {
     computed_.insert(output);
   }
   for (const TableEntry& entry : node.attributes) set_attribute(entry, *proto.add_attribute());
+  if (node.body != nullptr) {
+    onnx::AttributeProto& body = *proto.add_attribute();
+    body.set_name("body");
+    body.set_type(onnx::AttributeProto::GRAPH);
+    *body.mutable_g() = *node.body;
+  }
   if (!node.value) return;
   onnx::AttributeProto& attribute = *proto.add_attribute();
   attribute.set_name("value");
@@ -233,12 +265,21 @@ void OnnxModelWriter::add_node(const OnnxNode& node) {
 bool OnnxModelWriter::is_computed(const std::string& value) const { return computed_.contains(value); }
 
 void OnnxModelWriter::rename_values(const std::map<std::string, std::string>& names) {
-  const auto rename = [&](std::string* name) {
-    if (const auto found = names.find(*name); found != names.end()) *name = found->second;
+  const auto name_of = [&](const std::string& name) {
+    const auto found = names.find(name);
+    return found == names.end() ? name : found->second;
   };
   for (onnx::NodeProto& node : *model_->mutable_graph()->mutable_node()) {
-    for (std::string& input : *node.mutable_input()) rename(&input);
-    for (std::string& output : *node.mutable_output()) rename(&output);
+    rename_reads(node, name_of);
+    for (std::string& output : *node.mutable_output()) output = name_of(output);
+  }
+}
+
+void rename_reads(onnx::NodeProto& node, const std::function<std::string(const std::string&)>& name_of) {
+  for (std::string& input : *node.mutable_input()) input = name_of(input);
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    if (!attribute.has_g()) continue;
+    for (onnx::NodeProto& inner : *attribute.mutable_g()->mutable_node()) rename_reads(inner, name_of);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "detent/graph/tensor_type.h"
 
 namespace onnx {
+class GraphProto;
 class ModelProto;
 class NodeProto;
 class TensorProto;
@@ -38,7 +40,11 @@ struct OnnxNode {
   std::string name = {};
   std::string domain = {};
   std::optional<Tensor> value = {};
+  std::shared_ptr<onnx::GraphProto> body = {};  // the attribute of that name
 };
+
+/// Gives values that nodes read, those of their bodies included, the names that `name_of` says.
+void rename_reads(onnx::NodeProto& node, const std::function<std::string(const std::string&)>& name_of);
 
 /// Puts a model in ONNX's format together.
 class OnnxModelWriter {
@@ -59,6 +65,13 @@ class OnnxModelWriter {
   void add_input(const std::string& name, const TensorType& type);
   void add_output(const std::string& name, const TensorType& type);
   void add_node(const OnnxNode& node);
+  /// Until end_body(), inputs, outputs and nodes are those of a graph within a node. Initializers stay with
+  /// the outermost graph.
+  void begin_body();
+  // Any shape.
+  void add_input(const std::string& name, DType dtype);
+  void add_output(const std::string& name, DType dtype);
+  std::shared_ptr<onnx::GraphProto> end_body();
   /// Gives values that nodes compute other names, all at once.
   void rename_values(const std::map<std::string, std::string>& names);
   /// Whether a node computes the value.
@@ -85,12 +98,15 @@ class OnnxModelWriter {
     std::span<const std::byte> data() const;
   };
 
+  /// The graph that nodes are added to.
+  onnx::GraphProto& graph();
   const Initializer* find_initializer(const std::string& name) const;
   std::string keep(Initializer initializer, const std::string& wanted);
   void put_data_into_model();
   void put_data_beside(OnnxWeightsFile& weights);
 
   std::unique_ptr<onnx::ModelProto> model_;
+  std::vector<std::shared_ptr<onnx::GraphProto>> bodies_;  // that are being written
   std::vector<Initializer> initializers_;
   std::unordered_map<std::string, size_t> initializer_places_;
   std::set<std::string> values_;

@@ -27,7 +27,7 @@ bool is_among(std::span<const std::string_view> names, const onnx::NodeProto& no
 
 }  // namespace
 
-void OnnxImporter::expect_known_types(const onnx::NodeProto& node, const ImportScope& scope) const {
+void OnnxImporter::expect_known_types(const onnx::NodeProto& node, const ImportScope& scope) {
   if (is_among(kKeeping, node) || is_among(kReading, node)) return;
   for (const std::string& name : node.input()) {
     const ImportedValue* const value = name.empty() ? nullptr : find_any(name, scope);

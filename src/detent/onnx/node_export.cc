@@ -191,13 +191,27 @@ std::string NodeExport::add(const std::string& op, OnnxValues inputs, Table attr
   return value;
 }
 
-void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes, std::optional<Tensor> value,
-                      const std::string& domain) {
+void NodeExport::add_results() {
   for (size_t i = 0; i < result_count(node_); ++i) {
     const bool is_named = i < node_.source_names.size() && !node_.source_names[i].empty();
     results_.push_back(
         exporter_.writer_.new_value(is_named ? node_.source_names[i] : value_name(node_.name, i)));
   }
+}
+
+void NodeExport::emit_loop(OnnxValues inputs, std::span<const std::string> captured) {
+  auto body = exporter_.body_of(node_, captured);
+  add_results();
+  exporter_.writer_.add_node({.op = "Loop",
+                              .inputs = std::move(inputs),
+                              .outputs = results_,
+                              .name = exporter_.writer_.new_node_name(node_.name),
+                              .body = std::move(body)});
+}
+
+void NodeExport::emit(const std::string& op, OnnxValues inputs, Table attributes, std::optional<Tensor> value,
+                      const std::string& domain) {
+  add_results();
   exporter_.writer_.add_node({.op = op,
                               .inputs = std::move(inputs),
                               .outputs = results_,

@@ -86,6 +86,9 @@ class NodeExport {
   void emit(const std::string& op, OnnxValues inputs, Table attributes = {},
             std::optional<Tensor> value = std::nullopt, const std::string& domain = "");
 
+  /// The same of a loop, whose body reads captured values by their names.
+  void emit_loop(OnnxValues inputs, std::span<const std::string> captured);
+
   /// Throws Error that the node cannot be written, and why.
   [[noreturn]] void refuse(const std::string& reason) const;
   /// Refuses the node where the operator set is older.
@@ -94,6 +97,8 @@ class NodeExport {
   const OnnxValues& results() const { return results_; }
 
  private:
+  void add_results();
+
   OnnxExporter& exporter_;
   const Node& node_;
   OnnxValues results_;

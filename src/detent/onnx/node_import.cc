@@ -36,7 +36,7 @@ std::string NodeImport::full_name() const { return importer_.scope_->prefix + pr
 size_t NodeImport::input_count() const {
   read_inputs_ = static_cast<size_t>(proto_.input_size());
   int count = proto_.input_size();
-  while (count > 0 && OnnxImporter::is_absent(proto_.input(count - 1), *importer_.scope_)) --count;
+  while (count > 0 && importer_.is_absent(proto_.input(count - 1), *importer_.scope_)) --count;
   return static_cast<size_t>(count);
 }
 
@@ -44,7 +44,7 @@ bool NodeImport::has_input(size_t index) const {
   read_inputs_ = std::max(read_inputs_, index + 1);
   if (index >= static_cast<size_t>(proto_.input_size())) return false;
   const std::string& name = proto_.input(static_cast<int>(index));
-  return !name.empty() && !OnnxImporter::is_absent(name, *importer_.scope_);
+  return !name.empty() && !importer_.is_absent(name, *importer_.scope_);
 }
 
 const std::string& NodeImport::input_name(size_t index) const {
@@ -62,16 +62,26 @@ ImportedValue& NodeImport::value(size_t index) const {
   return value;
 }
 
-const std::vector<ImportedValue*>& NodeImport::sequence(size_t index) const {
+const ImportedValue& NodeImport::any_sequence(size_t index) const {
   const ImportedValue& value = any_value(index);
   if (!value.sequence) fail("input {} is a tensor, expected a sequence of tensors", index);
+  return value;
+}
+
+const std::vector<ImportedValue*>& NodeImport::sequence(size_t index) const {
+  const ImportedValue& value = any_sequence(index);
+  if (value.rows || value.grows) fail("input {} is a sequence whose length only a run knows", index);
   return *value.sequence;
 }
 
 void NodeImport::set_sequence(size_t output, std::vector<ImportedValue*> sequence) {
   ImportedValue value;
   value.sequence = std::move(sequence);
-  importer_.set_output(proto_.output(static_cast<int>(output)), std::move(value));
+  set_sequence(output, std::move(value));
+}
+
+void NodeImport::set_sequence(size_t output, ImportedValue sequence) {
+  importer_.set_output(proto_.output(static_cast<int>(output)), std::move(sequence));
 }
 
 NodeInput NodeImport::operand(ImportedValue& value) {
@@ -187,7 +197,7 @@ const onnx::AttributeProto* NodeImport::find(const char* name) const {
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
     if (attribute.name() != name) continue;
     const std::string& reference = attribute.ref_attr_name();
-    return reference.empty() ? &attribute : OnnxImporter::attribute_of_call(reference, *importer_.scope_);
+    return reference.empty() ? &attribute : importer_.attribute_of_call(reference, *importer_.scope_);
   }
   return nullptr;
 }

@@ -171,7 +171,10 @@ class NodeImport {
   ImportedValue& value(size_t index) const;
   ImportedValue& any_value(size_t index) const;  // a tensor or a sequence
   const std::vector<ImportedValue*>& sequence(size_t index) const;
+  /// The same of one whose length only a run may know.
+  const ImportedValue& any_sequence(size_t index) const;
   void set_sequence(size_t output, std::vector<ImportedValue*> sequence);
+  void set_sequence(size_t output, ImportedValue sequence);
   NodeInput operand(ImportedValue& value);
   /// The result of a node that was added, of the model's types that `like` has.
   ImportedValue& own(NodeInput result, const ImportedValue& like);

@@ -7,12 +7,25 @@
 #include <unordered_map>
 #include <vector>
 
+#include "detent/core/error.h"
 #include "detent/formats/verbs.h"
 #include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
 namespace {
+
+/// Whether the node can compute on codes, if its operands have them.
+bool sums_fit(const Node& node) {
+  try {
+    node_form(node, Requantization::kFloat);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 struct Read {
   std::string node;
@@ -53,6 +66,23 @@ void store_weights(Graph& graph, Node& constant, const std::vector<Read>& reader
 }
 
 }  // namespace
+
+std::vector<std::string> let_compute_on_codes(Graph& graph) {
+  std::vector<std::string> in_float;
+  bool all_fit = true;
+  for (Node& node : graph.nodes()) {
+    if (sums_fit(node)) continue;
+    const bool has_weight = is_weighted_sum(node) && node.find_quantizer("weight") != nullptr;
+    all_fit = all_fit && has_weight;
+    if (!has_weight) continue;
+    Parameter* const weight = node.own_parameter("weight");
+    weight->tensor = fake_quantize(*node.rounding("weight"), weight->tensor);
+    node.quantization.erase("weight");
+    in_float.push_back(node.name);
+  }
+  if (all_fit) graph.set_requantization(Requantization::kFloat);
+  return in_float;
+}
 
 void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings) {
   // By value: where one is rounded in the same way several times, it has one quantizer.

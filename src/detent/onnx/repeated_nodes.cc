@@ -11,7 +11,8 @@
 namespace detent {
 namespace {
 
-using Replaced = std::map<std::string, std::string>;  // a node's name, the earlier node that computes the same
+using Replaced =
+    std::map<std::string, std::string>;  // a node's name, the earlier node that computes the same
 
 std::vector<NodeInput> current_inputs(const Node& node, const Replaced& replaced) {
   std::vector<NodeInput> inputs = node.inputs;
@@ -46,7 +47,8 @@ void merge_repeated_layers(Graph& graph) {
     std::vector<const Node*>& candidates = kept[key_of(node, inputs)];
     const auto same = std::ranges::find_if(candidates, [&](const Node* other) {
       return current_inputs(*other, replaced) == inputs && other->attributes == node.attributes &&
-             have_same_parameters(*other, node) && other->quantization == node.quantization;
+             other->body == node.body && have_same_parameters(*other, node) &&
+             other->quantization == node.quantization;
     });
     if (same == candidates.end()) {
       candidates.push_back(&node);

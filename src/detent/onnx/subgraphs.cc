@@ -13,7 +13,7 @@
 
 // Control flow becomes nodes of the one graph: bodies of loops are written out, once for each iteration, and
 // where a condition is known only at run time both branches are computed and one is chosen. So whatever runs
-// or quantizes graphs takes them; what asks for a number of iterations that is not known is refused.
+// or quantizes graphs takes them. Loops whose number of iterations is not known are nodes (kept_loops.cc).
 
 namespace detent {
 namespace {
@@ -147,8 +147,7 @@ ImportedValue& OnnxImporter::chosen(const onnx::NodeProto& node, const NodeInput
 void OnnxImporter::convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope) {
   const std::string& op = node.op_type();
   if (op == "If") return choose_branch(node, scope);
-  if (op == "Loop") return unroll_loop(node, scope);
-  op == "Scan" ? unroll_scan(node, scope) : map_sequence(node, scope);
+  op == "SequenceMap" ? map_sequence(node, scope) : convert_loop(node, scope);
 }
 
 std::vector<ImportedValue*> OnnxImporter::branch_results(const onnx::NodeProto& node,

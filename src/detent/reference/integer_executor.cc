@@ -17,6 +17,7 @@
 #include "detent/float32/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/element_movement.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/accumulated_sums.h"
 #include "detent/integer/plan.h"
@@ -157,11 +158,22 @@ Tensor constant_value(const Node& node, const FloatNodes* in_float) {
   return rounded_parameters(node).front().second;
 }
 
+std::vector<Flow> looped(const Step& step, const std::vector<Flow>& inputs) {
+  std::vector<Flow> results;
+  try {
+    for (Tensor& result : run_loop(*step.node, *step.body, inputs)) results.push_back({std::move(result)});
+  } catch (const Error& error) {
+    throw node_error(*step.node, error);
+  }
+  return results;
+}
+
 std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
   const Node& node = *step.node;
   if (step.rounds != nullptr) return {{step.rounds->rounding.rounded(as_values(inputs[0]))}};
   if (step.role == OperatorRole::kConstant) return {{constant_value(node, in_float)}};
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
+  if (step.body != nullptr) return looped(step, inputs);
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
   if (step.engine == NodeEngine::kFloat) {
@@ -266,9 +278,10 @@ void check_accumulator(const Step& step) {
 
 /// The step of a node of the plan.
 Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const Node& node,
-               const ValueTypes& values) {
+               const ValueTypes& values, const Executor& bodies) {
   const std::optional<Requantization> requantization = plan.graph.requantization();
   Step step{&node, role_of(node), std::nullopt, NodeEngine::kGiven, {}, {}, {}};
+  if (node.body != nullptr) step.body = bodies.compile(*node.body);
   const auto rounding = plan.roundings.find(node.name);
   if (rounding != plan.roundings.end()) step.rounds = &rounding->second;
   for (size_t i = 0; step.role != OperatorRole::kOutput && i < result_count(node); ++i)
@@ -313,7 +326,8 @@ class WeightRelease {
 
 /// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
 /// order of the nodes is thrown, however they take turns.
-void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<bool(Step&)>& take) {
+void make_steps(ReferencePlan& plan, const ValueTypes& values, const Executor& bodies,
+                const std::function<bool(Step&)>& take) {
   WeightRelease weights(plan.graph);
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
   const RoundedOperands rounded = rounded_operands(plan);
@@ -322,7 +336,7 @@ void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::functi
   parallel_for(std::ssize(nodes), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
-        plan.steps[i] = make_step(plan, rounded, nodes[i], values);
+        plan.steps[i] = make_step(plan, rounded, nodes[i], values, bodies);
         if (take && take(plan.steps[i])) weights.release(i);
       } catch (...) {
         errors[i] = std::current_exception();
@@ -410,13 +424,15 @@ void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs) {
   }
 }
 
-std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take) {
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take,
+                                              const Executor* bodies) {
   verify(graph);
   RoundedGraph rounded = with_roundings_as_nodes(std::move(graph));
   const ValueTypes values = infer_shapes(rounded.graph);
   auto plan = std::make_unique<ReferencePlan>(
       ReferencePlan{std::move(rounded.graph), std::move(rounded.roundings), {}, nullptr});
-  make_steps(*plan, values, take);
+  const IntegerExecutor plain;
+  make_steps(*plan, values, bodies == nullptr ? plain : *bodies, take);
   note_last_reads(plan->steps);
   plan->in_float = std::make_unique<const FloatNodes>();
   return plan;

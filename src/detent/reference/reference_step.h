@@ -33,6 +33,7 @@ struct ReferenceStep {
   const RoundedOperand* rounds = nullptr;      // the node is one that with_roundings_as_nodes made, for this
   std::vector<bool> inputs_are_rounded = {};   // by such a node before this one, which shows them instead
   std::vector<bool> results_are_rounded = {};  // by such a node after this one, which shows what it leaves
+  std::shared_ptr<const Program> body = {};    // of a loop
 };
 
 /// Its results, in the types of `outputs`. `inputs` are in those that it asks for.
@@ -53,9 +54,15 @@ struct ReferencePlan {
 };
 
 /// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
-/// weights of its form, and says whether nobody needs those of the node any more.
+/// weights of its form, and says whether nobody needs those of the node any more. `bodies` runs those of
+/// loops; nullptr: the plain reference.
 std::unique_ptr<ReferencePlan> reference_plan(Graph graph,
-                                              const std::function<bool(ReferenceStep&)>& take = {});
+                                              const std::function<bool(ReferenceStep&)>& take = {},
+                                              const Executor* bodies = nullptr);
+
+/// Results of a loop (graph/loop.h), whose body runs once for each iteration. Throws Error without the loop's
+/// name.
+std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<const Flow> inputs);
 
 /// `steps` are the plan's, or copies of them.
 std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,

@@ -105,6 +105,12 @@ ParameterSize parameter_size(const Node& node) {
     size.values += tensor.numel();
     size.bits += spec != nullptr ? storage_bits(*spec, tensor.shape()) : kBitsInFloat * tensor.numel();
   }
+  if (node.body == nullptr) return size;
+  for (const Node& inner : node.body->nodes()) {
+    const ParameterSize of_body = parameter_size(inner);
+    size.values += of_body.values;
+    size.bits += of_body.bits;
+  }
   return size;
 }
 

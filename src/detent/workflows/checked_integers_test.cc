@@ -1,9 +1,11 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <vector>
 
 #include "detent/datasets/collected_samples.h"
+#include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/workflows/network_report.h"
 
@@ -29,6 +31,17 @@ TEST(FirstInputs, AreAWholeBatchWhereTheNetworkFixesIt) {
   EXPECT_EQ(first_inputs(layer_for(600), *dataset, 64, kFewProducts).at(0).shape(), (Shape{600, 2}));
   EXPECT_EQ(first_inputs(layer_for("N"), *dataset, 64, kFewProducts).at(0).shape(), (Shape{10, 2}));
   EXPECT_EQ(first_inputs(layer_for("N"), *dataset, 4, kFewProducts).at(0).shape(), (Shape{4, 2}));
+}
+
+TEST(CheckedIntegers, CompareAWholeBatch) {
+  Graph graph = layer_for(600);
+  Node& layer = graph.node("layer");
+  for (const char* operand : {"data_in_0", "weight", "data_out_0"})
+    layer.quantization[operand] = parse_quant_spec_text("affine:scale=0.1");
+  graph.set_requantization(Requantization::kFloat);
+  const CheckedIntegers checked = check_integers(graph, *samples_of_two(1200), {.shows_progress = false});
+  EXPECT_THAT(checked.text, testing::HasSubstr("600 samples"));
+  EXPECT_THAT(checked.text, testing::HasSubstr("all integers equal"));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ WeightBytes weight_bytes_of(const Graph& graph) {
       layer += size;
       if (seen.insert(&*parameter).second) bytes.all += size;
     }
+    if (node.body != nullptr) bytes.all += weight_bytes_of(*node.body).all;
     bytes.layer = std::max(bytes.layer, layer);
   }
   return bytes;

@@ -79,7 +79,7 @@ Evaluator find_evaluator(std::string_view op) {
           pooling_evaluators(), shape_evaluators(), math_evaluators(), elementwise_evaluators(),
           reduction_evaluators(), gather_evaluators(), dynamic_shape_evaluators(), resize_evaluators(),
           recurrent_evaluators(), detection_evaluators(), quantized_evaluators(), table_evaluators(),
-          lutnet_evaluators()}) {
+          lutnet_evaluators(), control_flow_evaluators()}) {
       for (const auto& [name, evaluator] : list) {
         DETENT_CHECK(map.emplace(name, evaluator).second, "two evaluators for {}", name);
       }

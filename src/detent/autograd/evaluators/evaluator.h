@@ -82,5 +82,6 @@ EvaluatorList detection_evaluators();
 EvaluatorList quantized_evaluators();
 EvaluatorList table_evaluators();
 EvaluatorList lutnet_evaluators();
+EvaluatorList control_flow_evaluators();
 
 }  // namespace detent

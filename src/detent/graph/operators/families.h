@@ -10,6 +10,7 @@ namespace detent {
 
 // One file a family; all_operators() lists them.
 std::vector<OperatorSchema> structural_operators();
+std::vector<OperatorSchema> control_flow_operators();
 std::vector<OperatorSchema> linear_operators();
 std::vector<OperatorSchema> convolution_operators();
 std::vector<OperatorSchema> activation_operators();

@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/importer.h"
 
 // Sequences exist while a model is read: their tensors are values of the graph.
@@ -26,9 +27,14 @@ void convert_construct(NodeImport& node) {
   node.set_sequence(0, std::move(sequence));
 }
 
-void convert_empty(NodeImport& node) { node.set_sequence(0, {}); }
+void convert_empty(NodeImport& node) { node.set_sequence(0, Sequence()); }
 
 void convert_insert(NodeImport& node) {
+  if (node.any_sequence(0).grows && !node.has_input(2)) {
+    ImportedValue grown = node.any_sequence(0);
+    grown.sequence->push_back(&node.value(1));
+    return node.set_sequence(0, std::move(grown));
+  }
   Sequence sequence = node.sequence(0);
   const auto size = std::ssize(sequence);
   const int64_t at = node.has_input(2) ? known_position(node, 2, sequence.size(), size + 1) : size;
@@ -55,14 +61,26 @@ void convert_length(NodeImport& node) {
   node.set_output(0, Tensor::from<int64_t>({}, {std::ssize(node.sequence(0))}));
 }
 
+/// All rows of a tensor, one after the other along an axis of a row, or of a new one.
+NodeInput joined_rows(NodeImport& node, const NodeInput& rows, int64_t axis, bool is_new) {
+  if (is_new) return with_first_dim_at(node, rows, axis);
+  const auto rank = std::ssize(node.type_of(rows).shape) - 1;
+  const int64_t place = axis < 0 ? axis + rank : axis;
+  if (place < 0 || place >= rank) fail("axis {} of tensors of {} dimensions", axis, rank);
+  return node.add("flatten", {with_first_dim_at(node, rows, place)},
+                  {{"start_dim", place}, {"end_dim", place + 1}});
+}
+
 void convert_concat_from(NodeImport& node) {
   const int64_t axis = node.integer("axis", 0);
   const bool is_new = node.integer("new_axis", 0) != 0;
+  const ImportedValue& given = node.any_sequence(0);
   std::vector<NodeInput> parts;
-  for (ImportedValue* const value : node.sequence(0)) {
+  for (ImportedValue* const value : given.rows ? *given.sequence : node.sequence(0)) {
     const NodeInput part = node.operand(*value);
     parts.push_back(is_new ? node.add("unsqueeze", {part, NodeImport::list_of({axis})}) : part);
   }
+  if (given.rows) parts.push_back(joined_rows(node, *given.rows, axis, is_new));
   if (parts.empty()) fail("an empty sequence");
   node.set_output(0, parts.size() == 1 ? parts.front() : node.add("cat", std::move(parts), {{"dim", axis}}));
 }

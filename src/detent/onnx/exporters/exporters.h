@@ -28,6 +28,7 @@ OnnxExporterList quantized_exporters();
 OnnxExporterList recurrent_exporters();
 OnnxExporterList resize_exporters();
 OnnxExporterList table_exporters();
+OnnxExporterList control_flow_exporters();
 
 // In the style matmulnbits: false, and nothing is written, where the weight has no codes that these have.
 /// A linear layer as MatMulNBits.

@@ -101,8 +101,9 @@ void calculate_avg_bits(Graph& graph, const NoOptions&, PassContext& context) {
 double StorageBits::average_weight_bits() const { return average(weight_bits, weight_values); }
 double StorageBits::average_activation_bits() const { return average(activation_bits, activation_values); }
 
-StorageBits storage_bits(const Graph& graph) {
-  StorageBits total;
+namespace {
+
+void add_weights(const Graph& graph, StorageBits& total) {
   std::set<const Parameter*> counted;
   for (const Node& node : graph.nodes()) {
     const auto all = node.all_parameters();
@@ -113,7 +114,15 @@ StorageBits storage_bits(const Graph& graph) {
       total.weight_values += is_of_node ? parameter->tensor.numel() : 0;
       total.weight_bits += operand_bits(node, name, parameter->tensor.shape());
     }
+    if (node.body != nullptr) add_weights(*node.body, total);
   }
+}
+
+}  // namespace
+
+StorageBits storage_bits(const Graph& graph) {
+  StorageBits total;
+  add_weights(graph, total);
   add_activations(graph, total);
   return total;
 }

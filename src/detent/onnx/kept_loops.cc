@@ -1,0 +1,404 @@
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/graph/loop.h"
+#include "detent/onnx/import_steps.h"
+#include "detent/onnx/importer.h"
+#include "detent/onnx/node_import.h"
+
+// Loops that cannot be written out become nodes with a body (graph/loop.h), which an importer of its own
+// brings in. What the body reads of the graph around is captured: constants become its own, other values
+// inputs. A size of a carried value that an iteration changes is open; that may change other sizes, so the
+// body is brought in anew until none changes.
+
+namespace detent {
+namespace {
+
+ImportedValue true_value() {
+  ImportedValue value;
+  value.constant = Tensor(DType::kBool, {});
+  value.constant->values<bool>()[0] = true;
+  return value;
+}
+
+bool is_true(const ImportedValue& value) {
+  const std::optional<Tensor>& known = value.constant;
+  return known && known->dtype() == DType::kBool && known->numel() == 1 && known->values<bool>()[0];
+}
+
+TriedTypes scalar_types(DType dtype) {
+  const Operand scalar{{}, Value(), dtype};
+  return {scalar, scalar};
+}
+
+/// Opens the sizes that differ after an iteration, or, where `all`, every one. Returns whether that changes
+/// anything.
+bool open_sizes(const TriedTypes& after, bool all, TriedTypes& carried) {
+  const Shape& shape = carried.first.shape;
+  if (after.first.dtype != carried.first.dtype || after.first.shape.size() != shape.size()) {
+    fail("a carried value is {} {}, and {} {} after an iteration", dtype_name(carried.first.dtype),
+         shape_text(shape), dtype_name(after.first.dtype), shape_text(after.first.shape));
+  }
+  bool changes = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool is_same = after.first.shape[d] == shape[d] && after.second.shape[d] == carried.second.shape[d];
+    if (shape[d] == kOpenSize || (is_same && !all)) continue;
+    carried.first.shape[d] = carried.second.shape[d] = kOpenSize;
+    changes = true;
+  }
+  return changes;
+}
+
+/// Lists that an iteration carries may get one more element.
+void expect_growing(const ImportedValue& before, const ImportedValue& after) {
+  if (before.rows || before.grows) fail("carries a sequence whose length only a run knows");
+  if (!after.sequence || !after.grows || after.sequence->size() > 1)
+    fail(
+        "carries a sequence, and how often is not known before the network runs: expected iterations that "
+        "each add one tensor to it at the end");
+}
+
+/// Carried values to which an iteration adds an element.
+std::vector<size_t> growing_lists(const std::vector<ImportedValue*>& carried,
+                                  const std::vector<ImportedValue*>& results) {
+  std::vector<size_t> lists;
+  for (size_t k = 0; k < carried.size(); ++k)
+    if (carried[k]->sequence && !results[1 + k]->sequence->empty()) lists.push_back(k);
+  return lists;
+}
+
+/// The input without dimensions, or the number that it is.
+NodeInput number_of_iterations(NodeImport& import) {
+  if (!import.has_input(0)) return NodeInput::absent();
+  const std::optional<int64_t> known = import.integer(size_t{0});
+  if (!known) return import.input(0);
+  return *known == std::numeric_limits<int64_t>::max() ? NodeInput::absent() : NodeImport::integer_of(*known);
+}
+
+NodeInput first_condition(NodeImport& import) {
+  const bool always = !import.has_input(1) || import.number(1).value_or(0) != 0;
+  return always ? NodeInput::absent() : import.input(1);
+}
+
+/// The element of an axis that an iteration takes.
+NodeInput scanned_element(NodeImport& import, const NodeInput& from, int64_t axis, bool is_reversed,
+                          NodeInput iteration) {
+  if (is_reversed) {
+    const NodeInput size = import.add("squeeze", {import.size_of(from, axis), NodeImport::list_of({0})});
+    const NodeInput last = import.add("sub", {size, NodeImport::integer_of(1)});
+    iteration = import.add("sub", {last, std::move(iteration)});
+  }
+  return import.add("gather", {from, std::move(iteration)}, {{"dim", axis}});
+}
+
+/// A result whose rows are those of the iterations, as a Scan gives it.
+NodeInput joined_elements(NodeImport& import, NodeInput rows, int64_t axis, bool is_reversed) {
+  if (is_reversed) {
+    constexpr int64_t kBeforeFirst = std::numeric_limits<int64_t>::min();
+    rows = import.add("dynamic_slice", {rows, NodeImport::list_of({-1}), NodeImport::list_of({kBeforeFirst}),
+                                        NodeImport::list_of({0}), NodeImport::list_of({-1})});
+  }
+  return with_first_dim_at(import, std::move(rows), axis);
+}
+
+}  // namespace
+
+NodeInput with_first_dim_at(NodeImport& import, NodeInput rows, int64_t axis) {
+  const auto rank = std::ssize(import.type_of(rows).shape);
+  const int64_t place = axis < 0 ? axis + rank : axis;
+  if (place < 0 || place >= rank) fail("axis {} of a result of {} dimensions", axis, rank);
+  if (place == 0) return rows;
+  List dims;
+  for (int64_t d = 1; d < rank; ++d) dims.emplace_back(d);
+  dims.insert(dims.begin() + place, Value(int64_t{0}));
+  return import.add("permute", {rows}, {{"dims", std::move(dims)}});
+}
+
+struct OnnxImporter::KeptLoop {
+  const onnx::GraphProto& body;
+  int first_carried;  // among the body's inputs
+  NodeInput most = {}, condition = {};
+  std::vector<ImportedValue*> carried = {};  // before the first iteration
+  /// Converts the body's nodes: its condition, carried and collected values, of the iteration's number and
+  /// the carried values.
+  std::function<std::vector<ImportedValue*>(OnnxImporter& inner, const NodeInput& iteration,
+                                            const std::vector<ImportedValue*>& carried)>
+      convert = {};
+};
+
+struct OnnxImporter::Iteration {
+  OnnxImporter inner;
+  std::vector<ImportedValue*> carried = {};  // before it
+  std::vector<ImportedValue*> results = {};
+};
+
+OnnxImporter::OnnxImporter(OnnxImporter& around, ImportScope& scope)
+    : OnnxImporter(around.file_, around.options_, around.trial_) {
+  graph_.set_name("body");
+  written_out_ = around.written_out_;
+  knowable_ = around.knowable_;
+  computable_ = around.computable_;
+  batch_symbol_ = around.batch_symbol_;
+  first_sizes_ = around.first_sizes_;
+  second_sizes_ = around.second_sizes_;
+  around_ = &around;
+  scope_around_ = &scope;
+  scope_ = &outermost_;
+  depth_ = around.depth_;
+}
+
+OnnxImporter::~OnnxImporter() {
+  if (around_ == nullptr) return;
+  around_->written_out_ = written_out_;
+  around_->knowable_ = knowable_;
+  around_->computable_ = computable_;
+  around_->chooses_branches_ |= chooses_branches_;
+  around_->has_hidden_sizes_ |= has_hidden_sizes_;
+}
+
+void OnnxImporter::remove_since(size_t position) {
+  const auto is_constant = [&](const std::string& name) {
+    const Node* const node = graph_.find(name);
+    return node != nullptr && role_of(*node) == OperatorRole::kConstant;
+  };
+  const Node* const first = graph_.nodes().data() + position;
+  graph_.erase_if([&](const Node& node) {
+    const bool rounds_constant = roundings_.contains(node.name) && is_constant(node.inputs[0].node);
+    return &node >= first && !is_constant(node.name) && !rounds_constant;
+  });
+  std::erase_if(roundings_, [&](const std::string& name) { return graph_.find(name) == nullptr; });
+  other_sizes_ = {};
+}
+
+NodeInput OnnxImporter::add_body_input(const std::string& wanted, TriedTypes types) {
+  const std::string name = unique_name(identifier(wanted));
+  TensorType type{types.first.dtype, {}};
+  for (size_t d = 0; d < types.first.shape.size(); ++d) {
+    int64_t& first = types.first.shape[d];
+    int64_t& second = types.second.shape[d];
+    if (second == kOpenSize) first = kOpenSize;
+    if (first == kOpenSize) second = kOpenSize;
+    if (first == second && first != kOpenSize) {
+      type.shape.emplace_back(first);
+      continue;
+    }
+    type.shape.emplace_back(fmt::format("{}_{}", name, d), first);
+    if (first == kOpenSize) continue;
+    first_sizes_[type.shape.back().symbol] = first;
+    second_sizes_[type.shape.back().symbol] = second;
+  }
+  graph_.add_input(name, std::move(type));
+  types_[name] = std::move(types);
+  return NodeInput::of(name);
+}
+
+ImportedValue& OnnxImporter::captured(ImportedValue& given) {
+  const auto known = std::ranges::find(captured_, &given, &decltype(captured_)::value_type::first);
+  if (known != captured_.end()) return *known->second;
+  ImportedValue value;
+  value.rounding = given.rounding;
+  value.is_initializer = given.is_initializer;
+  value.float_type = given.float_type;
+  value.narrow_type = given.narrow_type;
+  if (given.sequence) {
+    if (given.rows || given.grows) fail("reads a sequence whose length only a run knows");
+    value.sequence.emplace();
+    for (ImportedValue* const element : *given.sequence) value.sequence->push_back(&captured(*element));
+  } else if (given.constant) {
+    value.constant = given.constant;
+  } else {
+    const std::string name = value_name(*given.source);
+    value.source = add_body_input(name, around_->types(*given.source));
+  }
+  ImportedValue& result = own(std::move(value));
+  captured_.emplace_back(&given, &result);
+  return result;
+}
+
+void OnnxImporter::convert_iteration(const KeptLoop& loop, const std::vector<TriedTypes>& types,
+                                     const std::vector<bool>& carried, Iteration& iteration) {
+  OnnxImporter& inner = iteration.inner;
+  const NodeInput number = inner.add_body_input("iteration", scalar_types(DType::kInt64));
+  inner.add_body_input("condition", scalar_types(DType::kBool));
+  for (size_t k = 0; k < carried.size(); ++k) {
+    ImportedValue& before = *loop.carried[k];
+    if (before.sequence) {
+      ImportedValue list;
+      list.sequence.emplace();
+      list.grows = true;
+      iteration.carried.push_back(&inner.own(std::move(list)));
+      continue;
+    }
+    if (!carried[k]) {
+      iteration.carried.push_back(&inner.captured(before));
+      continue;
+    }
+    const std::string& name = loop.body.input(loop.first_carried + static_cast<int>(k)).name();
+    iteration.carried.push_back(&inner.own({.source = inner.add_body_input(name, types[k]),
+                                            .constant = std::nullopt,
+                                            .float_type = before.float_type,
+                                            .narrow_type = before.narrow_type}));
+  }
+  inner.add_initializers(loop.body, inner.outermost_);
+  inner.count_readers(loop.body);
+  iteration.results = loop.convert(inner, number, iteration.carried);
+}
+
+std::vector<ImportedValue*> OnnxImporter::kept_results(const onnx::NodeProto& node, ImportScope& scope,
+                                                       const KeptLoop& loop) {
+  constexpr int kMostRounds = 4;
+  std::vector<TriedTypes> types;
+  std::vector<bool> carried;  // as tensors that may change
+  for (const ImportedValue* const value : loop.carried) {
+    carried.push_back(!value->sequence);
+    types.push_back(value->sequence ? TriedTypes() : types_of(*value));
+    types.back().first.elements.reset();
+    types.back().second.elements.reset();
+  }
+  for (int round = 0;; ++round) {
+    Iteration iteration{OnnxImporter(*this, scope)};
+    convert_iteration(loop, types, carried, iteration);
+    bool changes = false;
+    for (size_t k = 0; k < carried.size(); ++k) {
+      if (loop.carried[k]->sequence) expect_growing(*loop.carried[k], *iteration.results[1 + k]);
+      if (!carried[k]) continue;
+      const ImportedValue& after = *iteration.results[1 + k];
+      if (after.sequence) fail("an iteration gives a sequence for a tensor that it takes");
+      const bool is_kept = &after == iteration.carried[k];
+      const bool opens =
+          !is_kept && open_sizes(iteration.inner.types_of(after), round == kMostRounds, types[k]);
+      carried[k] = !is_kept;
+      changes = changes || is_kept || opens;
+    }
+    if (!changes) return add_loop(node, loop, carried, iteration);
+  }
+}
+
+std::vector<ImportedValue*> OnnxImporter::add_loop(const onnx::NodeProto& node, const KeptLoop& loop,
+                                                   const std::vector<bool>& carried, Iteration& iteration) {
+  OnnxImporter& inner = iteration.inner;
+  const bool always_holds = is_true(*iteration.results[0]);
+  if (loop.most.is_absent() && always_holds)
+    fail("nothing ends the loop: it has no number of iterations, and its condition always holds");
+  std::vector<ImportedValue*> collected(iteration.results.begin() + 1 + std::ssize(carried),
+                                        iteration.results.end());
+  const size_t own_results = collected.size();
+  const std::vector<size_t> lists = growing_lists(loop.carried, iteration.results);
+  for (const size_t k : lists) collected.push_back(iteration.results[1 + k]->sequence->front());
+  Node output{.name = "output", .op = "output", .mase_type = MaseType::kOutput};
+  const auto give = [&](ImportedValue& value) {
+    if (value.sequence) fail("iterations give sequences as results to be joined");
+    output.inputs.push_back(inner.operand(value, "given"));
+  };
+  Node result{
+      .name = unique_name(scope_->prefix + identifier(node.name().empty() ? node.output(0) : node.name())),
+      .op = "loop",
+      .inputs = {loop.most, loop.condition},
+      .attributes = {{"carried", std::ranges::count(carried, true)}}};
+  if (always_holds) {
+    output.inputs.push_back(NodeInput::of(inner.graph_.input_names()[1]));  // as it is given
+  } else {
+    give(*iteration.results[0]);
+  }
+  std::vector<const ImportedValue*> like;  // the results, by type
+  for (size_t k = 0; k < carried.size(); ++k) {
+    if (!carried[k]) continue;
+    give(*iteration.results[1 + k]);
+    like.push_back(loop.carried[k]);
+    result.inputs.push_back(operand(*loop.carried[k], node.op_type()));
+  }
+  for (ImportedValue* const value : collected) give(*value);
+  like.insert(like.end(), collected.begin(), collected.end());
+  if (like.empty()) return loop.carried;
+  inner.graph_.add(std::move(output));
+  for (const auto& [there, here] : inner.captured_) {
+    if (!here->constant && !here->sequence) result.inputs.push_back(*there->source);
+  }
+  result.body = std::make_shared<const Graph>(inner.finish());
+  const std::string name = add(std::move(result)).node;
+  size_t next = 0;
+  std::vector<ImportedValue*> results = loop.carried;
+  const auto next_result = [&]() -> ImportedValue* {
+    const size_t at = next++;
+    return &own_result(NodeInput::of(name, at), *like[at]);
+  };
+  for (size_t k = 0; k < carried.size(); ++k)
+    if (carried[k]) results[k] = next_result();
+  for (size_t i = 0; i < own_results; ++i) results.push_back(next_result());
+  for (const size_t k : lists) {
+    ImportedValue list = *loop.carried[k];
+    list.float_type = like[next]->float_type;
+    list.rows = NodeInput::of(name, next++);
+    results[k] = &own(std::move(list));
+  }
+  return results;
+}
+
+void OnnxImporter::keep_loop(const onnx::NodeProto& node, ImportScope& scope) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  const int carried = loop_carried(node, body);
+  NodeImport import(*this, node, opset(node.domain()));
+  KeptLoop loop{.body = body, .first_carried = 2};
+  loop.most = number_of_iterations(import);
+  loop.condition = first_condition(import);
+  for (int k = 0; k < carried; ++k) loop.carried.push_back(&find(node.input(k + 2), scope));
+  loop.convert = [&](OnnxImporter& inner, const NodeInput& iteration, const auto& values) {
+    auto& names = inner.outermost_.values;
+    names[body.input(0).name()] = &inner.own({.source = iteration, .constant = std::nullopt});
+    names[body.input(1).name()] = &inner.own(true_value());
+    for (int k = 0; k < carried; ++k) names[body.input(k + 2).name()] = values[static_cast<size_t>(k)];
+    inner.convert_body(in_execution_order(body), inner.outermost_);
+    std::vector<ImportedValue*> results;
+    for (const auto& output : body.output()) results.push_back(&inner.find(output.name(), inner.outermost_));
+    return results;
+  };
+  const std::vector<ImportedValue*> results = kept_results(node, scope, loop);
+  for (int k = 0; k < node.output_size(); ++k)
+    if (!node.output(k).empty()) scope.values[node.output(k)] = results[static_cast<size_t>(k)];
+}
+
+void OnnxImporter::keep_scan(const onnx::NodeProto& node, ImportScope& scope) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  NodeImport import(*this, node, opset(node.domain()));
+  const ScanForm form = scan_form(import, body);
+  const auto carried = static_cast<int>(form.carried);
+  KeptLoop loop{.body = body, .first_carried = 0};
+  for (int k = 0; k < carried; ++k) loop.carried.push_back(&find(node.input(k), scope));
+  const NodeInput size = import.size_of(import.input(static_cast<size_t>(carried)), form.axes[0]);
+  loop.most = form.length ? NodeImport::integer_of(*form.length)
+                          : import.add("squeeze", {size, NodeImport::list_of({0})});
+  loop.convert = [&](OnnxImporter& inner, const NodeInput& iteration, const auto& values) {
+    NodeImport step(inner, node, opset(node.domain()));
+    for (int k = 0; k < carried; ++k)
+      inner.outermost_.values[body.input(k).name()] = values[static_cast<size_t>(k)];
+    for (size_t s = 0; s < form.axes.size(); ++s) {
+      const int k = carried + static_cast<int>(s);
+      ImportedValue& from = inner.captured(find(node.input(k), scope));
+      const NodeInput element = scanned_element(step, inner.operand(from, node.input(k)), form.axes[s],
+                                                form.reversed[s] != 0, iteration);
+      inner.outermost_.values[body.input(k).name()] = &inner.own_result(element, from);
+    }
+    inner.convert_body(in_execution_order(body), inner.outermost_);
+    std::vector<ImportedValue*> results = {&inner.own(true_value())};
+    for (const auto& output : body.output()) results.push_back(&inner.find(output.name(), inner.outermost_));
+    return results;
+  };
+  const std::vector<ImportedValue*> results = kept_results(node, scope, loop);
+  for (int k = 0; k < std::min(node.output_size(), body.output_size()); ++k) {
+    if (node.output(k).empty()) continue;
+    ImportedValue& value = *results[static_cast<size_t>(k)];
+    const auto s = static_cast<size_t>(k - carried);
+    scope.values[node.output(k)] =
+        k < carried ? &value
+                    : &own_result(joined_elements(import, operand(value, node.output(k)), form.result_axes[s],
+                                                  form.result_reversed[s] != 0),
+                                  value);
+  }
+}
+
+}  // namespace detent
