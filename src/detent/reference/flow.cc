@@ -10,8 +10,11 @@ namespace {
 Tensor codes_of(const Node& node, const Tensor& values, const CodeType& type) {
   const auto nan = std::ranges::find_if(values.values<float>(), [](float x) { return std::isnan(x); });
   if (nan != values.values<float>().end()) {
-    fail("node \"{}\" ({}): element {} of its input is NaN, which has no quantized integer", node.name,
-         node.op, nan - values.values<float>().begin());
+    fail(
+        "node \"{0}\" ({1}): element {2} of its input is NaN, which has no quantized integer (`detent "
+        "quantize "
+        "--keep-float` leaves nodes in float: what gives NaN, and what comes before it)",
+        node.name, node.op, nan - values.values<float>().begin());
   }
   return mapped<float, int32_t>(values, [&](float x) { return type.code(x); });
 }

@@ -124,7 +124,8 @@ class PositionValues {
 
 }  // namespace
 
-CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float) {
+CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float,
+                    const std::set<std::string, std::less<>>& unrounded) {
   CodePlan plan;
   std::map<std::string, std::string, std::less<>> root_of;
   std::map<std::string, CodeGroup, std::less<>> groups;
@@ -132,14 +133,22 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   std::vector<size_t> in_float;
   const ValueTypes types = infer_shapes(graph);
   const PositionValues positions(graph, types);
+  plan.exact_values = exact_values(graph, types);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node, types);
     // Nodes that compute shapes and positions have nothing to quantize.
     const bool is_of_integers = role != CodeRole::kStructure && types.at(node.name).dtype != DType::kFloat32;
     if (is_of_integers || positions.contains(node.name)) role = CodeRole::kStructure;
+    const bool has_form = computes(role) || role == CodeRole::kClamps;
+    if (has_form && plan.exact_values.computed.contains(node.name)) {
+      plan.exact.push_back(node.name);
+      role = CodeRole::kStructure;
+    }
     const bool passes = role == CodeRole::kPasses || role == CodeRole::kClamps;
     root_of[node.name] = passes ? root_of.at(node.inputs[0].node) : node.name;
+    if (plan.exact_values.results.contains(node.name) || unrounded.contains(node.name))
+      groups[root_of[node.name]].is_exact = true;
     if (role == CodeRole::kClamps) {
       CodeGroup& clamped = groups[root_of[node.name]];
       clamped.clamps.push_back(i);
@@ -171,7 +180,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
 
 bool quantize_result(Graph& graph, const CodePlan& plan, const CodeGroup& group,
                      const QuantizerRef& quantizer) {
-  if (std::ranges::find(plan.in_float, group.root) != plan.in_float.end()) return false;
+  if (group.is_exact || std::ranges::find(plan.in_float, group.root) != plan.in_float.end()) return false;
   graph.node(group.root).quantization["data_out_0"] = quantizer;
   for (const size_t position : group.clamps) {
     graph.nodes()[position].quantization["data_in_0"] = quantizer;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/graph/graph.h"
+#include "detent/passes/post_training/exact_values.h"
 
 namespace detent {
 
@@ -22,6 +23,7 @@ struct CodeGroup {
   std::vector<size_t> clamps;    // positions of nodes that clamp, which must know the scale
   std::vector<CodeRead> reads;   // in the order of the graph
   bool root_needs_type = false;  // its result is codes, though no node may read it
+  bool is_exact = false;         // others need its values as they are, and who reads codes rounds for itself
 };
 
 /// Weights of a recurrent layer, which computes in float.
@@ -37,15 +39,19 @@ struct CodePlan {
   std::vector<size_t> rows;               // of nodes that look up rows of a weight, whose result is in float
   std::vector<ConstantWeight> constants;  // stored as codes, and rounded for nodes that compute in float
   std::vector<std::string> in_float;      // nodes that compute in float
+  std::vector<std::string> exact;         // ... though they have an integer form, as others need exact values
+  ExactValues exact_values;
 
   bool has_weights() const { return !weighted.empty() || !constants.empty(); }
 };
 
-/// `kept_in_float`: names of nodes that are to stay in float though they have an integer form.
-CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float);
+/// `kept_in_float`: names of nodes that are to stay in float though they have an integer form; `unrounded`:
+/// whose results are.
+CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float,
+                    const std::set<std::string, std::less<>>& unrounded = {});
 
 /// Rounds what the group's root computes to `quantizer`, and what its clamps take and give; nothing where the
-/// root computes in float, and then false.
+/// root computes in float or its values are needed as they are, and then false.
 bool quantize_result(Graph& graph, const CodePlan& plan, const CodeGroup& group,
                      const QuantizerRef& quantizer);
 

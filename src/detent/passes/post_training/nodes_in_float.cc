@@ -31,7 +31,6 @@ double rounded_to_zero(const Interval& values, int bits) {
 /// Whether the node gives 0 from codes of 0 of these values.
 bool may_give_zero(const Node& node, const Interval& values, int bits) {
   const double zero = rounded_to_zero(values, bits);
-  if (double{values.low} > zero || double{values.high} < -zero) return false;
   if (trait<MatrixProduct>(node) != nullptr) return true;
   if (const auto* unary = trait<Unary>(node)) return unary->function(node)(0) == 0;
   const bool adds = *trait<PairOperation>(node) == PairOperation::kAdd;
@@ -42,24 +41,30 @@ bool may_give_zero(const Node& node, const Interval& values, int bits) {
   return !adds || std::ranges::none_of(node.inputs, is_far);
 }
 
-bool computes_by_element(const Node& node) {
-  return trait<Unary>(node) != nullptr || trait<PairOperation>(node) != nullptr;
+/// Whether codes of so many bits hold 0 for some of these values.
+bool may_be_zero(const Interval& values, int bits) {
+  const double zero = rounded_to_zero(values, bits);
+  return double{values.low} <= zero && double{values.high} >= -zero;
 }
 
-/// Nodes that compute divisors, or what moves or computes element by element makes divisors of.
-std::set<std::string, std::less<>> divisors(const Graph& graph) {
-  std::set<std::string, std::less<>> names;
-  const auto add = [&](const NodeInput& input) {
-    if (!input.is_constant()) names.insert(input.node);
-  };
-  for (size_t i = graph.nodes().size(); i-- > 0;) {
-    const Node& node = graph.nodes()[i];
-    const auto* operation = trait<PairOperation>(node);
-    if (operation != nullptr && *operation == PairOperation::kDiv) add(node.inputs[1]);
-    const bool passes_on = is_view(node) || trait<Movement>(node) != nullptr || computes_by_element(node);
-    if (passes_on && names.contains(node.name)) std::ranges::for_each(node.inputs, add);
+/// Adds what the group's rounding of these values to 0 would spoil.
+void add_vanishing(const Graph& measured, const CodePlan& plan, const CodeGroup& group,
+                   const std::vector<const Node*>& readers, const Interval& range, int bits,
+                   VanishingValues& found) {
+  bool is_spoilt = plan.exact_values.bare.contains(group.root);
+  for (const Node* reader : readers) {
+    if (!has_pole(*reader) && !may_give_zero(*reader, range, bits)) continue;
+    found.nodes.insert(reader->name);
+    is_spoilt = true;
   }
-  return names;
+  if (!is_spoilt) return;
+  const Node& root = measured.node(group.root);
+  found.unrounded.insert(group.root);
+  if (computes_by_element(root)) found.nodes.insert(group.root);
+  for (const size_t clamp : group.clamps) {
+    const std::string& name = measured.nodes()[clamp].name;
+    if (plan.exact_values.divisors.contains(name)) found.nodes.insert(name);
+  }
 }
 
 }  // namespace
@@ -78,24 +83,24 @@ std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const C
   return names;
 }
 
-std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan, int bits,
-                                                      const std::string& where) {
-  std::set<std::string, std::less<>> names;
-  const std::set<std::string, std::less<>> divide = divisors(measured);
+VanishingValues vanishing_values(const Graph& measured, const CodePlan& plan, int bits,
+                                 const std::string& where) {
+  VanishingValues found;
+  const auto& divisors = plan.exact_values.divisors;
   for (const CodeGroup& group : plan.groups) {
     std::vector<const Node*> readers;
     for (const CodeRead& read : group.reads) {
       const Node& reader = measured.nodes()[read.node];
       const bool multiplies_values = trait<MatrixProduct>(reader) != nullptr;
-      if ((computes_by_element(reader) || multiplies_values) && divide.contains(reader.name))
-        readers.push_back(&reader);
+      const bool divides = has_pole(reader) || divisors.contains(reader.name);
+      if ((computes_by_element(reader) || multiplies_values) && divides) readers.push_back(&reader);
     }
-    if (readers.empty()) continue;
+    if (readers.empty() && !plan.exact_values.bare.contains(group.root)) continue;
     const std::optional<Interval> range = measured_distribution(measured, group, where).range;
-    for (const Node* reader : readers)
-      if (range && may_give_zero(*reader, *range, bits)) names.insert(reader->name);
+    if (range && may_be_zero(*range, bits))
+      add_vanishing(measured, plan, group, readers, *range, bits, found);
   }
-  return names;
+  return found;
 }
 
 }  // namespace detent

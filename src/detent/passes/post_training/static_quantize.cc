@@ -87,13 +87,14 @@ int widest_activations(const StaticQuantizeOptions& options) {
   return std::max(options.elementwise.width, options.activations.integer.width);
 }
 
-/// `masked`: what is to stay in float, unless `bits` names it.
+/// `masked`: what is to stay in float, unless `bits` names it; `unrounded`: whose results are.
 CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const NodeBitsMatcher& bits,
-                   const std::string& where, const std::set<std::string, std::less<>>& masked = {}) {
+                   const std::string& where, const std::set<std::string, std::less<>>& masked = {},
+                   const std::set<std::string, std::less<>>& unrounded = {}) {
   std::set<std::string, std::less<>> in_float = float_nodes(graph, options, where);
   for (const std::string& name : masked)
     if (bits.find(name) == nullptr) in_float.insert(name);
-  CodePlan plan = plan_codes(graph, in_float);
+  CodePlan plan = plan_codes(graph, in_float, unrounded);
   if (!plan.has_weights()) {
     fail("{}: no linear layer or convolution is left to quantize: {}", where,
          nothing_to_quantize(graph, plan, in_float));
@@ -103,7 +104,7 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
     const std::string& name = graph.nodes()[edge].name;
     if (bits.find(name) == nullptr) in_float.insert(name);
   }
-  return plan_codes(graph, in_float);
+  return plan_codes(graph, in_float, unrounded);
 }
 
 /// Before calibration. `operand` is what `node` takes in.
@@ -390,15 +391,22 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   graph = std::move(quantized.graph);
   std::vector<std::string> masks;
   for (const std::string& name : measured.masked.in_float)
-    if (!measured.infinite.contains(name) && !measured.vanishing.contains(name)) masks.push_back(name);
+    if (!measured.infinite.contains(name) && !measured.vanishing.nodes.contains(name)) masks.push_back(name);
   if (!measured.infinite.empty()) {
     context.report(fmt::format("static_quantize: in float, as they read or give infinities: {}\n",
                                fmt::join(measured.infinite, ", ")));
   }
-  if (!measured.vanishing.empty()) {
-    context.report(
-        fmt::format("static_quantize: in float, as they compute divisors, which codes would round to 0: {}\n",
-                    fmt::join(measured.vanishing, ", ")));
+  if (!measured.vanishing.nodes.empty()) {
+    context.report(fmt::format(
+        "static_quantize: in float, as they compute divisors or take logarithms of what codes would round to "
+        "0: {}\n",
+        fmt::join(measured.vanishing.nodes, ", ")));
+  }
+  if (!quantized.exact.empty()) {
+    context.report(fmt::format(
+        "static_quantize: in float, as integers, comparisons, quotients or roots follow from their exact "
+        "values: {}\n",
+        fmt::join(quantized.exact, ", ")));
   }
   if (!masks.empty()) {
     context.report(
@@ -443,11 +451,15 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
       measured.masked.in_float.insert(kept.begin(), kept.end());
     };
     keep(infinite_nodes(measured.graph, plan), measured.infinite);
-    if (measured.masked.in_float.size() == before)
-      keep(vanishing_divisors(measured.graph, plan, widest_activations(first), context.where),
-           measured.vanishing);
+    if (measured.masked.in_float.size() == before) {
+      VanishingValues found =
+          vanishing_values(measured.graph, plan, widest_activations(first), context.where);
+      keep(found.nodes, measured.vanishing.nodes);
+      measured.vanishing.unrounded.merge(found.unrounded);
+    }
     if (measured.masked.in_float.size() == before) break;
-    plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
+    plan = make_plan(network, first, bits, context.where, measured.masked.in_float,
+                     measured.vanishing.unrounded);
   }
   return measured;
 }
@@ -455,7 +467,8 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
                                       const StaticQuantizeOptions& options, const PassContext& context) {
   const NodeBitsMatcher bits(options.formats, options.bits, context.where);
-  const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked.in_float);
+  const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked.in_float,
+                                  measured.vanishing.unrounded);
   Graph quantized = network;
   NetworkQuantizer quantizer(quantized, plan, options, bits, context);
   quantizer.quantize_activations(measured);
@@ -466,7 +479,7 @@ IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwor
   std::string accumulators = set_accumulators(quantized, options.accumulator, context.where);
   verify(quantized);
   integer_plan(quantized);  // refuses overflows
-  return {std::move(quantized), quantizer.raised_scales(), std::move(accumulators)};
+  return {std::move(quantized), quantizer.raised_scales(), std::move(accumulators), plan.exact};
 }
 
 namespace {

@@ -30,20 +30,25 @@ MaskedScores masked_scores(const Graph& graph, const PassContext& context);
 /// left to measured_distribution. `measured` has the statistics of measured_activations.
 std::set<std::string, std::less<>> infinite_nodes(const Graph& measured, const CodePlan& plan);
 
-/// Nodes that compute divisors from values of which codes of so many bits may round some to 0 though none is,
-/// as attention that divides by sums of features does: quotients would be infinite.
-std::set<std::string, std::less<>> vanishing_divisors(const Graph& measured, const CodePlan& plan, int bits,
-                                                      const std::string& where);
+struct VanishingValues {
+  std::set<std::string, std::less<>> nodes;      // to compute in float
+  std::set<std::string, std::less<>> unrounded;  // whose results stay as they are
+};
+
+/// Nodes that compute divisors, or what logarithms are taken of, from values of which codes of so many bits
+/// may round some to 0 though none is, as attention that divides by sums of features does: the results would
+/// be infinite.
+VanishingValues vanishing_values(const Graph& measured, const CodePlan& plan, int bits,
+                                 const std::string& where);
 
 /// Ranges are chosen from the statistics of `graph`; `masked` is not to be quantized as the samples show it.
 struct MeasuredNetwork {
   Graph graph;
   MaskedScores masked;
-  // All in masked.in_float too.
-  /// Nodes whose operands the samples show to hold infinities.
+  /// Nodes whose operands the samples show to hold infinities; in masked.in_float too, as those of
+  /// `vanishing`.
   std::set<std::string, std::less<>> infinite = {};
-  /// Nodes that compute divisors from values of which codes would round some to 0.
-  std::set<std::string, std::less<>> vanishing = {};
+  VanishingValues vanishing = {};
 };
 
 /// Runs the float network over calibration samples.
@@ -55,8 +60,9 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
 
 struct IntegerNetwork {
   Graph graph;
-  std::string raised_scales;  // a report of the scales that are larger than the weights need
-  std::string accumulators;   // ... of the layers that have none, though all are to
+  std::string raised_scales;            // a report of the scales that are larger than the weights need
+  std::string accumulators;             // ... of the layers that have none, though all are to
+  std::vector<std::string> exact = {};  // nodes in float, as others need their values as they are
 };
 
 /// `network` quantized for execution in integers. `measured` is what measured_for returned for it with the
