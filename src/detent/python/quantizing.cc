@@ -14,6 +14,7 @@
 #include "detent/report/page.h"
 #include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
+#include "detent/workflows/quantize_network.h"
 #include "detent/workflows/quantize_passes.h"
 #include "detent/workflows/resource_use.h"
 
@@ -73,7 +74,11 @@ QuantizeOutcome quantize(const Network& network, const Dataset& calibration, con
       calibration_context(calibration, RandomSource(), request.batch_size, folder.path(), executor);
   context.loader_threads = request.num_workers;
   QuantizedGraphs graphs = quantize_network(graph, passes, context, cache_format);
-  if (!is_trained && request.analyzes) outcome.analysis = analyze_quantization(graphs.network(), context);
+  if (!is_trained && request.analyzes) {
+    outcome.analysis = analyze_quantization(graphs, context, cache_format);
+    const std::string warning = noise_warning(*outcome.analysis);
+    if (!warning.empty()) context.warn(warning);
+  }
   outcome.bits_after = storage_bits(graphs.quantized);
   outcome.after = measure_test(graphs.quantized);
   if (request.analyzes) {

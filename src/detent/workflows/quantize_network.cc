@@ -1,13 +1,17 @@
 #include "detent/workflows/quantize_network.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
 #include "detent/passes/pipeline.h"
+#include "detent/passes/post_training/static_quantize_options.h"
 #include "detent/workflows/quantize_passes.h"
 
 namespace detent {
@@ -87,11 +91,61 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
   return graphs;
 }
 
-QuantizationAnalysis analyze_quantization(const QuantizedNetwork& network, PassContext& context) {
+namespace {
+
+LayerwiseErrors errors_of(const QuantizedGraphs& graphs, PassContext& context) {
+  try {
+    return analyze_layerwise_error(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
+  } catch (const Error& error) {
+    const std::string first = first_nonfinite_text(graphs.reference, graphs.quantized, context);
+    if (first.empty()) throw;
+    throw Error(std::string(error.what()) + first);
+  }
+}
+
+/// Quantizes again without these nodes; nothing where no layer would be left, and then false.
+bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nodes, PassContext& context,
+                    const std::optional<Format>& cache_format) {
+  List kept(nodes.begin(), nodes.end());
+  Table passes = graphs.passes;
+  Table& options = passes.table(kStaticQuantize);
+  if (const Value* given = options.find("keep_float"))
+    std::ranges::copy(*given->get_if<List>(), std::back_inserter(kept));
+  options["keep_float"] = std::move(kept);
+  Graph quantized = graphs.reference;
+  context.float_network = nullptr;
+  try {
+    run_pipeline(quantized, split_passes(passes).second, "", context);
+  } catch (const Error&) {
+    return false;
+  }
+  if (cache_format) quantize_cache(quantized, *cache_format);
+  graphs.quantized = std::move(quantized);
+  graphs.passes = std::move(passes);
+  return true;
+}
+
+/// Fewer bits spoil layers because they were asked for.
+bool is_of_eight_bits(const Table& passes) {
+  StaticQuantizeOptions options;
+  read_fields(options, *passes.find(kStaticQuantize)->get_if<Table>(), kStaticQuantize);
+  return !options.is_below_eight_bits();
+}
+
+}  // namespace
+
+QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
+                                          const std::optional<Format>& cache_format) {
   QuantizationAnalysis analysis;
-  analysis.errors =
-      analyze_layerwise_error(network.reference, network.quantized, kErrorAnalysisSamples, context);
-  analysis.advice = advise_quantization(network, analysis.errors, context);
+  analysis.errors = errors_of(graphs, context);
+  const std::vector<std::string> spoilt = spoilt_nodes(analysis.errors);
+  if (!spoilt.empty() && is_of_eight_bits(graphs.passes) &&
+      leave_in_float(graphs, spoilt, context, cache_format)) {
+    context.warn(fmt::format("{}; quantized again with those nodes in float whose rounding costs most: {}",
+                             output_sqnr_text(analysis.errors), fmt::join(spoilt, ", ")));
+    analysis.errors = errors_of(graphs, context);
+  }
+  analysis.advice = advise_quantization(graphs.network(), analysis.errors, context);
   return analysis;
 }
 

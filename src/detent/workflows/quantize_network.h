@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "detent/core/value.h"
 #include "detent/formats/format.h"
@@ -41,6 +43,22 @@ struct QuantizationAnalysis {
   LayerwiseErrors errors;
   QuantizationAdvice advice;
 };
-QuantizationAnalysis analyze_quantization(const QuantizedNetwork& network, PassContext& context);
+/// Where the outputs are of no use, the nodes that spoil them (spoilt_nodes) stay in float: the network is
+/// quantized again. Throws Error naming the first node whose result is not finite.
+QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
+                                          const std::optional<Format>& cache_format = std::nullopt);
+
+/// Nodes whose own rounding leaves little of their results or costs most of the outputs, of a network whose
+/// outputs are of no use: distances from products of [-2 x, |x|^2, 1], whose large columns take all codes.
+/// None of other networks.
+std::vector<std::string> spoilt_nodes(const LayerwiseErrors& errors);
+
+/// A warning where little is left of the outputs, with the nodes that cost most and the options that help;
+/// "" where there is no reason.
+std::string noise_warning(const QuantizationAnalysis& analysis);
+
+/// "" or the first node of the quantized network that gives NaN or infinities for the first samples where the
+/// reference does not, with the option that leaves it in float.
+std::string first_nonfinite_text(const Graph& reference, const Graph& quantized, PassContext& context);
 
 }  // namespace detent

@@ -183,13 +183,13 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor,
                                           [&](const std::string& text) { results.say(text); });
   use_options(command.options, group, result, context);
-  const QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);
+  QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);
   const Graph& graph = graphs.quantized;
   std::optional<QuantizationAnalysis> analysis;
   if (is_trained) {
     results.say("the network's quantizers were trained, and stay\n");
   } else {
-    analysis = analyze_quantization(graphs.network(), context);
+    analysis = analyze_quantization(graphs, context, cache_format);
     outcome.analysis = &*analysis;
     report_analysis(*analysis, output_dir, context);
   }
@@ -212,6 +212,8 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
     results.say(fmt::format("{}: `detent bench {} --profile` shows each step\n", checked.slow_steps,
                             result.graph_path().string()));
   }
+  const std::string noise = analysis ? noise_warning(*analysis) : "";
+  if (!noise.empty()) log_warning("{}", noise);
   for (auto& [key, value] : quantize_results(outcome)) results.add(key, value);
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);

@@ -1,0 +1,101 @@
+#include "detent/workflows/quantize_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+/// dB, below which an output is of no use.
+constexpr double kLeastOutput = 10;
+
+bool is_useless(const LayerwiseErrors& errors) {
+  return !errors.measured_output.empty() && !(errors.output_sqnr_db >= kLeastOutput);
+}
+
+/// Nodes that give NaN or infinities for these inputs, in the order in which they compute.
+std::vector<std::string> nonfinite_nodes(const Graph& graph, const Executor& executor,
+                                         const std::vector<Tensor>& inputs) {
+  std::vector<std::string> names;
+  Observation observation;
+  observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    if (!operand.starts_with("data_out") || role_of(node) != OperatorRole::kComputes) return;
+    if (value.dtype() != DType::kFloat32) return;
+    if (!std::ranges::all_of(value.values<float>(), [](float x) { return std::isfinite(x); }))
+      names.push_back(node.name);
+  };
+  try {
+    static_cast<void>(executor.compile(graph)->run(inputs, observation));
+  } catch (const Error&) {  // of the node that cannot take them
+  }
+  return names;
+}
+
+/// The node and those that compute what it reads.
+std::vector<std::string> with_computed_inputs(const Graph& graph, const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const NodeInput& input : graph.node(name).inputs) {
+    const bool computes = !input.is_constant() && role_of(graph.node(input.node)) == OperatorRole::kComputes;
+    if (computes && std::ranges::find(names, input.node) == names.end()) names.push_back(input.node);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> spoilt_nodes(const LayerwiseErrors& errors) {
+  constexpr double kLeastAlone = 8;
+  constexpr double kLargeGain = 10;
+  std::vector<std::string> names;
+  if (!is_useless(errors)) return names;
+  for (const NodeError& node : errors.nodes)
+    if (node.alone.sqnr_db() < kLeastAlone || node.output_gain.value_or(0) > kLargeGain)
+      names.push_back(node.node);
+  return names;
+}
+
+std::string noise_warning(const QuantizationAnalysis& analysis) {
+  constexpr size_t kMost = 3;
+  const auto& [errors, advice] = analysis;
+  if (!is_useless(errors)) return "";
+  std::vector<std::string> names;
+  std::vector<std::string> texts;
+  for (const NodeError& node : errors.nodes) {
+    if (texts.size() == kMost) break;
+    names.push_back(node.node);
+    texts.push_back(fmt::format("{} ({}: {:.1f} dB alone)", node.node, node.op, node.alone.sqnr_db()));
+  }
+  const std::string remedy =
+      advice.tried.empty()
+          ? fmt::format("`detent quantize --keep-float '{}'` leaves these in float", fmt::join(names, ","))
+          : fmt::format("`detent quantize {}` gives {:.1f} dB", advice.tried.back().options,
+                        advice.tried.back().output_sqnr_db);
+  return fmt::format("{}, too little to be of use; what costs most: {}; {}", output_sqnr_text(errors),
+                     fmt::join(texts, ", "), remedy);
+}
+
+std::string first_nonfinite_text(const Graph& reference, const Graph& quantized, PassContext& context) {
+  const auto data = context.open_calibration();
+  constexpr int64_t kSamples = 8;
+  const SampleRange first = calibration_batches(*data, reference, kSamples, kSamples).front();
+  const std::vector<Tensor> inputs = data->inputs(first.begin, first.end);
+  const Executor& executor = context.executor();
+  const std::vector<std::string> usual = nonfinite_nodes(reference, executor, inputs);
+  for (const std::string& name : nonfinite_nodes(quantized, executor, inputs)) {
+    if (std::ranges::find(usual, name) != usual.end()) continue;
+    return fmt::format(
+        "; the first node whose result is not finite, as it is in float, is \"{}\" ({}): `detent quantize "
+        "--keep-float '{}'` leaves it and what it reads in float",
+        name, quantized.node(name).op, fmt::join(with_computed_inputs(quantized, name), ","));
+  }
+  return "";
+}
+
+}  // namespace detent
