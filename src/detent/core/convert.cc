@@ -6,26 +6,11 @@
 #include <type_traits>
 
 #include "detent/core/element_types.h"
+#include "detent/core/half_floats.h"
+#include "detent/core/pair_functions.h"
 
 namespace detent {
 namespace {
-
-float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-/// IEEE 754 binary16: 1 sign, 5 exponent (bias 15), 10 mantissa bits.
-float float16_to_float(uint16_t bits) {
-  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
-  const int exponent = (bits >> 10) & 0x1F;
-  const int mantissa = bits & 0x3FF;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  if (exponent == 31) {
-    // Infinity and NaN keep their sign and payload.
-    const uint32_t wide =
-        (static_cast<uint32_t>(bits & 0x8000) << 16) | 0x7F800000U | (static_cast<uint32_t>(mantissa) << 13);
-    return std::bit_cast<float>(wide);
-  }
-  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-}
 
 /// Sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, and the last magnitude is NaN.
 float float8_e4m3_to_float(uint8_t bits) {
@@ -51,6 +36,12 @@ Tensor converted(const Tensor& tensor, Function function) {
   return result;
 }
 
+Tensor widened_halves(const Tensor& tensor, void (*widen)(const uint16_t*, float*, size_t)) {
+  Tensor result = unfilled_tensor(DType::kFloat32, tensor.shape());
+  widen(words_of<uint16_t>(tensor), words_of<float>(result), static_cast<size_t>(tensor.numel()));
+  return result;
+}
+
 }  // namespace
 
 Tensor to_float32(const Tensor& tensor) {
@@ -61,13 +52,13 @@ Tensor to_float32(const Tensor& tensor) {
     case DType::kFloat64:
       return converted<double>(tensor, cast);
     case DType::kFloat16:
-      return converted<uint16_t>(tensor, float16_to_float);
+      return widened_halves(tensor, floats_of_float16);
     case DType::kFloat8E4M3:
       return converted<uint8_t>(tensor, float8_e4m3_to_float);
     case DType::kFloat8E5M2:
       return converted<uint8_t>(tensor, float8_e5m2_to_float);
     case DType::kBFloat16:
-      return converted<uint16_t>(tensor, bfloat16_to_float);
+      return widened_halves(tensor, floats_of_bfloat16);
     case DType::kBool:
     case DType::kUInt8:
       return converted<uint8_t>(tensor, cast);
@@ -86,34 +77,17 @@ Tensor to_float32(const Tensor& tensor) {
 
 namespace {
 
-uint16_t float_to_bfloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-uint16_t float_to_float16(float value) {
-  constexpr float kLeastNormal = 0x1p-14F;
-  constexpr float kBeyond = 65520;  // what rounds to infinity
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const float size = std::fabs(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7E00);
-  if (size >= kBeyond) return static_cast<uint16_t>(sign | 0x7C00);
-  if (size < kLeastNormal) {  // a multiple of 2^-24, by the sum's rounding
-    const uint32_t steps = std::bit_cast<uint32_t>(size + 0.5F) - std::bit_cast<uint32_t>(0.5F);
-    return static_cast<uint16_t>(sign | steps);
-  }
-  const uint32_t rounded = (bits & 0x7FFFFFFF) + 0xFFF + (bits >> 13 & 1);
-  return static_cast<uint16_t>(sign | (rounded - ((127U - 15) << 23)) >> 13);
-}
-
 template <class To, class From>
 To converted_element(From from) {
   if constexpr (std::is_same_v<To, bool>) {
     return from != 0;
   } else if constexpr (std::is_floating_point_v<To> || !std::is_floating_point_v<From>) {
     return static_cast<To>(from);
+  } else if constexpr (sizeof(To) == 1 && std::is_same_v<From, float>) {
+    // The last byte of larger ones is 0, since they are multiples of 2^8.
+    constexpr From kBound = 0x1p31;
+    const bool fits = (from >= -kBound) & (from < kBound);
+    return static_cast<To>(static_cast<int32_t>(selected(fits, from, From())));
   } else {
     constexpr From kBound = 0x1p63;
     const bool fits = from >= -kBound && from < kBound;
@@ -128,10 +102,11 @@ Tensor converted_from(const Tensor& tensor, DType dtype) {
   const auto each = [&](auto* to, auto element) {
     for (size_t i = 0; i < from.size(); ++i) to[i] = element(from[i]);
   };
-  if (dtype == DType::kFloat16) {
-    each(words_of<uint16_t>(result), [](From x) { return float_to_float16(static_cast<float>(x)); });
-  } else if (dtype == DType::kBFloat16) {
-    each(words_of<uint16_t>(result), [](From x) { return float_to_bfloat16(static_cast<float>(x)); });
+  const bool is_half = dtype == DType::kFloat16;
+  if (is_half || dtype == DType::kBFloat16) {
+    const Tensor floats = to_float32(tensor);
+    (is_half ? float16_of_floats : bfloat16_of_floats)(words_of<float>(floats), words_of<uint16_t>(result),
+                                                       from.size());
   } else {
     visit_numbers(dtype,
                   [&]<class To>(To) { each(result.values<To>().data(), converted_element<To, From>); });
