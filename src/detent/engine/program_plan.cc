@@ -135,7 +135,8 @@ class Planner {
       if (!plan_rounding(plan_, step, value_name(step.node->name))) plan_reference(step);
     } else if (const auto bytes = dynamic_bytes_.find(i); bytes != dynamic_bytes_.end()) {
       if (!plan_dynamic_bytes(plan_, step, bytes->second)) plan_reference(step);
-    } else if (!plan_known(step) && !plan_recurrent(plan_, weights_, step) && !plan_places(step)) {
+    } else if (!plan_known(step) && !plan_integer_codes(plan_, step, value_name(step.node->name)) &&
+               !plan_recurrent(plan_, weights_, step) && !plan_places(step)) {
       plan_reference(step);
     }
   }

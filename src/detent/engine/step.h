@@ -152,9 +152,11 @@ struct SumsLayer {
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 /// A flow of 8-bit integers as bytes from that of `low` on.
 std::unique_ptr<EngineStep> bytes_of_integers(int32_t low, size_t flow, size_t place);
+/// Back from codes of a type to 8-bit integers, signed where its lowest code is.
+std::unique_ptr<EngineStep> integers_of_bytes(size_t place, size_t flow);
 /// Values that are integers as a flow of int32.
 std::unique_ptr<EngineStep> integers_of_values(size_t place, size_t flow);
-/// Bytes that cover the range of a place's values (float32/dynamic_codes.h), and flows of their scale and
+/// Bytes that cover the range of a place's values (float32/linear_codes.h), and flows of their scale and
 /// zero point.
 std::unique_ptr<EngineStep> dynamic_bytes_step(const KernelSet& kernels, size_t from, size_t to, size_t scale,
                                                size_t zero);

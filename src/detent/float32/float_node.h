@@ -69,12 +69,14 @@ using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, in
 struct ResampledAxis;  // resize_weights.h
 enum class RecurrentKind;
 
-/// Operators around sums of products of integers, for which the engine has kernels.
+/// Operators that give or take integers which stand for floats, for which the engine has kernels.
 enum class CodeOperator {
-  kProduct,      // int32 sums of integers less their zero points, inputs 2 and 3
-  kConvolution,  // likewise
-  kRange,        // bytes, scale and zero point of floats (dynamic_codes.h)
-  kConversion,   // to another element type
+  kProduct,       // int32 sums of integers less their zero points, inputs 2 and 3
+  kConvolution,   // likewise
+  kRange,         // bytes, scale and zero point of floats (linear_codes.h)
+  kConversion,    // to another element type
+  kQuantization,  // codes of floats, of scale and zero point, inputs 1 and 2
+  kValues,        // back to floats
 };
 
 /// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on

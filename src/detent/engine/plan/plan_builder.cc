@@ -189,7 +189,11 @@ size_t PlanBuilder::place_of_flow(const std::string& name, const CodeType& type,
   const size_t flow = reads_values ? value.flow : flow_of(name);
   const size_t to = new_place(value, type, layout);
   note_flow(flow);
-  add(bytes_of_flow(kernels_, node, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
+  if (value.flow_has_integers) {
+    add(bytes_of_integers(type.low, flow, to), node.name, "copy", "another layout");
+  } else {
+    add(bytes_of_flow(kernels_, node, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
+  }
   values_.at(name).places.push_back(to);
   return to;
 }

@@ -47,6 +47,7 @@ struct PlannedValue {
   size_t flow = kNoFlow;
   bool flow_is_ready = false;
   const Node* quantizer = nullptr;  // the flow has values that this node's type rounds
+  bool flow_has_integers = false;   // or codes of that type, as 8-bit integers
   std::optional<PendingMove> move = {};
   std::optional<Flow> known = {};  // follows from shapes and constants; no step computes it
   std::vector<size_t> places = {};

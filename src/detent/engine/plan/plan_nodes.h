@@ -38,6 +38,9 @@ bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, co
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
 
+/// 8-bit integers of one known scale that become codes of a value, or back; false where others do.
+bool plan_integer_codes(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+
 /// A node that adds products of integers (packed_code_sums.h), with what its kernel computes on its sums: an
 /// addition of integers, a conversion to floats, a product.
 struct CodeChain {

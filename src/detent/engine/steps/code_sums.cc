@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <mutex>
 
 #include "detent/core/convert.h"
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/dynamic_codes.h"
+#include "detent/float32/linear_codes.h"
 
 namespace detent {
 namespace {
@@ -23,6 +24,67 @@ T of_channel(const std::vector<T>& numbers, int32_t channel) {
   return numbers[numbers.size() == 1 ? 0 : static_cast<size_t>(channel)];
 }
 
+constexpr int64_t kBlock = 8;
+
+/// Byte j of row i becomes byte i of row j.
+void transpose(uint64_t (&rows)[kBlock]) {
+  constexpr uint64_t kLow[] = {0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF, 0x00000000FFFFFFFF};
+  for (size_t level = 3; level-- > 0;) {
+    const size_t apart = size_t{1} << level;
+    for (size_t i = 0; i < kBlock; ++i) {
+      if ((i & apart) != 0) continue;
+      const uint64_t swapped = (rows[i] >> (8 * apart) ^ rows[i + apart]) & kLow[level];
+      rows[i + apart] ^= swapped;
+      rows[i] ^= swapped << (8 * apart);
+    }
+  }
+}
+
+/// Bytes between row `y` of a place and elements in row-major order; those of signed integers are `flip`ped.
+template <bool kToPlace>
+void move_integers(const Place& place, int64_t n, int64_t y, uint8_t flip, const uint8_t* __restrict from,
+                   uint8_t* __restrict to) {
+  const int64_t row = place.at(n, y, 0);
+  const int64_t first = place.element(n, y, 0);
+  const int64_t step = place.channel_step();
+  const int64_t pitch = place.pitch();
+  if (!place.has_positions()) {
+    const int64_t end = row + place.width() * pitch;
+    for (int64_t i = row; i < end; ++i) to[i] = from[i] ^ flip;
+    return;
+  }
+  const auto move_one = [&](int64_t x, int64_t c) {
+    const int64_t at = row + x * pitch + c;
+    const int64_t element = first + x + c * step;
+    kToPlace ? to[at] = from[element] ^ flip : to[element] = from[at] ^ flip;
+  };
+  const uint64_t flips = flip * uint64_t{0x0101010101010101};
+  const auto move_block = [&](int64_t x, int64_t c) {
+    const int64_t at = row + x * pitch + c;
+    const int64_t element = first + x + c * step;
+    uint64_t block[kBlock];
+    for (int64_t i = 0; i < kBlock; ++i)
+      std::memcpy(&block[i], from + (kToPlace ? element + i * step : at + i * pitch), kBlock);
+    transpose(block);
+    for (int64_t i = 0; i < kBlock; ++i) {
+      block[i] ^= flips;
+      std::memcpy(to + (kToPlace ? at + i * pitch : element + i * step), &block[i], kBlock);
+    }
+  };
+  for (int64_t x = 0; x < place.width(); x += kBlock) {
+    for (int64_t c = 0; c < place.channels(); c += kBlock) {
+      const int64_t x_end = std::min(x + kBlock, place.width());
+      const int64_t c_end = std::min(c + kBlock, place.channels());
+      if (x_end - x == kBlock && c_end - c == kBlock) {
+        move_block(x, c);
+        continue;
+      }
+      for (int64_t i = x; i < x_end; ++i)
+        for (int64_t k = c; k < c_end; ++k) move_one(i, k);
+    }
+  }
+}
+
 class BytesOfIntegers final : public EngineStep {
  public:
   BytesOfIntegers(int32_t low, size_t flow, size_t place) : low_(low), flow_(flow), place_(place) {}
@@ -31,21 +93,36 @@ class BytesOfIntegers final : public EngineStep {
     const Place& out = state.places[place_];
     const auto* const from = reinterpret_cast<const uint8_t*>(state.flows[flow_].tensor.bytes().data());
     uint8_t* const to = state.bytes(place_);
-    const auto offset = static_cast<uint8_t>(-low_);
-    for_each_row(out, state, [&](int64_t n, int64_t y) {
-      uint8_t* at = to + out.at(n, y, 0);
-      for (int64_t x = 0; x < out.width(); ++x, at += out.pitch()) {
-        const uint8_t* const first = from + out.element(n, y, x);
-        for (int64_t c = 0; c < out.channels(); ++c)
-          at[c] = static_cast<uint8_t>(first[c * out.channel_step()] + offset);
-      }
-    });
+    const auto flip = static_cast<uint8_t>(low_);
+    fill_halo(out, to);
+    for_each_row(out, state, [&](int64_t n, int64_t y) { move_integers<true>(out, n, y, flip, from, to); });
   }
 
  private:
   int32_t low_;
   size_t flow_;
   size_t place_;
+};
+
+class IntegersOfBytes final : public EngineStep {
+ public:
+  IntegersOfBytes(size_t place, size_t flow) : place_(place), flow_(flow) {}
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[place_];
+    Tensor integers = unfilled_tensor(in.type.low < 0 ? DType::kInt8 : DType::kUInt8, in.shape);
+    auto* const to = reinterpret_cast<uint8_t*>(integers.bytes().data());
+    const auto flip = static_cast<uint8_t>(in.type.low);
+    for_each_row(in, state, [&](int64_t n, int64_t y) {
+      move_integers<false>(in, n, y, flip, state.bytes(place_), to);
+    });
+    state.flows[flow_] = {std::move(integers)};
+  }
+  bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }
+
+ private:
+  size_t place_;
+  size_t flow_;
 };
 
 class IntegersOfValues final : public EngineStep {
@@ -170,6 +247,10 @@ CodeNumbers code_numbers(const CodeSums& sums, const RunState& state) {
 
 std::unique_ptr<EngineStep> bytes_of_integers(int32_t low, size_t flow, size_t place) {
   return std::make_unique<BytesOfIntegers>(low, flow, place);
+}
+
+std::unique_ptr<EngineStep> integers_of_bytes(size_t place, size_t flow) {
+  return std::make_unique<IntegersOfBytes>(place, flow);
 }
 
 std::unique_ptr<EngineStep> integers_of_values(size_t place, size_t flow) {

@@ -271,6 +271,12 @@ class FlowOfPlace final : public EngineStep {
     const uint8_t* from = state.bytes(place_);
     for_each_row(place, state, [&](int64_t n, int64_t y) {
       const int64_t row = place.at(n, y, 0);
+      if (!place.has_positions()) {
+        const int64_t count = place.width() * place.channels();
+        for (int64_t i = 0; i < count; ++i)
+          to[static_cast<size_t>(i)] = int32_t{from[row + i]} + place.type.low;
+        return;
+      }
       const int64_t pitch = place.at(n, y, 1) - row;
       const int64_t next = place.element(n, y, 1) - place.element(n, y, 0);
       for (int64_t c = 0; c < place.channels(); ++c) {

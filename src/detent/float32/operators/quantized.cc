@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/dynamic_codes.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/linear_codes.h"
 #include "detent/core/pair_functions.h"
 #include "detent/float32/window_places.h"
 #include "detent/graph/element_movement.h"
@@ -19,19 +20,22 @@ namespace {
 template <class T>
 class AlongAxis {
  public:
-  AlongAxis(const FloatNode& n, size_t index, DType dtype, T missing) : values_{missing} {
+  AlongAxis(const FloatNode& n, size_t index, DType dtype, T missing)
+      : values_{missing}, run_(n.inputs[0].tensor.numel()) {
     if (n.is_absent(index)) return;
     const Tensor given = to_dtype(number_or_tensor(n, index), dtype);
     values_.assign(given.values<T>().begin(), given.values<T>().end());
     if (values_.size() == 1) return;
     const Shape& shape = n.inputs[0].tensor.shape();
     const size_t axis = n.dimension(integer_attribute(n.node, "axis"), shape.size());
-    inner_ = element_count({shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()});
+    run_ = element_count({shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()});
   }
 
   T at(int64_t element) const {
-    return values_.size() == 1 ? values_[0] : values_[static_cast<size_t>(element / inner_) % values_.size()];
+    return values_.size() == 1 ? values_[0] : values_[static_cast<size_t>(element / run_) % values_.size()];
   }
+  /// Adjacent elements that share one.
+  int64_t run() const { return run_; }
 
  private:
   /// A number here is none of the other inputs' type.
@@ -44,8 +48,25 @@ class AlongAxis {
   }
 
   std::vector<T> values_;
-  int64_t inner_ = 1;
+  int64_t run_;
 };
+
+template <class T>
+constexpr bool kHasCodeKernel =
+    std::is_same_v<T, uint8_t> || std::is_same_v<T, int8_t> || std::is_same_v<T, int16_t>;
+
+/// Calls `convert(begin, count)` for elements of which each `run` share scale and zero point.
+template <class Convert>
+void for_each_run(int64_t elements, int64_t run, const Convert& convert) {
+  constexpr int64_t kGrain = 4096;
+  parallel_for(elements, kGrain, [&](int64_t begin, int64_t end) {
+    while (begin < end) {
+      const int64_t run_end = std::min(end, (begin / run + 1) * run);
+      convert(begin, run_end - begin);
+      begin = run_end;
+    }
+  });
+}
 
 Tensor quantized(const FloatNode& n) {
   const Tensor x = to_dtype(n.operand(0), DType::kFloat32);
@@ -53,19 +74,46 @@ Tensor quantized(const FloatNode& n) {
   const AlongAxis<float> zero(n, 2, DType::kFloat32, 0);
   Tensor codes(dtype_of_name(choice_attribute(n.node, "dtype")), x.shape());
   visit_numbers(codes.dtype(), [&]<class T>(T) {
-    for (int64_t i = 0; i < x.numel(); ++i)
-      words_of<T>(codes)[i] = code_of<T>(words_of<float>(x)[i], scale.at(i), zero.at(i));
+    const float* const from = words_of<float>(x);
+    T* const to = words_of<T>(codes);
+    for_each_run(x.numel(), std::min(scale.run(), zero.run()), [&](int64_t begin, int64_t count) {
+      if constexpr (kHasCodeKernel<T>) {
+        codes_of(from + begin, scale.at(begin), zero.at(begin), to + begin, count);
+      } else {
+        for (int64_t i = begin; i < begin + count; ++i) to[i] = code_of<T>(from[i], scale.at(i), zero.at(i));
+      }
+    });
   });
   return codes;
 }
 
 Tensor dequantized(const FloatNode& n) {
-  const Tensor codes = to_dtype(n.operand(0), DType::kInt64);
+  const Tensor codes = n.operand(0);
   const AlongAxis<float> scale(n, 1, DType::kFloat32, 1);
   const AlongAxis<int64_t> zero(n, 2, DType::kInt64, 0);
   Tensor result(DType::kFloat32, codes.shape());
-  for (int64_t i = 0; i < codes.numel(); ++i)
-    words_of<float>(result)[i] = static_cast<float>(words_of<int64_t>(codes)[i] - zero.at(i)) * scale.at(i);
+  const auto convert = [&]<class T>(const T* from) {
+    float* const to = words_of<float>(result);
+    for_each_run(codes.numel(), std::min(scale.run(), zero.run()), [&](int64_t begin, int64_t count) {
+      const int64_t origin = zero.at(begin);
+      const bool is_short = origin == static_cast<int16_t>(origin);
+      if constexpr (kHasCodeKernel<T>) {
+        if (is_short)
+          return values_of(from + begin, scale.at(begin), static_cast<int32_t>(origin), to + begin, count);
+      }
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = value_of(from[i], scale.at(i), zero.at(i));
+    });
+  };
+  if (codes.dtype() == DType::kUInt8) {
+    convert(words_of<uint8_t>(codes));
+  } else if (codes.dtype() == DType::kInt8) {
+    convert(words_of<int8_t>(codes));
+  } else if (codes.dtype() == DType::kInt16) {
+    convert(words_of<int16_t>(codes));
+  } else {
+    const Tensor wide = to_dtype(codes, DType::kInt64);
+    convert(words_of<int64_t>(wide));
+  }
   return result;
 }
 
@@ -79,7 +127,7 @@ std::vector<Tensor> dynamically_quantized(const FloatNode& n) {
   }
   const DynamicCodes way(low, high);
   Tensor codes(DType::kUInt8, n.tensor(0).shape());
-  std::ranges::transform(x, codes.values<uint8_t>().begin(), [&](float value) { return way.code(value); });
+  codes_of(x.data(), way.scale, way.zero, codes.values<uint8_t>().data(), std::ssize(x));
   return {codes, Tensor::from<float>({}, std::vector{way.scale}),
           Tensor::from<uint8_t>({}, std::vector{way.zero})};
 }
@@ -209,8 +257,8 @@ Tensor integer_convolution(const FloatNode& n) {
 
 FloatOperators quantization_operators() {
   return {
-      {"quantize_linear", quantized, true},
-      {"dequantize_linear", dequantized, true},
+      {.op = "quantize_linear", .compute = quantized, .is_exact = true, .codes = CodeOperator::kQuantization},
+      {.op = "dequantize_linear", .compute = dequantized, .is_exact = true, .codes = CodeOperator::kValues},
       {.op = "dynamic_quantize_linear",
        .compute = nullptr,
        .is_exact = true,

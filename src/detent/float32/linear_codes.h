@@ -18,6 +18,22 @@ Code code_of(float x, float scale, float zero) {
   return static_cast<Code>(std::isnan(step) ? 0 : std::clamp(step, kLow, kHigh));
 }
 
+/// A code times its scale, from the zero point.
+template <class Code>
+float value_of(Code code, float scale, int64_t zero) {
+  return static_cast<float>(static_cast<int64_t>(code) - zero) * scale;
+}
+
+// The same of `count` adjacent elements. Zero points are codes of 16 bits at most.
+
+void codes_of(const float* values, float scale, float zero, uint8_t* codes, int64_t count);
+void codes_of(const float* values, float scale, float zero, int8_t* codes, int64_t count);
+void codes_of(const float* values, float scale, float zero, int16_t* codes, int64_t count);
+
+void values_of(const uint8_t* codes, float scale, int32_t zero, float* values, int64_t count);
+void values_of(const int8_t* codes, float scale, int32_t zero, float* values, int64_t count);
+void values_of(const int16_t* codes, float scale, int32_t zero, float* values, int64_t count);
+
 /// Bytes that cover [low, high], where 0 lies between: what ONNX's DynamicQuantizeLinear makes of a tensor's
 /// least and largest element. A tensor of one value has the scale 1; an end that is infinite or NaN leaves
 /// the code 0 to all. Else
