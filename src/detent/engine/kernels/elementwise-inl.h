@@ -32,6 +32,16 @@ inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, ui
   return near == 0;
 }
 
+/// By division.
+inline void AddExactly(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* __restrict result,
+                       int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = static_cast<float>(int32_t{a[i]} - s.zero_a) * s.scale_a;
+    const float y = static_cast<float>(int32_t{b[i]} - s.zero_b) * s.scale_b;
+    result[i] = StepsToByte((x + y) / s.scale, s.least, s.most, s.zero);
+  }
+}
+
 /// Additions of whole vectors; false where it is not sure.
 template <class O = Ops>
 inline bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result) {
@@ -65,17 +75,13 @@ void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* res
     const int64_t run = std::min(kRun, count - first);
     if (run == kRun && AddVector(s, a + first, b + first, result + first)) continue;
     if (run < kRun && AddFilledUp(s, a + first, b + first, result + first, run)) continue;
-    const bool sure = run == kRun ? AddRun(s, a + first, b + first, tried, kRun)
-                                  : AddRun(s, a + first, b + first, tried, run);
-    if (sure) {
-      std::memcpy(result + first, tried, static_cast<size_t>(run));
-      continue;
+    // AddRun is not sure either where vectors are not.
+    if (run < kRun) {
+      if (!AddRun(s, a + first, b + first, tried, run)) AddExactly(s, a + first, b + first, tried, run);
+    } else if (kPacksBytes || !AddRun(s, a + first, b + first, tried, kRun)) {
+      AddExactly(s, a + first, b + first, tried, kRun);
     }
-    for (int64_t i = first; i < first + run; ++i) {
-      const float x = static_cast<float>(int32_t{a[i]} - s.zero_a) * s.scale_a;
-      const float y = static_cast<float>(int32_t{b[i]} - s.zero_b) * s.scale_b;
-      result[i] = StepsToByte((x + y) / s.scale, s.least, s.most, s.zero);
-    }
+    std::memcpy(result + first, tried, static_cast<size_t>(run));
   }
 }
 
@@ -98,19 +104,30 @@ inline bool MultiplyRun(const ByteProduct& s, float factor, const uint8_t* a, co
   return near == 0;
 }
 
+inline void MultiplyExactly(const ByteProduct& s, const uint8_t* a, const uint8_t* b,
+                            uint8_t* __restrict result, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = static_cast<float>(int32_t{a[i]} - s.zero_a) * s.scale_a;
+    const float y = static_cast<float>(int32_t{b[i]} - s.zero_b) * s.scale_b;
+    result[i] = StepsToByte(x * y / s.scale, s.least, s.most, s.zero);
+  }
+}
+
 void Multiply(const ByteProduct& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
   constexpr int64_t kRun = 64;
   const ByteProduct s = p;
   const auto factor = static_cast<float>(double{s.scale_a} * double{s.scale_b} / double{s.scale});
+  uint8_t products[kRun];  // `result` may be an operand
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
-    const bool sure = run == kRun ? MultiplyRun(s, factor, a + first, b + first, result + first, kRun)
-                                  : MultiplyRun(s, factor, a + first, b + first, result + first, run);
-    for (int64_t i = first; !sure && i < first + run; ++i) {
-      const float x = static_cast<float>(int32_t{a[i]} - s.zero_a) * s.scale_a;
-      const float y = static_cast<float>(int32_t{b[i]} - s.zero_b) * s.scale_b;
-      result[i] = StepsToByte(x * y / s.scale, s.least, s.most, s.zero);
+    const uint8_t* const x = a + first;
+    const uint8_t* const y = b + first;
+    if (run < kRun) {
+      if (!MultiplyRun(s, factor, x, y, products, run)) MultiplyExactly(s, x, y, products, run);
+    } else if (!MultiplyRun(s, factor, x, y, products, kRun)) {
+      MultiplyExactly(s, x, y, products, kRun);
     }
+    std::memcpy(result + first, products, static_cast<size_t>(run));
   }
 }
 
