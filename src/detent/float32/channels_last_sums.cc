@@ -361,36 +361,6 @@ void AddValues(const SumsEnd& end, const float* a, const float* b, int64_t count
              [&](Vec value, auto place) HWY_ATTR { return Ended(end, hn::Add(value, place(b)), 0); });
 }
 
-/// The first of equal ones, the last of NaNs, in vectors that do not wait for each other.
-template <size_t kVectors, class Part>
-HWY_INLINE void LargestOfColumns(const float* const* rows, int64_t row_count, size_t first, float* result,
-                                 Part part) {
-  const Singles d;
-  constexpr size_t kWidth = hn::MaxLanes(Singles());
-  Vec largest[kVectors];
-  for (size_t v = 0; v < kVectors; ++v)
-    largest[v] = part.Load(d, rows[0] + first + v * kWidth, v * kWidth, 0);
-  for (int64_t row = 1; row < row_count; ++row) {
-    for (size_t v = 0; v < kVectors; ++v) {
-      const Vec next = part.Load(d, rows[row] + first + v * kWidth, v * kWidth, 0);
-      largest[v] = hn::IfThenElse(hn::Or(hn::Lt(largest[v], next), hn::IsNaN(next)), next, largest[v]);
-    }
-  }
-  for (size_t v = 0; v < kVectors; ++v) part.Store(largest[v], d, result + first + v * kWidth, v * kWidth);
-}
-
-void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
-  constexpr size_t kWidth = hn::MaxLanes(Singles());
-  constexpr size_t kTogether = 4 * kWidth;
-  const auto all = static_cast<size_t>(count);
-  size_t first = 0;
-  for (; first + kTogether <= all; first += kTogether)
-    LargestOfColumns<4>(rows, row_count, first, result, WholeSixteen());
-  ForEachSixteen(all - first, [&](size_t behind, auto part) HWY_ATTR {
-    LargestOfColumns<kSumLanes / kWidth>(rows, row_count, first + behind, result, part);
-  });
-}
-
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -401,7 +371,6 @@ HWY_EXPORT(AddChannelsLast);
 HWY_EXPORT(AddDepthwise);
 HWY_EXPORT(EndSums);
 HWY_EXPORT(AddValues);
-HWY_EXPORT(LargestOfRows);
 
 void add_channels_last(const ChannelsLastSums& sums) { HWY_DYNAMIC_DISPATCH(AddChannelsLast)(sums); }
 
@@ -415,10 +384,6 @@ void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t
 
 void add_values(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result) {
   HWY_DYNAMIC_DISPATCH(AddValues)(end, a, b, count, result);
-}
-
-void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
-  HWY_DYNAMIC_DISPATCH(LargestOfRows)(rows, row_count, count, result);
 }
 
 }  // namespace detent

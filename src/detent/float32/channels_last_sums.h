@@ -100,9 +100,6 @@ void add_planes(const PlaneSums& sums);
 /// Applies SumsEnd to positions of `channels` values each, in place or elsewhere.
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
 
-/// The largest of `row_count` rows at each of their places. NaN where one is among them.
-void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* result);
-
 /// result = a + b, clamped as `end` says.
 void add_values(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detent/formats/every_target_test.h"
+#include "detent/float32/row_reductions.h"
 
 namespace detent {
 namespace {

@@ -1,5 +1,7 @@
 #include "detent/float32/row_reductions.h"
 
+#include "detent/core/pair_functions.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/float32/row_reductions.cc"
 #include <hwy/foreach_target.h>
@@ -84,6 +86,45 @@ void WeightedRows(const float* const* rows, const float* weights, int64_t row_co
   });
 }
 
+/// The first of equal ones, the last of NaNs, in vectors that do not wait for each other.
+template <bool kLargest, size_t kVectors, class Part>
+HWY_INLINE void ExtremesOfColumns(const float* const* rows, int64_t row_count, size_t first, float* result,
+                                  Part part) {
+  const Singles d;
+  constexpr size_t kWidth = hn::MaxLanes(Singles());
+  hn::VFromD<Singles> extreme[kVectors];
+  for (size_t v = 0; v < kVectors; ++v)
+    extreme[v] = part.Load(d, rows[0] + first + v * kWidth, v * kWidth, 0);
+  for (int64_t row = 1; row < row_count; ++row) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto next = part.Load(d, rows[row] + first + v * kWidth, v * kWidth, 0);
+      const auto is_beyond = kLargest ? hn::Lt(extreme[v], next) : hn::Gt(extreme[v], next);
+      extreme[v] = hn::IfThenElse(hn::Or(is_beyond, hn::IsNaN(next)), next, extreme[v]);
+    }
+  }
+  for (size_t v = 0; v < kVectors; ++v) part.Store(extreme[v], d, result + first + v * kWidth, v * kWidth);
+}
+
+template <bool kLargest>
+HWY_INLINE void ExtremesOfRows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
+  constexpr size_t kWidth = hn::MaxLanes(Singles());
+  constexpr size_t kTogether = 4 * kWidth;
+  const auto all = static_cast<size_t>(count);
+  size_t first = 0;
+  for (; first + kTogether <= all; first += kTogether)
+    ExtremesOfColumns<kLargest, 4>(rows, row_count, first, result, WholeSixteen());
+  ForEachSixteen(all - first, [&](size_t behind, auto part) HWY_ATTR {
+    ExtremesOfColumns<kLargest, kSumLanes / kWidth>(rows, row_count, first + behind, result, part);
+  });
+}
+
+void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  ExtremesOfRows<true>(rows, row_count, count, results);
+}
+void SmallestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  ExtremesOfRows<false>(rows, row_count, count, results);
+}
+
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -93,6 +134,36 @@ namespace detent {
 HWY_EXPORT(SumOfRows);
 HWY_EXPORT(MeanOfRows);
 HWY_EXPORT(WeightedRows);
+HWY_EXPORT(LargestOfRows);
+HWY_EXPORT(SmallestOfRows);
+
+namespace {
+
+template <class Pair>
+void fold_rows(const float* const* rows, int64_t row_count, int64_t count, float start, float* results) {
+  std::fill_n(results, count, start);
+  for (int64_t row = 0; row < row_count; ++row) {
+    for (int64_t i = 0; i < count; ++i) results[i] = Pair::of(rows[row][i], results[i]);
+  }
+}
+
+}  // namespace
+
+void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  HWY_DYNAMIC_DISPATCH(LargestOfRows)(rows, row_count, count, results);
+}
+
+void largest_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  fold_rows<Larger>(rows, row_count, count, -HUGE_VALF, results);
+}
+
+void smallest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  HWY_DYNAMIC_DISPATCH(SmallestOfRows)(rows, row_count, count, results);
+}
+
+void smallest_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  fold_rows<Smaller>(rows, row_count, count, HUGE_VALF, results);
+}
 
 void sum_of_rows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
   HWY_DYNAMIC_DISPATCH(SumOfRows)(rows, row_count, count, divisor, results);

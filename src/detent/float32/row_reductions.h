@@ -65,6 +65,13 @@ void mean_of_rows(const float* const* rows, int64_t row_count, int64_t count, do
 void mean_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, double divisor,
                             float* results);
 
+/// results[j] = the largest, or smallest, of rows[i][j] over i, by Larger or Smaller (core/pair_functions.h)
+/// one row after the other.
+void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results);
+void largest_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, float* results);
+void smallest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results);
+void smallest_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, float* results);
+
 /// results[j] = rows[0][j] * weights[0] + rows[1][j] * weights[1] + ..., each product and sum rounded by
 /// itself.
 void weighted_rows(const float* const* rows, const float* weights, int64_t row_count, int64_t count,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -50,11 +51,43 @@ TEST_P(RowReductions, AreThoseOfTheReference) {
       mean_of_rows(rows.pointers.data(), row_count, columns, 7, got.data());
       mean_of_rows_reference(rows.pointers.data(), row_count, columns, 7, wanted.data());
       EXPECT_EQ(got, wanted) << count << " x " << width;
+      largest_of_rows(rows.pointers.data(), row_count, columns, got.data());
+      largest_of_rows_reference(rows.pointers.data(), row_count, columns, wanted.data());
+      EXPECT_EQ(got, wanted) << count << " x " << width;
+      smallest_of_rows(rows.pointers.data(), row_count, columns, got.data());
+      smallest_of_rows_reference(rows.pointers.data(), row_count, columns, wanted.data());
+      EXPECT_EQ(got, wanted) << count << " x " << width;
       weighted_rows(rows.pointers.data(), weights.data(), row_count, columns, got.data());
       weighted_rows_reference(rows.pointers.data(), weights.data(), row_count, columns, wanted.data());
       EXPECT_EQ(got, wanted) << count << " x " << width;
     }
   }
+}
+
+/// Zeros of both signs and NaN of several payloads, in all orders.
+TEST_P(RowReductions, ExtremesAreTheSameBits) {
+  const float special[] = {
+      0.0F, -0.0F, 1.0F, -HUGE_VALF, std::bit_cast<float>(0x7FC00001U), std::bit_cast<float>(0xFFC00002U)};
+  constexpr size_t kColumns = 216;
+  std::vector<std::vector<float>> elements(3, std::vector<float>(kColumns));
+  for (size_t i = 0; i < kColumns; ++i) {
+    elements[0][i] = special[i % 6];
+    elements[1][i] = special[i / 6 % 6];
+    elements[2][i] = special[i / 36];
+  }
+  const float* const rows[] = {elements[0].data(), elements[1].data(), elements[2].data()};
+  std::vector<float> got(kColumns);
+  std::vector<float> wanted(kColumns);
+  const auto expect_bits = [&] {
+    for (size_t i = 0; i < kColumns; ++i)
+      EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i])) << i;
+  };
+  largest_of_rows(rows, 3, kColumns, got.data());
+  largest_of_rows_reference(rows, 3, kColumns, wanted.data());
+  expect_bits();
+  smallest_of_rows(rows, 3, kColumns, got.data());
+  smallest_of_rows_reference(rows, 3, kColumns, wanted.data());
+  expect_bits();
 }
 
 /// A column is summed as the same elements side by side are.

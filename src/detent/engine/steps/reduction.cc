@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "detent/engine/steps/place_rows.h"
+#include "detent/float32/tensor_layout.h"
 
 namespace detent {
 namespace {
@@ -27,6 +28,8 @@ class ReductionStep final : public EngineStep {
   bool takes_slice(size_t index, const Place& /*place*/) const override { return index == from_; }
 
  private:
+  static constexpr int64_t kShort = 64;
+
   /// [outer, length, inner] -> [outer, inner]
   void reduce_rows(RunState& state) const {
     const Shape& shape = state.places[from_].shape;
@@ -36,8 +39,15 @@ class ReductionStep final : public EngineStep {
     const int64_t inner = element_count({end, shape.end()});
     const float* const from = state.values(from_);
     float* const to = state.values(to_);
+    const int64_t outer = element_count({shape.begin(), first});
+    if (inner == 1 && length <= kShort && reduction_.rows != nullptr) {
+      ThreadPool::shared().run((outer + kShort - 1) / kShort, state.threads, [&](int64_t task) {
+        const int64_t begin = task * kShort;
+        reduce_short_rows(from + begin * length, length, std::min(kShort, outer - begin), to + begin);
+      });
+      return;
+    }
     if (inner == 1) {
-      const int64_t outer = element_count({shape.begin(), first});
       const int64_t at_once = std::max<int64_t>(1, 4096 / length);
       ThreadPool::shared().run((outer + at_once - 1) / at_once, state.threads, [&](int64_t task) {
         for (int64_t i = task * at_once; i < std::min(outer, (task + 1) * at_once); ++i)
@@ -46,12 +56,21 @@ class ReductionStep final : public EngineStep {
       return;
     }
     const auto result_of = [&](int64_t i) { return to + i * inner; };
-    reduce_columns(state, element_count({shape.begin(), first}), inner, result_of, [&](int64_t i) {
+    reduce_columns(state, outer, inner, result_of, [&](int64_t i) {
       std::vector<const float*> rows(static_cast<size_t>(length));
       for (int64_t row = 0; row < length; ++row)
         rows[static_cast<size_t>(row)] = from + (i * length + row) * inner;
       return rows;
     });
+  }
+
+  /// As columns, which vectors reduce at once.
+  void reduce_short_rows(const float* from, int64_t length, int64_t count, float* to) const {
+    float columns[kShort * kShort];
+    const float* rows[kShort];
+    channels_to_last(from, length, count, length, columns);
+    for (int64_t i = 0; i < length; ++i) rows[i] = columns + i * count;
+    reduction_.rows(rows, length, count, to);
   }
 
   void reduce_positions(RunState& state) const {

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 
 #include "detent/core/convert.h"
@@ -49,6 +52,22 @@ bool is_before(T a, T b) {
   return kLargest ? a > b : a < b;
 }
 
+/// Most elements of a line are not beyond what is held, which one comparison tells; NaN passes it.
+template <class T, bool kLargest>
+int64_t extreme_of_line(const T* from, int64_t size, int64_t step, bool last) {
+  int64_t best = 0;
+  T held = size > 0 ? from[0] : T();
+  for (int64_t i = 1; i < size; ++i) {
+    const T next = from[i * step];
+    if (!last && (kLargest ? next <= held : next >= held)) continue;
+    if (last && (kLargest ? next < held : next > held)) continue;
+    if (last ? is_before<T, kLargest>(held, next) : !is_before<T, kLargest>(next, held)) continue;
+    best = i;
+    held = next;
+  }
+  return best;
+}
+
 template <bool kLargest>
 Tensor position_of_extreme(const FloatNode& n) {
   const Tensor x = n.operand(0);
@@ -60,13 +79,7 @@ Tensor position_of_extreme(const FloatNode& n) {
   visit_numbers(numbers.dtype(), [&]<class T>(T) {
     lines.for_each([&](int64_t line) {
       const T* const from = words_of<T>(numbers) + lines.first(line, lines.size);
-      int64_t best = 0;
-      for (int64_t i = 1; i < lines.size; ++i) {
-        const T there = from[best * lines.step];
-        const T next = from[i * lines.step];
-        if (last ? !is_before<T, kLargest>(there, next) : is_before<T, kLargest>(next, there)) best = i;
-      }
-      to[line] = best;
+      to[line] = extreme_of_line<T, kLargest>(from, lines.size, lines.step, last);
     });
   });
   return result;
@@ -100,6 +113,48 @@ Tensor cumulative_sums(const FloatNode& n) {
   return to_dtype(result, given.dtype());
 }
 
+/// Integers in the order of the elements; both zeros have one, and all NaNs the largest.
+template <class T>
+uint32_t ordered_bits(T x) {
+  constexpr uint32_t kSign = 1U << 31;
+  if constexpr (std::is_same_v<T, float>) {
+    if (std::isnan(x)) return ~0U;
+    const auto bits = std::bit_cast<uint32_t>(x + 0.0F);
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  } else {
+    return static_cast<uint32_t>(static_cast<int32_t>(x)) ^ kSign;
+  }
+}
+
+/// The places of the first k of a line, in order; equal elements in that of their positions.
+template <class T>
+std::vector<int64_t> first_places(const T* from, const Lines& lines, int64_t k, bool largest) {
+  std::vector<int64_t> order(static_cast<size_t>(lines.size));
+  if constexpr (sizeof(T) <= sizeof(uint32_t)) {
+    if (lines.size <= std::numeric_limits<uint32_t>::max()) {
+      // An element above how far its place is from the end.
+      std::vector<uint64_t> keys(order.size());
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const uint32_t bits = ordered_bits(from[static_cast<int64_t>(i) * lines.step]);
+        keys[i] = uint64_t{largest ? bits : ~bits} << 32 | (keys.size() - 1 - i);
+      }
+      std::partial_sort(keys.begin(), keys.begin() + k, keys.end(), std::greater());
+      for (size_t i = 0; i < static_cast<size_t>(k); ++i)
+        order[i] = lines.size - 1 - static_cast<int64_t>(keys[i] & 0xFFFFFFFF);
+      return order;
+    }
+  }
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
+    const T at_a = from[a * lines.step];
+    const T at_b = from[b * lines.step];
+    if (largest ? is_before<T, true>(at_a, at_b) : is_before<T, true>(at_b, at_a)) return true;
+    if (largest ? is_before<T, true>(at_b, at_a) : is_before<T, true>(at_a, at_b)) return false;
+    return a < b;
+  });
+  return order;
+}
+
 /// The first k in order; equal elements in that of their positions.
 std::vector<Tensor> top(const FloatNode& n) {
   const Tensor x = n.operand(0);
@@ -117,15 +172,7 @@ std::vector<Tensor> top(const FloatNode& n) {
   visit_numbers(numbers.dtype(), [&]<class T>(T) {
     lines.for_each([&](int64_t line) {
       const T* const from = words_of<T>(numbers) + lines.first(line, lines.size);
-      std::vector<int64_t> order(static_cast<size_t>(lines.size));
-      std::iota(order.begin(), order.end(), 0);
-      std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
-        const T at_a = from[a * lines.step];
-        const T at_b = from[b * lines.step];
-        if (largest ? is_before<T, true>(at_a, at_b) : is_before<T, true>(at_b, at_a)) return true;
-        if (largest ? is_before<T, true>(at_b, at_a) : is_before<T, true>(at_a, at_b)) return false;
-        return a < b;
-      });
+      const std::vector<int64_t> order = first_places(from, lines, k, largest);
       const int64_t first = lines.first(line, k);
       for (int64_t i = 0; i < k; ++i) {
         words_of<int64_t>(places)[first + i * lines.step] = order[static_cast<size_t>(i)];

@@ -151,20 +151,11 @@ void means_of_rows(const float* const* rows, int64_t row_count, int64_t count, f
   sum_of_rows(rows, row_count, count, static_cast<double>(row_count), results);
 }
 
-/// By a function of two elements, which begins with `start`.
-template <class Pair, bool kFromBelow>
-void folded_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
-  std::fill_n(results, count, kFromBelow ? -HUGE_VALF : HUGE_VALF);
-  for (int64_t row = 0; row < row_count; ++row) {
-    for (int64_t i = 0; i < count; ++i) results[i] = Pair::of(rows[row][i], results[i]);
-  }
-}
-
 constexpr RowReduction kSum = {reduced_row<SumOfRow>, sums_of_rows};
 constexpr RowReduction kMean = {reduced_row<MeanOfRow>, means_of_rows};
 constexpr RowReduction kProduct = {reduced_row<ProductOfRow>};
-constexpr RowReduction kLargest = {reduced_row<LargestOfRow>, folded_rows<Larger, true>};
-constexpr RowReduction kSmallest = {reduced_row<SmallestOfRow>, folded_rows<Smaller, false>};
+constexpr RowReduction kLargest = {reduced_row<LargestOfRow>, largest_of_rows};
+constexpr RowReduction kSmallest = {reduced_row<SmallestOfRow>, smallest_of_rows};
 constexpr RowReduction kLogSumExp = {reduced_row<LogSumExpOfRow>};
 
 }  // namespace
