@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -505,6 +506,43 @@ TEST(OnnxConstants, WhatWindowsLeaveOverIsNoConstant) {
     const std::vector<Tensor> inputs = {random_tensor({1, 1, length}, 3)};
     EXPECT_EQ(FastExecutor().compile(graph)->run(inputs)[0].shape(), (Shape{1, 1, length}));
   }
+}
+
+/// A constant of 2 MiB, and others that are computed one of the last; the
+/// network reads the last of these, or each of them.
+Graph chain_of_constants(bool reads_all) {
+  constexpr int kSteps = 40;
+  OnnxModelForTest model(17);
+  model.input("x", {1, 1024, 512});
+  model.output("y");
+  model.constant("factor", {1}, Floats{1.01F});
+  model.constant("column", {1, 1024, 1}, Floats(1024, 0.5F));
+  model.constant("row", {1, 1, 512}, Floats(512, 2.0F));
+  model.node("Sub", {"column", "row"}, {"v0"});
+  std::string sum = "x";
+  for (int i = 0; i < kSteps; ++i) {
+    const std::string next = fmt::format("v{}", i + 1);
+    model.node("Mul", {fmt::format("v{}", i), "factor"}, {next});
+    if (!reads_all && i + 1 < kSteps) continue;
+    model.node("Add", {sum, next}, {next + "_sum"});
+    sum = next + "_sum";
+  }
+  model.node("GlobalMaxPool", {sum}, {"y"});
+  return import_onnx(model.write());
+}
+
+int64_t count_products(const Graph& graph) {
+  return std::ranges::count_if(graph.nodes(), [](const Node& node) { return node.op == "mul"; });
+}
+
+TEST(OnnxConstants, ThoseThatNothingReadsMakeRoomForOthers) {
+  EXPECT_EQ(count_products(chain_of_constants(false)), 0);
+}
+
+TEST(OnnxConstants, ThoseThatTheNetworkKeepsAreBounded) {
+  const int64_t left = count_products(chain_of_constants(true));
+  EXPECT_GT(left, 20);
+  EXPECT_LT(left, 40);
 }
 
 /// Weights of queries, keys and values in one tensor.

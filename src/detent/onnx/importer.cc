@@ -105,6 +105,7 @@ void OnnxImporter::convert_all(const std::vector<const onnx::NodeProto*>& nodes)
     if (!reads_missing) {
       try {
         convert(*node, outermost_);
+        end_reads(*node);
         continue;
       } catch (const Error& error) {
         problems.emplace_back(std::string(error.what()).substr(file.size()));
@@ -642,8 +643,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
   graph_.add(std::move(output));
 }
 
-void OnnxImporter::remove_dead_nodes() {
-  std::set<std::string, std::less<>> live = {"output"};
+void OnnxImporter::remove_dead_nodes(std::set<std::string, std::less<>> live) {
   const auto nodes = graph_.nodes();
   for (size_t i = nodes.size(); i-- > 0;) {
     if (!live.contains(nodes[i].name)) continue;

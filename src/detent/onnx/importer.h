@@ -136,6 +136,10 @@ class OnnxImporter {
   void find_batch_symbol(const onnx::GraphProto& graph, const ImportScope& scope);
   Dimension named_dimension(const onnx::ValueInfoProto& input, int index);
   void count_readers(const onnx::GraphProto& graph);
+  /// Notes that a node of the outermost graph has been converted. Where little may still be known, constants
+  /// that nothing reads any more give their share back.
+  void end_reads(const onnx::NodeProto& node);
+  void drop_unread();
   /// Throws Error with all nodes that are refused, but for those that need what these would give.
   void convert_all(const std::vector<const onnx::NodeProto*>& nodes);
   void convert(const onnx::NodeProto& node, ImportScope& scope);
@@ -143,6 +147,8 @@ class OnnxImporter {
   /// The same with what codes stand for in place of a first input of codes, whose results are codes again.
   /// False where the node's first input is something else, or it does more than move it.
   bool convert_as_values(const onnx::NodeProto& node, ImportScope& scope);
+  /// Lets `inner` have the value that codes of a border stand for; false where it is not known.
+  bool fill_with_value(const onnx::NodeProto& pad, const Node& quantize, ImportScope& inner);
   /// An operator of ONNX whose inputs and results have their channels last.
   void convert_channels_last(const onnx::NodeProto& node, ImportScope& scope);
   /// Whether the model has operators of QONNX, which say nothing of integers.
@@ -201,7 +207,8 @@ class OnnxImporter {
   ImportedValue& own_result(NodeInput result, const ImportedValue& like);
   const TriedTypes& types_of(const ImportedValue& value) const;
   void add_outputs(const onnx::GraphProto& graph);
-  void remove_dead_nodes();
+  /// Removes what neither an output of the network nor a node of `live` reads.
+  void remove_dead_nodes(std::set<std::string, std::less<>> live = {"output"});
   Graph finish();
 
   ImportedValue& find(const std::string& name, const ImportScope& scope);
@@ -253,13 +260,16 @@ class OnnxImporter {
   std::map<FunctionName, const onnx::FunctionProto*> functions_;
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
-  size_t written_out_ = 0;                  // nodes of functions and subgraphs, in all calls and iterations
-  int64_t knowable_ = int64_t{32} << 20;    // bytes that may still be computed of constants and shapes
-  int64_t computable_ = int64_t{32} << 20;  // bytes that functions of constants may still read and write
+  size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
+  int64_t knowable_ = int64_t{32} << 20;  // bytes that may still be computed of constants and shapes
+  static constexpr int64_t kDropsBelow = int64_t{16} << 20;
+  int64_t drops_below_ = kDropsBelow;        // of them; then what nothing reads is dropped
+  int64_t computable_ = int64_t{256} << 20;  // bytes that functions of constants may still read and write
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name
   std::unordered_map<std::string, size_t> readers_;                  // of the outermost graph's values
+  std::unordered_map<std::string, size_t> read_;                     // how many of them are converted
   std::set<std::string, std::less<>> names_;
   std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
   std::map<std::string, std::string> symbols_;        // of the model's open dimensions
