@@ -1,16 +1,19 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "detent/core/convert.h"
+#include "detent/float32/linear_codes.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/importer.h"
 
 namespace detent {
 namespace {
 
-constexpr std::string_view kMoving[] = {"DepthToSpace", "Expand",  "Flatten",   "Gather",       "Identity",
-                                        "MaxPool",      "Reshape", "Slice",     "SpaceToDepth", "Split",
-                                        "Squeeze",      "Tile",    "Transpose", "Unsqueeze"};
+constexpr std::string_view kMoving[] = {"DepthToSpace", "Expand",  "Flatten", "Gather",    "Identity",
+                                        "MaxPool",      "Pad",     "Reshape", "Slice",     "SpaceToDepth",
+                                        "Split",        "Squeeze", "Tile",    "Transpose", "Unsqueeze"};
 
 bool is_nearest_resize(const onnx::NodeProto& node) {
   if (node.op_type() != "Resize") return false;
@@ -29,6 +32,15 @@ bool gives_codes(const Node& node) {
          (node.inputs.size() < 3 || node.inputs[2].is_constant()) && !node.inputs[0].is_constant();
 }
 
+/// The value that a code of a quantize_linear stands for.
+float value_of_code(int64_t code, const Node& quantize) {
+  double scale = 0;
+  double zero = 0;
+  const double* const given = quantize.inputs.size() < 3 ? nullptr : quantize.inputs[2].constant.number(zero);
+  return value_of(code, static_cast<float>(*quantize.inputs[1].constant.number(scale)),
+                  given == nullptr ? 0 : static_cast<int64_t>(*given));
+}
+
 }  // namespace
 
 bool moves_first_input(const onnx::NodeProto& node) {
@@ -36,6 +48,19 @@ bool moves_first_input(const onnx::NodeProto& node) {
   if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
   if (node.op_type() == "MaxPool" && node.output_size() > 1) return false;  // places too
   return is_nearest_resize(node) || std::ranges::find(kMoving, node.op_type()) != std::end(kMoving);
+}
+
+bool OnnxImporter::fill_with_value(const onnx::NodeProto& pad, const Node& quantize, ImportScope& inner) {
+  constexpr int64_t kIsInput = 11;
+  if (opset(pad.domain()) < kIsInput) return false;
+  const std::string name = pad.input_size() > 2 ? pad.input(2) : "";
+  if (name.empty()) return value_of_code(0, quantize) == 0;
+  const ImportedValue& code = find(name, *inner.outer);
+  if (!code.constant || code.constant->numel() != 1) return false;
+  const float value = value_of_code(to_dtype(*code.constant, DType::kInt64).values<int64_t>()[0], quantize);
+  inner.values[name] =
+      &own({.source = std::nullopt, .constant = Tensor::from<float>({}, std::vector{value})});
+  return std::isfinite(value);
 }
 
 bool OnnxImporter::convert_as_values(const onnx::NodeProto& node, ImportScope& scope) {
@@ -47,6 +72,7 @@ bool OnnxImporter::convert_as_values(const onnx::NodeProto& node, ImportScope& s
   if (types(quantize.inputs[0]).first.dtype != DType::kFloat32) return false;
   ImportScope inner{.outer = &scope, .prefix = scope.prefix, .attributes = scope.attributes};
   inner.values[node.input(0)] = &own({.source = quantize.inputs[0], .constant = std::nullopt});
+  if (node.op_type() == "Pad" && !fill_with_value(node, quantize, inner)) return false;
   scope_ = &inner;
   NodeImport import(*this, node, opset(node.domain()));
   find_onnx_converter(node.domain(), node.op_type())(import);

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/reference/integer_executor.h"
@@ -198,6 +199,55 @@ TEST(OnnxQuantizedImport, CodesThatLeaveTheNetworkAreThose) {
     EXPECT_EQ(results.back().dtype(), DType::kUInt8);
   }
   EXPECT_TRUE(results[0].equals(results[1]));
+}
+
+/// A network whose input and outputs are codes: of borders, of a product of two computed matrices, of a sum
+/// with one number.
+template <class Code>
+void describe_codes(CodeModel& model, onnx::TensorProto::DataType type, Code zero) {
+  model.input("x", {1, 9, 9, 18}, type);
+  model.output("y", {1, 9, 10, 10}, type);
+  model.output("means", {1, 9, 1, 1}, type);
+  model.output("largest", {1, 9, 4, 9}, type);
+  for (const auto& [name, value] : {std::pair("s0", 0.04F), {"s1", 0.05F}, {"s2", 0.9F}, {"s3", 1.3F}})
+    model.scale(name, {value});
+  model.constant<Code>("z", {}, {zero});
+  model.constant<Code>("one", {}, {static_cast<Code>(zero + 3)});
+  model.constant("pads", {8}, Ints{0, 0, 1, 0, 0, 0, 0, 0});
+  model.own_node("QLinearLeakyRelu", {"x", "s0", "z", "s1", "z"}, "c1", {{"alpha", 0.3F}});
+  model.node("Pad", {"c1", "pads", "one"}, {"c2"});
+  model.node("Transpose", {"c2"}, {"c3"}, {{"perm", Ints{0, 1, 3, 2}}});
+  model.node("QLinearMatMul", {"c2", "s1", "z", "c3", "s1", "z", "s2", "z"}, {"c4"});
+  model.own_node("QLinearAdd", {"c4", "s2", "z", "one", "s0", "z", "s3", "z"}, "y");
+  model.own_node("QLinearGlobalAveragePool", {"x", "s0", "z", "s1", "z"}, "means");
+  model.node("MaxPool", {"c1"}, {"largest"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+}
+
+template <class Code>
+void expect_codes(onnx::TensorProto::DataType type, Code zero) {
+  std::vector<Code> codes(size_t{9} * 9 * 18);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<Code>(i * 37);
+  std::vector<Tensor> inputs = {Tensor::from({1, 9, 9, 18}, codes)};
+  CodeModel constant(true);
+  describe_codes(constant, type, zero);
+  const Graph graph = import_onnx(constant.write());
+  const std::vector<Tensor> results = FastExecutor().compile(graph)->run(inputs);
+  const std::vector<Tensor> reference = IntegerExecutor().compile(graph)->run(inputs);
+  CodeModel of_inputs(false);
+  describe_codes(of_inputs, type, zero);
+  for (const float scale : {0.04F, 0.05F, 0.9F, 1.3F}) inputs.push_back(Tensor::from({}, Floats{scale}));
+  const std::vector<Tensor> expected = IntegerExecutor().compile(import_onnx(of_inputs.write()))->run(inputs);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(results.at(i).equals(expected[i])) << i;
+    EXPECT_TRUE(reference.at(i).equals(expected[i])) << i;
+  }
+  const auto is_product = [](const Node& node) { return node.op == "integer_matmul"; };
+  EXPECT_TRUE(std::ranges::none_of(graph.nodes(), is_product));
+}
+
+TEST(OnnxQuantizedImport, CodesEnterAndLeave) {
+  expect_codes<uint8_t>(onnx::TensorProto::UINT8, 118);
+  expect_codes<int8_t>(onnx::TensorProto::INT8, -7);
 }
 
 TEST(OnnxQuantizedImport, KeepsOperatorsWhoseBiasFloatsDoNotHold) {

@@ -18,8 +18,8 @@ void expect_channels_first(const NodeImport& node) {
 /// Codes, their scale and zero point, then the same of the other operand; the result's are inputs 6 and 7.
 template <const char* kName>
 void convert_quantized_pair(NodeImport& node) {
-  const NodeInput a = dequantized(node, {0, 1, 2});
-  const NodeInput b = dequantized(node, {3, 4, 5});
+  const NodeInput a = dequantized(node, {0, 1, 2}, node.rank(3) > 0);
+  const NodeInput b = dequantized(node, {3, 4, 5}, node.rank(0) > 0);
   node.set_output(0, quantized(node, node.add(kName, {a, b}), 6));
 }
 

@@ -189,7 +189,9 @@ void convert_qlinear_conv(NodeImport& node) {
 
 /// Scales of rows become a column.
 void convert_qlinear_matmul(NodeImport& node) {
-  if (const auto value = rounded_linear(node, {})) return node.set_output(0, quantized(node, *value, 6));
+  auto value = rounded_linear(node, {});
+  if (!value) value = rounded_product(node);
+  if (value) return node.set_output(0, quantized(node, *value, 6));
   const NodeInput sums = node.add("integer_matmul", code_factors(node, {0, 1, 2}, {3, 4, 5}));
   NodeInput rows = quantization_operand(node, 1);
   if (!rows.is_constant() && node.type_of(rows).shape.size() == 1)
@@ -227,11 +229,14 @@ NodeInput quantization_operand(NodeImport& node, size_t index) {
   return number ? NodeImport::number_of(*number) : node.input(index);
 }
 
-NodeInput dequantized(NodeImport& node, const QuantizedInput& codes) {
+NodeInput dequantized(NodeImport& node, const QuantizedInput& codes, bool has_dimension) {
   const auto spec = rounding_to_codes(node, codes, node.type(codes.value).dtype);
   if (spec) {
-    if (const auto constant = rounded_constant(node, codes, 0))
-      return node.add_rounding(node.constant_of(constant->values), *spec);
+    if (const auto constant = rounded_constant(node, codes, 0)) {
+      const bool adds = has_dimension && constant->values.rank() == 0;
+      return node.add_rounding(node.constant_of(adds ? constant->values.reshaped({1}) : constant->values),
+                               *spec);
+    }
     if (const auto value = rounded_value(node, codes, 0)) return *value;
   }
   std::vector<NodeInput> inputs = {node.input(codes.value), quantization_operand(node, codes.scale)};

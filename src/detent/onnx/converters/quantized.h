@@ -15,8 +15,9 @@ std::vector<NodeInput> code_factors(NodeImport& node, const QuantizedInput& a, c
 NodeInput scale_product(NodeImport& node, const NodeInput& a, const NodeInput& b);
 /// A scale or zero point: a number where it is constant and one for all, absent where it is not given.
 NodeInput quantization_operand(NodeImport& node, size_t index);
-/// The value that codes stand for, rounded to what they are where scale and zero point are known.
-NodeInput dequantized(NodeImport& node, const QuantizedInput& codes);
+/// The value that codes stand for, rounded to what they are where scale and zero point are known. A constant
+/// of one element may have a dimension, which kernels of pairs want.
+NodeInput dequantized(NodeImport& node, const QuantizedInput& codes, bool has_dimension = false);
 /// Codes of the dtype that the zero point, input scale + 1, has; uint8 without one. Where both are known, the
 /// value is rounded before: what reads the codes then reads it with a quantizer.
 NodeInput quantized(NodeImport& node, NodeInput value, size_t scale);
@@ -40,6 +41,8 @@ struct RoundedLinear {
   size_t result_scale = 6;  // may be missing: the result is float
 };
 std::optional<NodeInput> rounded_linear(NodeImport& node, const RoundedLinear& inputs);
+/// The product of a QLinearMatMul of two computed matrices of 8-bit codes.
+std::optional<NodeInput> rounded_product(NodeImport& node);
 
 /// Recognizes a Mul that rescales integer sums, where the codes and the scale of the input come from one
 /// DynamicQuantizeLinear: the layer, whose input has a quantizer that derives its scale at every run.

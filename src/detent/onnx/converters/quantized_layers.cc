@@ -164,4 +164,16 @@ std::optional<NodeInput> rounded_linear(NodeImport& node, const RoundedLinear& i
   return node.add("linear", {dequantized(node, kInput)}, {}, std::move(*parameters));
 }
 
+std::optional<NodeInput> rounded_product(NodeImport& node) {
+  for (const QuantizedInput& factor : {kInput, kWeight}) {
+    const DType dtype = node.type(factor.value).dtype;
+    if (node.constant(factor.value) != nullptr || node.rank(factor.value) < 2 || dtype_size(dtype) != 1 ||
+        !rounding_to_codes(node, factor, dtype))
+      return std::nullopt;
+  }
+  if (!has_known_scales(node, 6)) return std::nullopt;
+  const NodeInput a = dequantized(node, kInput);
+  return node.add("matmul", {a, dequantized(node, kWeight)});
+}
+
 }  // namespace detent
