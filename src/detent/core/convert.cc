@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "detent/core/element_types.h"
-#include "detent/core/half_floats.h"
 #include "detent/core/pair_functions.h"
 
 namespace detent {

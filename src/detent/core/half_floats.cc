@@ -1,4 +1,4 @@
-#include "detent/core/half_floats.h"
+#include "detent/core/convert.h"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "detent/core/half_floats.h"
+#include "detent/core/convert.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>

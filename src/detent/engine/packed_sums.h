@@ -94,8 +94,8 @@ struct PackedSums {
   std::vector<float> multiplier;
   std::vector<FixedMultiplier> fixed;
   SumFinish finish;  // without pointers
-  /// Parts of weights beyond a byte, in the same groups: sums are those of all together. Depthwise layers have
-  /// them as further taps.
+  /// Parts of weights beyond a byte, in the same groups: sums are those of all together. Depthwise layers
+  /// have them as further taps.
   std::vector<PackedSums> rest = {};
 
   SumFinish finish_at(size_t sum) const;

@@ -188,6 +188,14 @@ TEST(ImportTrials, KeepAnOpenBatchThatIsSqueezedWithoutAxes) {
   const Graph graph = import_onnx(model.write());
   EXPECT_EQ(result_shapes(graph, {ones({3, 1, 10, 1})}).at(0), (Shape{3, 10}));
   EXPECT_EQ(result_shapes(graph, {ones({1, 1, 10, 1})}).at(0), (Shape{1, 10}));
+
+  OnnxModelForTest of_one(17);
+  of_one.input("x", {1, 1, 10});
+  of_one.output("y");
+  of_one.node("Squeeze", {"x"}, {"y"});
+  const Graph fixed = import_onnx(of_one.write());
+  EXPECT_EQ(tensor_type_text(fixed.input_types().at("x")), "float32 [1, 1, 10]");
+  EXPECT_EQ(result_shapes(fixed, {ones({1, 1, 10})}).at(0), Shape{10});
 }
 
 TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {

@@ -46,10 +46,10 @@ int run_export(const std::vector<std::string>& args) {
          "of ONNX Runtime for weights with a scale a group) or qonnx (Quant, BipolarQuant); default: "
          "qdq where there are formats, else float")
       ->option_text("NAME");
-  app.add_option(
-         "--opset", options.opset,
-         "version of the operators, 13 to 25; default: 17, or what operators and formats need: 19 fp8, 21 integers of "
-         "more than 8 bits and scales of groups, 23 fp4 and nvfp4, 24 mx")
+  app.add_option("--opset", options.opset,
+                 "version of the operators, 13 to 25; default: 17, or what operators and formats need: 19 "
+                 "fp8, 21 integers of "
+                 "more than 8 bits and scales of groups, 23 fp4 and nvfp4, 24 mx")
       ->option_text("N");
   app.add_option(
       "--shape", shapes,

@@ -232,7 +232,8 @@ void convert_squeeze(NodeImport& node) {
   if (!axes.is_absent() && node.opset() >= kAxesAreInput && node.type(1).shape == Shape{0})
     axes = NodeInput::absent();
   std::vector<NodeInput> inputs = {node.input(0)};
-  if (axes.is_absent() && is_open(node) && !node.has_freed_batch(0)) {
+  if (axes.is_absent() && node.has_freed_batch(0)) fail("without axes it takes away a batch of 1");
+  if (axes.is_absent() && is_open(node)) {
     const std::vector<int64_t> known = axes_of_one(node);
     if (known.empty()) return node.pass_on(0);
     axes = NodeImport::list_of(known);
