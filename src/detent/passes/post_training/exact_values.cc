@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <vector>
 
 namespace detent {
@@ -25,7 +24,7 @@ class ExactSearch {
  public:
   ExactSearch(const Graph& graph, const ValueTypes& types) : types_(types) {
     for (const Node& node : graph.nodes()) note_origin(node);
-    for (const Node& node : graph.nodes() | std::views::reverse) see(node);
+    for (size_t i = graph.nodes().size(); i-- > 0;) see(graph.nodes()[i]);
   }
 
   ExactValues take() { return std::move(found_); }
