@@ -85,7 +85,8 @@ void expect_extreme(std::vector<T> x) {
       for (const bool last : {true, false}) {
         size_t best = 0;
         for (size_t i = 1; i < x.size(); ++i) {
-          const bool both = std::is_floating_point_v<T> && (x[i] != x[i] || x[best] != x[best]);
+          const auto is_nan = [](T value) { return std::isnan(static_cast<double>(value)); };
+          const bool both = is_nan(x[i]) || is_nan(x[best]);
           const auto before = [&](T a, T b) { return both || largest ? is_above(a, b) : a < b; };
           if (last ? !before(x[best], x[i]) : before(x[i], x[best])) best = i;
         }

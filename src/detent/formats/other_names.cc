@@ -10,6 +10,7 @@
 namespace detent {
 namespace {
 
+// NOLINTNEXTLINE(readability-function-size): a table.
 const std::map<std::string, std::string, std::less<>>& other_names() {
   static const std::map<std::string, std::string, std::less<>> names = {
       // OCP, ONNX, PyTorch, ml_dtypes

@@ -88,7 +88,8 @@ std::vector<float> sign_levels(const Format& format) {
 }
 
 Format sum_of_signs(std::vector<float> levels) {
-  return BinaryResidual{.levels = static_cast<int>(levels.size()), .gamma = std::move(levels)};
+  const auto count = static_cast<int>(levels.size());
+  return BinaryResidual{.levels = count, .gamma = std::move(levels)};
 }
 
 std::string_view scaled_standard(const Format& format) {

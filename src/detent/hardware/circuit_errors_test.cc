@@ -46,7 +46,7 @@ TEST(CircuitErrors, SayWhySignsAreRefused) {
 
 /// Six inputs of three bits, which as tables of the network are 8^6 entries.
 TEST(CircuitErrors, TablesAreBounded) {
-  constexpr int64_t kEntries = 8 * 8 * 8 * 8 * 8 * 8;
+  constexpr int64_t kEntries = int64_t{8} * 8 * 8 * 8 * 8 * 8;
   Graph graph("wide");
   graph.add_input("x", {1, 6});
   std::vector<float> values(8);
