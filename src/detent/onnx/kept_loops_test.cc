@@ -29,16 +29,6 @@ Tensor truth(bool value) {
   return tensor;
 }
 
-onnx::GraphProto loop_body(const std::vector<std::string>& inputs, const std::vector<onnx::NodeProto>& nodes,
-                           const std::vector<std::string>& outputs) {
-  onnx::GraphProto graph;
-  graph.set_name("body");
-  for (const std::string& input : inputs) graph.add_input()->set_name(input);
-  for (const onnx::NodeProto& node : nodes) *graph.add_node() = node;
-  for (const std::string& output : outputs) graph.add_output()->set_name(output);
-  return graph;
-}
-
 /// As imported, as stored, and as exported and imported again; by reference and engine.
 void expect_everywhere(const Graph& graph, const std::vector<Tensor>& inputs,
                        const std::vector<Tensor>& expected) {
@@ -71,7 +61,7 @@ void add_counted_loop(OnnxModelForTest& model) {
   model.output("sum");
   model.output("all");
   model.node("Loop", {"count", "", "zero"}, {"sum", "all"},
-             {{"body", loop_body({"i", "go", "before"}, {onnx_node("Add", {"before", "x"}, {"after"})},
+             {{"body", onnx_body({"i", "go", "before"}, {onnx_node("Add", {"before", "x"}, {"after"})},
                                  {"go", "after", "after"})}});
 }
 
@@ -96,7 +86,7 @@ TEST(KeptLoops, EndWhereAComputedConditionFails) {
   model.output("y");
   model.output("all");
   model.node("Loop", {"", "begins", "x"}, {"y", "all"},
-             {{"body", loop_body({"i", "go", "before"},
+             {{"body", onnx_body({"i", "go", "before"},
                                  {onnx_node("Add", {"before", "before"}, {"after"}),
                                   onnx_node("Less", {"after", "limit"}, {"again"})},
                                  {"again", "after", "before"})}});
@@ -115,7 +105,7 @@ TEST(KeptLoops, CarriedValuesMayChangeTheirSizes) {
   model.input("count", {}, kOnnxInt64);
   model.output("y");
   model.node("Loop", {"count", "", "none"}, {"y"},
-             {{"body", loop_body({"i", "go", "before"},
+             {{"body", onnx_body({"i", "go", "before"},
                                  {onnx_node("Concat", {"before", "x"}, {"after"}, {{"axis", 0}})},
                                  {"go", "after"})}});
   const Graph graph = import_onnx(model.write());
@@ -134,13 +124,13 @@ TEST(KeptLoops, HoldLoopsAndBranches) {
   model.input("x", {2});
   model.input("count", {}, kOnnxInt64);
   model.output("y");
-  const auto inner = loop_body({"j", "stay", "u"}, {onnx_node("Add", {"u", "x"}, {"w"})}, {"stay", "w"});
-  const auto negative = loop_body({}, {onnx_node("Neg", {"sum"}, {"minus"})}, {"minus"});
-  const auto same = loop_body({}, {onnx_node("Identity", {"sum"}, {"plus"})}, {"plus"});
+  const auto inner = onnx_body({"j", "stay", "u"}, {onnx_node("Add", {"u", "x"}, {"w"})}, {"stay", "w"});
+  const auto negative = onnx_body({}, {onnx_node("Neg", {"sum"}, {"minus"})}, {"minus"});
+  const auto same = onnx_body({}, {onnx_node("Identity", {"sum"}, {"plus"})}, {"plus"});
   model.node(
       "Loop", {"count", "", "x"}, {"y"},
       {{"body",
-        loop_body({"i", "go", "v"},
+        onnx_body({"i", "go", "v"},
                   {onnx_node("Add", {"i", "one"}, {"times"}),
                    onnx_node("Loop", {"times", "", "v"}, {"sum"}, {{"body", inner}}),
                    onnx_node("Equal", {"i", "one"}, {"second"}),
@@ -158,7 +148,7 @@ TEST(KeptLoops, ScanAlongAnOpenSize) {
   model.output("sum");
   model.output("all");
   model.node("Scan", {"zero", "x"}, {"sum", "all"},
-             {{"body", loop_body({"before", "part"}, {onnx_node("Add", {"before", "part"}, {"after"})},
+             {{"body", onnx_body({"before", "part"}, {onnx_node("Add", {"before", "part"}, {"after"})},
                                  {"after", "after"})},
               {"num_scan_inputs", 1},
               {"scan_input_axes", std::vector<int64_t>{1}},
@@ -179,7 +169,7 @@ TEST(KeptLoops, AppendToLists) {
     model.output("y");
     model.node("SequenceConstruct", {"x"}, {"begin"});
     model.node("Loop", {"count", "", "x", "begin"}, {"last", "list"},
-               {{"body", loop_body({"i", "go", "v", "before"},
+               {{"body", onnx_body({"i", "go", "v", "before"},
                                    {onnx_node("Add", {"v", "x"}, {"w"}),
                                     onnx_node("SequenceInsert", {"before", "w"}, {"after"})},
                                    {"go", "w", "after"})}});
@@ -200,7 +190,7 @@ TEST(KeptLoops, ReadNoListsThatTheyAppendTo) {
   model.output("y");
   model.node("SequenceConstruct", {"x"}, {"begin"});
   model.node("Loop", {"count", "", "begin"}, {"list"},
-             {{"body", loop_body({"i", "go", "before"},
+             {{"body", onnx_body({"i", "go", "before"},
                                  {onnx_node("SequenceAt", {"before", "last"}, {"v"}),
                                   onnx_node("SequenceInsert", {"before", "v"}, {"after"})},
                                  {"go", "after"})}});
@@ -216,7 +206,7 @@ void add_multiplying_loop(OnnxModelForTest& model) {
   model.input("count", {}, kOnnxInt64);
   model.output("y");
   model.node("Loop", {"count", "", "x"}, {"y"},
-             {{"body", loop_body({"i", "go", "v"}, {onnx_node("MatMul", {"v", "layer.weight"}, {"w"})},
+             {{"body", onnx_body({"i", "go", "v"}, {onnx_node("MatMul", {"v", "layer.weight"}, {"w"})},
                                  {"go", "w"})}});
 }
 
@@ -244,7 +234,7 @@ TEST(KeptLoops, ErrorsNameTheLoopAndTheNode) {
   model.input("count", {}, kOnnxInt64);
   model.output("y", {}, kOnnxInt64);
   model.node("Loop", {"count", "", "x"}, {"y"},
-             {{"body", loop_body({"i", "go", "v"}, {onnx_node("Div", {"v", "i"}, {"w"})}, {"go", "w"})}});
+             {{"body", onnx_body({"i", "go", "v"}, {onnx_node("Div", {"v", "i"}, {"w"})}, {"go", "w"})}});
   const Graph graph = import_onnx(model.write());
   for (const std::string& message : {error_of([&] {
                                        IntegerExecutor().compile(graph)->run({{count_of(6), count_of(1)}});
@@ -264,7 +254,7 @@ TEST(KeptLoops, ThatNothingEndsAreRefused) {
   model.input("x", {2});
   model.output("y");
   model.node("Loop", {"", "", "x"}, {"y"},
-             {{"body", loop_body({"i", "go", "v"}, {onnx_node("Neg", {"v"}, {"w"})}, {"go", "w"})}});
+             {{"body", onnx_body({"i", "go", "v"}, {onnx_node("Neg", {"v"}, {"w"})}, {"go", "w"})}});
   EXPECT_THAT(refused_loop(model), HasSubstr("nothing ends the loop"));
 }
 

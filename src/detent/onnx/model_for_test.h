@@ -112,6 +112,18 @@ inline onnx::NodeProto onnx_node(const std::string& op, const std::vector<std::s
   return node;
 }
 
+/// The body of a loop, or a branch.
+inline onnx::GraphProto onnx_body(const std::vector<std::string>& inputs,
+                                  const std::vector<onnx::NodeProto>& nodes,
+                                  const std::vector<std::string>& outputs) {
+  onnx::GraphProto graph;
+  graph.set_name("body");
+  for (const std::string& input : inputs) graph.add_input()->set_name(input);
+  for (const onnx::NodeProto& node : nodes) *graph.add_node() = node;
+  for (const std::string& output : outputs) graph.add_output()->set_name(output);
+  return graph;
+}
+
 /// A default of an attribute, which the headers of some distributions have no field for.
 template <class Function>
 void add_default_attribute(Function& function, const onnx::AttributeProto& attribute) {

@@ -38,16 +38,6 @@ std::string refusal_of_subgraph(const OnnxModelForTest& model) {
   return error_of([&] { import_onnx(model.write()); });
 }
 
-onnx::GraphProto body(const std::vector<std::string>& inputs, const std::vector<onnx::NodeProto>& nodes,
-                      const std::vector<std::string>& outputs) {
-  onnx::GraphProto graph;
-  graph.set_name("body");
-  for (const std::string& input : inputs) graph.add_input()->set_name(input);
-  for (const onnx::NodeProto& node : nodes) *graph.add_node() = node;
-  for (const std::string& output : outputs) graph.add_output()->set_name(output);
-  return graph;
-}
-
 TEST(OnnxSubgraphs, BranchesAreChosenAtRunTime) {
   for (const Shape& shape : {Shape{}, Shape{1}}) {
     OnnxModelForTest model(17);
@@ -56,8 +46,8 @@ TEST(OnnxSubgraphs, BranchesAreChosenAtRunTime) {
     model.output("y");
     model.output("z");
     model.node("If", {"c"}, {"y", "z"},
-               {{"then_branch", body({}, {onnx_node("Neg", {"x"}, {"n"})}, {"n", "x"})},
-                {"else_branch", body({}, {onnx_node("Add", {"x", "x"}, {"s"})}, {"s", "s"})}});
+               {{"then_branch", onnx_body({}, {onnx_node("Neg", {"x"}, {"n"})}, {"n", "x"})},
+                {"else_branch", onnx_body({}, {onnx_node("Add", {"x", "x"}, {"s"})}, {"s", "s"})}});
     const Tensor x = floats({2}, {1, -2});
     Tensor c(DType::kBool, shape);
     c.values<bool>()[0] = true;
@@ -75,8 +65,8 @@ TEST(OnnxSubgraphs, BranchesOfDifferentShapesAreRefused) {
   model.input("c", {}, kOnnxBool);
   model.output("y");
   model.node("If", {"c"}, {"y"},
-             {{"then_branch", body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
-              {"else_branch", body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
+             {{"then_branch", onnx_body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
+              {"else_branch", onnx_body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
   EXPECT_THAT(refusal_of_subgraph(model),
               HasSubstr("is not known before the network runs, and chooses between the "
                         "shapes [2] and [1, 2]"));
@@ -91,11 +81,11 @@ TEST(OnnxSubgraphs, BranchesOfOtherSizesAreChosenAtRunTime) {
   model.input("c", {}, kOnnxBool);
   model.output("y");
   model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kOnnxInt64);
-  model.node(
-      "If", {"c"}, {"y"},
-      {{"then_branch", body({}, {onnx_node("Identity", {"none"}, {"n"})}, {"n"})},
-       {"else_branch",
-        body({}, {onnx_node("NonZero", {"x"}, {"p"}), onnx_node("Squeeze", {"p", "axis"}, {"s"})}, {"s"})}});
+  model.node("If", {"c"}, {"y"},
+             {{"then_branch", onnx_body({}, {onnx_node("Identity", {"none"}, {"n"})}, {"n"})},
+              {"else_branch",
+               onnx_body({}, {onnx_node("NonZero", {"x"}, {"p"}), onnx_node("Squeeze", {"p", "axis"}, {"s"})},
+                         {"s"})}});
   for (const bool holds : {false, true}) {
     Tensor c(DType::kBool, {});
     c.values<bool>()[0] = holds;
@@ -112,11 +102,11 @@ void add_summing_loop(OnnxModelForTest& model) {
   model.output("sum");
   model.output("all");
   model.node("Loop", {"most", "", "zero"}, {"sum", "all"},
-             {{"body", body({"i", "go", "before"},
-                            {onnx_node("Add", {"before", "x"}, {"after"}),
-                             onnx_node("Cast", {"i"}, {"number"}, {{"to", 1}}),
-                             onnx_node("Mul", {"number", "x"}, {"product"})},
-                            {"go", "after", "product"})}});
+             {{"body", onnx_body({"i", "go", "before"},
+                                 {onnx_node("Add", {"before", "x"}, {"after"}),
+                                  onnx_node("Cast", {"i"}, {"number"}, {{"to", 1}}),
+                                  onnx_node("Mul", {"number", "x"}, {"product"})},
+                                 {"go", "after", "product"})}});
 }
 
 TEST(OnnxSubgraphs, LoopsAreWrittenOut) {
@@ -148,11 +138,11 @@ void add_doubling_loop(OnnxModelForTest& model) {
   model.node("Gather", {"x", "first"}, {"start"});
   model.node("Less", {"start", "limit"}, {"begins"});
   model.node("Loop", {"most", "begins", "x"}, {"y"},
-             {{"body", body({"i", "go", "before"},
-                            {onnx_node("Add", {"before", "before"}, {"after"}),
-                             onnx_node("Gather", {"after", "first"}, {"value"}),
-                             onnx_node("Less", {"value", "limit"}, {"again"})},
-                            {"again", "after"})}});
+             {{"body", onnx_body({"i", "go", "before"},
+                                 {onnx_node("Add", {"before", "before"}, {"after"}),
+                                  onnx_node("Gather", {"after", "first"}, {"value"}),
+                                  onnx_node("Less", {"value", "limit"}, {"again"})},
+                                 {"again", "after"})}});
 }
 
 TEST(OnnxSubgraphs, LoopsEndWhereAComputedConditionFails) {
@@ -175,15 +165,15 @@ TEST(OnnxSubgraphs, LoopsEndWhereACounterDoes) {
   model.graph().mutable_output(1)->mutable_type()->mutable_tensor_type()->set_elem_type(kOnnxInt64);
   model.node("Gather", {"x", "first"}, {"start"});
   model.node("Less", {"start", "limit"}, {"begins"});
-  model.node(
-      "Loop", {"", "begins", "x", "first"}, {"y", "count"},
-      {{"body",
-        body({"i", "go", "before", "n"},
-             {onnx_node("Add", {"before", "before"}, {"after"}), onnx_node("Add", {"n", "one"}, {"next"}),
-              onnx_node("Gather", {"after", "first"}, {"value"}),
-              onnx_node("Less", {"value", "limit"}, {"low"}), onnx_node("Less", {"next", "three"}, {"few"}),
-              onnx_node("And", {"low", "few"}, {"again"})},
-             {"again", "after", "next"})}});
+  model.node("Loop", {"", "begins", "x", "first"}, {"y", "count"},
+             {{"body", onnx_body({"i", "go", "before", "n"},
+                                 {onnx_node("Add", {"before", "before"}, {"after"}),
+                                  onnx_node("Add", {"n", "one"}, {"next"}),
+                                  onnx_node("Gather", {"after", "first"}, {"value"}),
+                                  onnx_node("Less", {"value", "limit"}, {"low"}),
+                                  onnx_node("Less", {"next", "three"}, {"few"}),
+                                  onnx_node("And", {"low", "few"}, {"again"})},
+                                 {"again", "after", "next"})}});
   using Case = std::tuple<float, float, int64_t>;
   for (const auto& [x, y, count] : {Case{1, 8, 3}, Case{12, 12, 0}, Case{6, 12, 1}, Case{-1, -8, 3}}) {
     expect_results(model, {floats({2}, {x, 1})},
@@ -201,10 +191,10 @@ TEST(OnnxSubgraphs, LoopsOverAnOpenSizeTakeAGivenOne) {
   model.node("Shape", {"x"}, {"sizes"});
   model.node("Gather", {"sizes", "first"}, {"count"});
   model.node("Loop", {"count", "", "zero"}, {"y"},
-             {{"body", body({"i", "go", "before"},
-                            {onnx_node("Gather", {"x", "i"}, {"row"}),
-                             onnx_node("Add", {"before", "row"}, {"after"})},
-                            {"go", "after"})}});
+             {{"body", onnx_body({"i", "go", "before"},
+                                 {onnx_node("Gather", {"x", "i"}, {"row"}),
+                                  onnx_node("Add", {"before", "row"}, {"after"})},
+                                 {"go", "after"})}});
   const Graph graph = import_onnx(model.write(), {.shapes = {{"x", {3, 2}}}});
   const std::vector<Tensor> inputs = {floats({3, 2}, {1, 2, 3, 4, 5, 6})};
   const std::vector<Tensor> results = IntegerExecutor().compile(graph)->run(inputs);
@@ -222,8 +212,8 @@ TEST(OnnxSubgraphs, ScansTakeInputsApart) {
   model.output("sum");
   model.output("all");
   model.node("Scan", {"zero", "x"}, {"sum", "all"},
-             {{"body", body({"before", "part"}, {onnx_node("Add", {"before", "part"}, {"after"})},
-                            {"after", "after"})},
+             {{"body", onnx_body({"before", "part"}, {onnx_node("Add", {"before", "part"}, {"after"})},
+                                 {"after", "after"})},
               {"num_scan_inputs", 1},
               {"scan_input_axes", Ints{1}},
               {"scan_input_directions", Ints{1}},
@@ -247,7 +237,7 @@ TEST(OnnxSubgraphs, SequencesOfTensors) {
   model.node("SequenceAt", {"parts", "last"}, {"at"});
   model.node("SequenceLength", {"more"}, {"length"});
   model.node("SequenceMap", {"parts"}, {"negative"},
-             {{"body", body({"p"}, {onnx_node("Neg", {"p"}, {"n"})}, {"n"})}});
+             {{"body", onnx_body({"p"}, {onnx_node("Neg", {"p"}, {"n"})}, {"n"})}});
   model.node("ConcatFromSequence", {"negative"}, {"mapped"}, {{"axis", 0}});
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   expect_results(

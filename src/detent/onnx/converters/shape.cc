@@ -212,7 +212,6 @@ NodeInput axes_operand(NodeImport& node) {
   return node.has_input(1) ? node.list(1) : NodeInput::absent();
 }
 
-/// A list of no axes stands for all dimensions of size 1, as none does.
 bool is_open(const NodeImport& node) {
   for (size_t d = 0; d < node.rank(0); ++d)
     if (!node.size(0, static_cast<int64_t>(d))) return true;
@@ -226,7 +225,8 @@ std::vector<int64_t> axes_of_one(const NodeImport& node) {
   return axes;
 }
 
-/// Without axes those whose size is 1 in every run: the rank does not follow from open sizes.
+/// A list of no axes stands for all dimensions of size 1, as none does: those whose size is 1 in every run,
+/// so that the rank does not follow from open sizes.
 void convert_squeeze(NodeImport& node) {
   NodeInput axes = axes_operand(node);
   if (!axes.is_absent() && node.opset() >= kAxesAreInput && node.type(1).shape == Shape{0})
