@@ -35,7 +35,7 @@ std::string open_shape_text(std::span<const std::string> sizes);
 /// Most bytes that the inputs and results of one node should take, where samples are to run several at once:
 /// about what the processor's caches hold, with parameters that are used for some samples each time that they
 /// are fetched.
-constexpr int64_t kActivationBytes = int64_t{24} << 20;
+constexpr int64_t kActivationBytes = int64_t{8} << 20;
 
 /// How many samples a run takes where the graph's inputs say so, instead of leaving it open: one where no
 /// first size is that of a batch.

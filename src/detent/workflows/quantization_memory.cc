@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 /// The most that the layer-wise errors keep of several samples together; one may take more.
-constexpr int64_t kMostKept = 48 * kMiB;
+constexpr int64_t kMostKept = 24 * kMiB;
 constexpr int64_t kMostSamples = 64;
 constexpr int64_t kMostKeptSamples = 8;
 

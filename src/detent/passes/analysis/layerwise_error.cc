@@ -35,10 +35,9 @@ namespace {
 /// Results of all quantized nodes of the float network are kept until the quantized one has run, so few
 /// samples at a time.
 constexpr int64_t kMicroBatch = 8;
-constexpr int64_t kKeptBytes = int64_t{48} << 20;
+constexpr int64_t kKeptBytes = int64_t{24} << 20;
 constexpr int64_t kComparedBytes = int64_t{128} << 20;  // values of nodes: enough for their SQNR
 constexpr int64_t kFewestCompared = 8;
-constexpr int64_t kLargestNodeBytes = kActivationBytes / 2;
 
 /// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
 std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& name) {
@@ -54,10 +53,11 @@ std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& nam
 
 Tensor clamped(const Tensor& value, const std::optional<Clamp>& clamp) {
   if (!clamp) return value;
-  Tensor result = value.clone();
-  for (float& x : result.values<float>()) {
-    x = std::clamp(x, static_cast<float>(clamp->low), static_cast<float>(clamp->high));
-  }
+  Tensor result(DType::kFloat32, value.shape());
+  const auto low = static_cast<float>(clamp->low);
+  const auto high = static_cast<float>(clamp->high);
+  std::ranges::transform(value.values<float>(), result.values<float>().begin(),
+                         [&](float x) { return std::min(std::max(x, low), high); });
   return result;
 }
 
@@ -390,7 +390,7 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   const NamedSizes sizes = sample_sizes(*data, reference);
   const int64_t count = affordable_samples(std::min(samples, data->size()),
                                            kPasses * multiply_adds(reference, sizes), kMostProducts);
-  const int64_t most = std::min({kMicroBatch, samples_within(reference, kLargestNodeBytes, sizes),
+  const int64_t most = std::min({kMicroBatch, samples_within(reference, kActivationBytes, sizes),
                                  affordable_samples(kMicroBatch, kept_bytes(quantized, sizes), kKeptBytes)});
   const int64_t compared =
       std::max(kFewestCompared, affordable_samples(count, kept_bytes(quantized, sizes), kComparedBytes));
