@@ -27,6 +27,9 @@
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_or.h>
+#include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/logical_or.h>
@@ -224,6 +227,9 @@ std::vector<OperatorCase> pair_cases() {
        [](const Inputs& x, const Lookup&) { return x[0].to(at::kDouble).div(x[1]).trunc().to(at::kLong); }},
       {"remainder", {whole, whole_divisor}, {}, {}, pair<at::remainder>},
       {"fmod", {whole, whole_divisor}, {}, {}, pair<at::fmod>},
+      {"bitwise_and", {whole, whole_divisor}, {}, {}, pair<at::bitwise_and>},
+      {"bitwise_or", {whole, whole_divisor}, {}, {}, pair<at::bitwise_or>},
+      {"bitwise_xor", {whole, whole_divisor}, {}, {}, pair<at::bitwise_xor>},
   };
   for (OperatorCase& c : cases) {
     const bool is_extreme = c.op == "minimum" || c.op == "maximum" || c.op == "prelu";

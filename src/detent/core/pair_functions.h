@@ -120,6 +120,29 @@ struct Smaller {
   }
 };
 
+// The same of the bits of two integers.
+
+struct CommonBits {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct AllBits {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct DifferentBits {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
 /// a where it is not below 0, else a b
 struct Sloped {
   template <class T>

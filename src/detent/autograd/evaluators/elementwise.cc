@@ -7,6 +7,9 @@
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/le.h>
+#include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_or.h>
+#include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/logical_or.h>
@@ -82,6 +85,9 @@ EvaluatorList elementwise_evaluators() {
       {"minimum", evaluate_pair<at::minimum>},
       {"maximum", evaluate_pair<at::maximum>},
       {"pow", evaluate_pair<power>},
+      {"bitwise_and", evaluate_pair<at::bitwise_and>},
+      {"bitwise_or", evaluate_pair<at::bitwise_or>},
+      {"bitwise_xor", evaluate_pair<at::bitwise_xor>},
       {"eq", evaluate_pair<at::eq>},
       {"lt", evaluate_pair<at::lt>},
       {"le", evaluate_pair<at::le>},

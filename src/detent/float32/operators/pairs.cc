@@ -45,28 +45,47 @@ Tensor of_floats(const BroadcastPair& pair) {
   return result;
 }
 
+/// result[i] = function(a[i], b[i]) of elements T that broadcast.
+template <class Function, class T>
+Tensor of_elements(const Tensor& left, const Tensor& right) {
+  Tensor result(left.dtype(), broadcast_shapes(left.shape(), right.shape()));
+  const BroadcastLines<2> lines(result.shape(), {left.shape(), right.shape()});
+  const int64_t a_step = lines.steps()[0];
+  const int64_t b_step = lines.steps()[1];
+  const T* const a = words_of<T>(left);
+  const T* const b = words_of<T>(right);
+  T* const to = words_of<T>(result);
+  lines.run(0, result.numel(), [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      to[first + i] = Function::of(a[at[0] + i * a_step], b[at[1] + i * b_step]);
+  });
+  return result;
+}
+
 /// Tensors of integers and of float64; shorter floats, which float32 holds, are rounded from there.
 template <class Function>
 Tensor of_others(const Tensor& left, const Tensor& right) {
   const DType dtype = left.dtype();
   if (is_floating_point(dtype) && dtype != DType::kFloat64)
     return to_dtype(of_floats<Function>(BroadcastPair(to_float32(left), to_float32(right))), dtype);
-  Tensor result(dtype, broadcast_shapes(left.shape(), right.shape()));
-  const BroadcastLines<2> lines(result.shape(), {left.shape(), right.shape()});
-  const int64_t a_step = lines.steps()[0];
-  const int64_t b_step = lines.steps()[1];
-  visit_numbers(dtype, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, bool>) {
-      const T* const a = words_of<T>(left);
-      const T* const b = words_of<T>(right);
-      T* const to = words_of<T>(result);
-      lines.run(0, result.numel(), [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
-        for (int64_t i = 0; i < count; ++i)
-          to[first + i] = Function::of(a[at[0] + i * a_step], b[at[1] + i * b_step]);
-      });
-    }
+  return visit_numbers(dtype, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, bool>)
+      return left;
+    else
+      return of_elements<Function, T>(left, right);
   });
-  return result;
+}
+
+/// Tensors of integers, which alone have bits.
+template <class Function>
+Tensor of_bits(const FloatNode& n) {
+  const Tensor left = n.operand(0);
+  return visit_numbers(left.dtype(), [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return of_elements<Function, T>(left, n.operand(1));
+    else
+      return left;
+  });
 }
 
 template <class Function>
@@ -146,6 +165,9 @@ FloatOperators float_pair_operators() {
           exact_pairs<Larger>("maximum"),
           exact_pairs<Smaller>("minimum"),
           exact_pairs<Sloped>("prelu"),
+          {"bitwise_and", of_bits<CommonBits>, true},
+          {"bitwise_or", of_bits<AllBits>, true},
+          {"bitwise_xor", of_bits<DifferentBits>, true},
           {"clamp", clamped, true},
           {"pow", power, false, power_by_number}};
 }

@@ -120,6 +120,32 @@ OperatorSchema comparison(const char* name, const char* help, ElementsInference 
           .takes_open_sizes = true};
 }
 
+/// A function of the bits of two integers.
+template <class Function>
+OperatorSchema bitwise(const char* name, const char* help) {
+  const auto elements = [](const Node&, std::span<const Operand> inputs, const Operand& result) {
+    return paired_elements(inputs, result, []<class T>(T a, T b) -> T {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        return Function::of(a, b);
+      else
+        return a;
+    });
+  };
+  return {.name = name,
+          .help = help,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
+            const DType dtype = a_tensor_of(inputs).dtype;
+            if (is_floating_point(dtype) || dtype == DType::kBool)
+              fail("got tensors of dtype {}, expected integers", dtype_name(dtype));
+            return {broadcast_inputs(inputs), Value()};
+          },
+          .dtypes = DTypeRule::kKept,
+          .elements = elements,
+          .takes_open_sizes = true};
+}
+
 /// Where one side is `decisive` throughout, the other does not matter.
 template <class Function>
 std::optional<Tensor> joined_elements(const Node& node, std::span<const Operand> inputs,
@@ -254,6 +280,9 @@ std::vector<OperatorSchema> elementwise_operators() {
       arithmetic("minimum", "the smaller of two", pair_elements<Smaller>),
       arithmetic("maximum", "the larger of two", pair_elements<Larger>),
       power(),
+      bitwise<CommonBits>("bitwise_and", "the bits that both integers have"),
+      bitwise<AllBits>("bitwise_or", "the bits that one or both integers have"),
+      bitwise<DifferentBits>("bitwise_xor", "the bits that just one of both integers has"),
       comparison("eq", "a = b", compared_elements<std::equal_to<>>),
       comparison("lt", "a < b", compared_elements<std::less<>>),
       comparison("le", "a <= b", compared_elements<std::less_equal<>>),

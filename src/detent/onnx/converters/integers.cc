@@ -76,61 +76,24 @@ void convert_bitwise_not(NodeImport& node) {
   node.set_output(0, node.add("sub", {constant_of_type(node, all), node.input(0)}));
 }
 
-/// The bits of an integer but for its sign, as a dimension after the others.
-NodeInput value_bits(NodeImport& node, const NodeInput& x, const NodeInput& powers) {
-  const NodeInput column = node.add("unsqueeze", {x, NodeImport::list_of({-1})});
-  const NodeInput below = node.add("remainder", {column, powers});
-  const NodeInput shifted = node.add("div", {node.add("sub", {column, below}), powers});
-  return node.add("remainder", {shifted, NodeImport::integer_of(2)});
-}
-
-/// 0 and 1 joined by an operator on bits.
-NodeInput joined_bits(NodeImport& node, const NodeInput& a, const NodeInput& b) {
-  const NodeInput both = node.add("mul", {a, b});
-  if (node.op() == "BitwiseAnd") return both;
-  const NodeInput sum = node.add("add", {a, b});
-  const NodeInput twice = node.op() == "BitwiseOr" ? both : node.add("add", {both, both});
-  return node.add("sub", {sum, twice});
-}
-
+template <const char* kName>
 void convert_bitwise_pair(NodeImport& node) {
-  const Bits bits = bits_of(node);
-  const int64_t count = bits.count - (bits.is_signed ? 1 : 0);
-  if (count > 63) node.refuse(fmt::format("{} bits without a sign", count));
-  Tensor powers(DType::kInt64, {count});
-  for (int64_t i = 0; i < count; ++i) powers.values<int64_t>()[static_cast<size_t>(i)] = int64_t{1} << i;
-  const NodeInput scale = node.constant_of(powers);
-  NodeInput parts[2];
-  NodeInput signs[2];
-  for (size_t i = 0; i < 2; ++i) {
-    NodeInput x = node.input(i);
-    if (node.type(i).dtype != DType::kInt64) x = node.add("cast", {x}, {{"dtype", "int64"}});
-    parts[i] = value_bits(node, x, scale);
-    signs[i] = node.add("cast", {node.add("lt", {x, NodeImport::integer_of(0)})}, {{"dtype", "int64"}});
-  }
-  const NodeInput joined = node.add("mul", {joined_bits(node, parts[0], parts[1]), scale});
-  NodeInput result = node.add("sum", {joined, NodeImport::list_of({-1})});
-  if (bits.is_signed) {
-    // The sign stands for -2^count, the least number of the type.
-    const int64_t least = count == 63 ? INT64_MIN : -(int64_t{1} << count);
-    const NodeInput weight = node.constant_of(Tensor::from<int64_t>({}, std::vector{least}));
-    const NodeInput sign = node.add("mul", {joined_bits(node, signs[0], signs[1]), weight});
-    result = node.add("add", {result, sign});
-  }
-  const DType dtype = node.type(0).dtype;
-  if (dtype != DType::kInt64)
-    result = node.add("cast", {result}, {{"dtype", std::string(dtype_name(dtype))}});
-  node.set_output(0, result);
+  bits_of(node);
+  node.set_output(0, node.add(kName, {node.input(0), node.input(1)}));
 }
+
+constexpr char kBitwiseAnd[] = "bitwise_and";
+constexpr char kBitwiseOr[] = "bitwise_or";
+constexpr char kBitwiseXor[] = "bitwise_xor";
 
 }  // namespace
 
 OnnxConverterList integer_converters() {
   return {{"BitShift", convert_bit_shift},
           {"BitwiseNot", convert_bitwise_not},
-          {"BitwiseAnd", convert_bitwise_pair},
-          {"BitwiseOr", convert_bitwise_pair},
-          {"BitwiseXor", convert_bitwise_pair}};
+          {"BitwiseAnd", convert_bitwise_pair<kBitwiseAnd>},
+          {"BitwiseOr", convert_bitwise_pair<kBitwiseOr>},
+          {"BitwiseXor", convert_bitwise_pair<kBitwiseXor>}};
 }
 
 }  // namespace detent
