@@ -256,13 +256,16 @@ NamedSizes other_sizes(const Graph& graph) {
   const std::set<std::string> batches = batch_names(graph);
   const NamedSizes usual = usual_sizes(graph);
   constexpr std::pair<int64_t, int64_t> kTried[] = {{3, 2}, {2, 1}, {4, 1}, {5, 4}, {9, 8}, {3, 4}, {1, 2}};
-  for (const auto& [times, divided_by] : kTried) {
-    NamedSizes sizes = usual;
-    for (auto& [symbol, size] : sizes) {
-      if (symbol != kBatchName && !batches.contains(symbol))
-        size = std::max<int64_t>(1, size * times / divided_by);
+  for (const bool differ_all : {true, false}) {
+    for (const auto& [times, divided_by] : kTried) {
+      NamedSizes sizes = usual;
+      for (auto& [symbol, size] : sizes) {
+        if (symbol == kBatchName || batches.contains(symbol)) continue;
+        const int64_t other = std::max<int64_t>(1, size * times / divided_by);
+        size = differ_all && other == size ? size + 1 : other;
+      }
+      if (sizes != usual && takes(graph, sizes)) return sizes;
     }
-    if (sizes != usual && takes(graph, sizes)) return sizes;
   }
   return usual;
 }

@@ -72,6 +72,18 @@ TEST(OpenShapes, OtherSizesFitTheNetworkToo) {
   EXPECT_NO_THROW(infer_shapes(graph, others));
 }
 
+/// A step of a decoder: half as many again as 1 is 1.
+TEST(OpenShapes, OtherSizesDifferInEachDimension) {
+  GraphBuilder builder("step");
+  const auto open = [](const char* name, int64_t usual) {
+    return TensorType{DType::kFloat32, {Dimension("N", 1), Dimension(name, usual), 4}};
+  };
+  const NodeInput past = builder.input("past", open("p", 5));
+  const NodeInput x = builder.input("x", open("t", 1));
+  const Graph graph = builder.finish(builder.call("cat", {past, x}, {{"dim", 1}}));
+  EXPECT_EQ(other_sizes(graph), (NamedSizes{{"N", 1}, {"p", 7}, {"t", 2}}));
+}
+
 TEST(OpenShapes, UsualSizesAreThoseWithoutOthers) {
   const TensorType type = images();
   EXPECT_EQ(type.concrete(), (Shape{1, 3, kUsual, kUsual}));
