@@ -166,10 +166,12 @@ void OnnxImporter::remove_since(size_t position) {
     const Node* const node = graph_.find(name);
     return node != nullptr && role_of(*node) == OperatorRole::kConstant;
   };
+  // A body has captured values for inputs, which later nodes find.
+  const auto is_input = [](const Node& node) { return role_of(node) == OperatorRole::kInput; };
   const Node* const first = graph_.nodes().data() + position;
   graph_.erase_if([&](const Node& node) {
     const bool rounds_constant = roundings_.contains(node.name) && is_constant(node.inputs[0].node);
-    return &node >= first && !is_constant(node.name) && !rounds_constant;
+    return &node >= first && !is_constant(node.name) && !is_input(node) && !rounds_constant;
   });
   std::erase_if(roundings_, [&](const std::string& name) { return graph_.find(name) == nullptr; });
   other_sizes_ = {};

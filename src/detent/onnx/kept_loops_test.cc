@@ -258,6 +258,33 @@ TEST(KeptLoops, ThatNothingEndsAreRefused) {
   EXPECT_THAT(refused_loop(model), HasSubstr("nothing ends the loop"));
 }
 
+/// Within a loop one that a condition ends, which is written out in vain before it is kept.
+TEST(KeptLoops, ReadTwoGraphsFurtherOut) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("one", {}, {1});
+  model.constant<float>("none", {2}, {0, 0});
+  model.input("x", {-1, 2});
+  model.input("ends", {-1}, kOnnxInt64);
+  model.input("count", {}, kOnnxInt64);
+  model.output("y");
+  const auto inner =
+      onnx_body({"k", "stay", "j", "u"},
+                {onnx_node("Gather", {"x", "j"}, {"row"}), onnx_node("Add", {"u", "row"}, {"w"}),
+                 onnx_node("Add", {"j", "one"}, {"next"}), onnx_node("Less", {"next", "end"}, {"on"})},
+                {"on", "next", "w"});
+  model.node(
+      "Loop", {"count", ""}, {"y"},
+      {{"body",
+        onnx_body({"i", "go"},
+                  {onnx_node("Gather", {"ends", "i"}, {"end"}), onnx_node("Less", {"i", "end"}, {"begins"}),
+                   onnx_node("Loop", {"", "begins", "i", "none"}, {"last", "sum"}, {{"body", inner}})},
+                  {"go", "sum"})}});
+  const Tensor x = Tensor::from(Shape{3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  expect_everywhere(import_onnx(model.write()),
+                    {x, Tensor::from(Shape{3}, std::vector<int64_t>{3, 1, 3}), count_of(3)},
+                    {Tensor::from(Shape{3, 2}, std::vector<float>{9, 12, 0, 0, 5, 6})});
+}
+
 TEST(KeptLoops, OfOtherRanksAreRefused) {
   OnnxModelForTest model(17);
   add_counted_loop(model);
