@@ -545,6 +545,34 @@ TEST(OnnxConstants, ThoseThatTheNetworkKeepsAreBounded) {
   EXPECT_LT(left, 40);
 }
 
+/// Nodes go while it is known what others are at other sizes.
+TEST(OnnxConstants, MakeRoomBetweenSumsOfOpenSizes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2});
+  model.output("y");
+  model.constant("column", {1024, 1}, Floats(1024, 0.5F));
+  model.constant("row", {1, 512}, Floats(512, 2.0F));
+  model.node("Sub", {"column", "row"}, {"v0"});
+  constexpr int kSteps = 20;
+  for (int i = 0; i < kSteps; ++i) {
+    model.node("Neg", {fmt::format("v{}", i)}, {fmt::format("v{}", i + 1)});
+    if (i != 1) continue;
+    model.node("Shape", {"x"}, {"sizes"});
+    model.node("Sub", {"sizes", "sizes"}, {"none"});
+  }
+  model.node("Neg", {"sizes"}, {"opposite"});
+  model.node("Sub", {"opposite", "opposite"}, {"nothing"});
+  model.node("ReduceMax", {fmt::format("v{}", kSteps)}, {"most"}, {{"keepdims", 0}});
+  model.node("Add", {"none", "nothing"}, {"zeros"});
+  model.node("Cast", {"zeros"}, {"floats"}, {{"to", 1}});
+  model.node("ReduceSum", {"floats"}, {"zero"}, {{"keepdims", 0}});
+  model.node("Add", {"x", "most"}, {"sum"});
+  model.node("Add", {"sum", "zero"}, {"y"});
+  const std::vector<Tensor> inputs = {Tensor::from({1, 2}, Floats{3, 4})};
+  const Tensor result = FastExecutor().compile(import_onnx(model.write()))->run(inputs)[0];
+  EXPECT_EQ(result.values<float>()[1], 2.5F);
+}
+
 /// Weights of queries, keys and values in one tensor.
 TEST(OnnxConstants, PartsOfAConstantAreWeights) {
   OnnxModelForTest model(17);

@@ -651,6 +651,7 @@ void OnnxImporter::remove_dead_nodes(std::set<std::string, std::less<>> live) {
   }
   graph_.erase_if(
       [&](const Node& node) { return role_of(node) != OperatorRole::kInput && !live.contains(node.name); });
+  other_sizes_ = {};
 }
 
 bool OnnxImporter::is_of_qonnx() const {
