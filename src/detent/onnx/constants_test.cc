@@ -553,16 +553,18 @@ TEST(OnnxConstants, MakeRoomBetweenSumsOfOpenSizes) {
   model.constant("column", {1024, 1}, Floats(1024, 0.5F));
   model.constant("row", {1, 512}, Floats(512, 2.0F));
   model.node("Sub", {"column", "row"}, {"v0"});
+  const auto chain = [&](const char* name, int from, int to) {
+    for (int i = from; i < to; ++i)
+      model.node("Neg", {fmt::format("{}{}", name, i)}, {fmt::format("{}{}", name, i + 1)});
+  };
   constexpr int kSteps = 20;
-  for (int i = 0; i < kSteps; ++i) {
-    model.node("Neg", {fmt::format("v{}", i)}, {fmt::format("v{}", i + 1)});
-    if (i != 1) continue;
-    model.node("Shape", {"x"}, {"sizes"});
-    model.node("Sub", {"sizes", "sizes"}, {"none"});
-  }
-  model.node("Neg", {"sizes"}, {"opposite"});
-  model.node("Sub", {"opposite", "opposite"}, {"nothing"});
-  model.node("ReduceMax", {fmt::format("v{}", kSteps)}, {"most"}, {{"keepdims", 0}});
+  chain("v", 0, kSteps / 2);
+  model.node("Shape", {"x"}, {"s0"});
+  model.node("Sub", {"s0", "s0"}, {"none"});
+  chain("v", kSteps / 2, kSteps);
+  chain("s", 0, kSteps);
+  model.node("Sub", {"s20", "s20"}, {"nothing"});
+  model.node("ReduceMax", {"v20"}, {"most"}, {{"keepdims", 0}});
   model.node("Add", {"none", "nothing"}, {"zeros"});
   model.node("Cast", {"zeros"}, {"floats"}, {{"to", 1}});
   model.node("ReduceSum", {"floats"}, {"zero"}, {{"keepdims", 0}});
@@ -571,6 +573,28 @@ TEST(OnnxConstants, MakeRoomBetweenSumsOfOpenSizes) {
   const std::vector<Tensor> inputs = {Tensor::from({1, 2}, Floats{3, 4})};
   const Tensor result = FastExecutor().compile(import_onnx(model.write()))->run(inputs)[0];
   EXPECT_EQ(result.values<float>()[1], 2.5F);
+}
+
+/// An exporter's index of all rows and one column, as it writes it: places of ones, more of them than sizes
+/// may have elements.
+TEST(OnnxConstants, HaveKnownPlaces) {
+  constexpr int64_t kRows = 3000;
+  OnnxModelForTest model(17);
+  model.input("x", {1, kRows, 2});
+  model.output("y");
+  model.constant("ones", {kRows}, Floats(kRows, 1));
+  model.constant<int64_t>("last", {1, 1}, {1});
+  model.constant<int64_t>("pairs", {2}, {kRows, 1});
+  model.constant<int64_t>("first", {1}, {0});
+  model.node("NonZero", {"ones"}, {"places"});
+  model.node("Transpose", {"places"}, {"rows"});
+  model.node("Expand", {"last", "pairs"}, {"columns"});
+  model.node("Concat", {"rows", "columns"}, {"both"}, {{"axis", 1}});
+  model.node("Unsqueeze", {"both", "first"}, {"index"});
+  model.node("GatherND", {"x", "index"}, {"y"}, {{"batch_dims", 1}});
+  const Graph graph = import_onnx(model.write());
+  for (const Node& node : graph.nodes()) EXPECT_NE(node.op, "nonzero");
+  EXPECT_EQ(infer_shapes(graph).at("output").shape, (Shape{1, kRows}));
 }
 
 /// Weights of queries, keys and values in one tensor.

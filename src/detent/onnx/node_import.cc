@@ -309,6 +309,8 @@ ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
   return result;
 }
 
+bool NodeImport::may_know(int64_t bytes) { return importer_.may_know(bytes); }
+
 bool NodeImport::has_rounding(size_t index) const { return value(index).rounding.has_value(); }
 
 std::optional<QuantSpec> NodeImport::rounding(size_t index) const { return value(index).rounding; }

@@ -138,6 +138,8 @@ class NodeImport {
   /// The shape that such a node's result would have, with kOpenSize where that follows from open sizes or is
   /// not known.
   Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;
+  /// Takes a share of the bytes of constants that may be computed; false where too few are left.
+  bool may_know(int64_t bytes);
   /// A node that rounds, which becomes a quantizer of what reads it.
   NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
   /// Whether an input is a constant that is rounded already.

@@ -1,4 +1,10 @@
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/onnx/converters/converters.h"
 
 namespace detent {
@@ -90,7 +96,24 @@ void convert_unique(NodeImport& node) {
   }
 }
 
-void convert_non_zero(NodeImport& node) { node.set_output(0, node.add("nonzero", {node.input(0)})); }
+/// Places of a constant's elements, if they may be known. Exporters index all of a dimension so, or what a
+/// mask has.
+std::optional<Tensor> known_places(NodeImport& node) {
+  const Tensor* const constant = node.constant(0);
+  if (constant == nullptr || node.has_rounding(0)) return std::nullopt;
+  const Tensor marks = to_dtype(*constant, DType::kBool);
+  const int64_t places = std::ranges::count(marks.values<bool>(), true);
+  if (!node.may_know(places * constant->rank() * static_cast<int64_t>(sizeof(int64_t)))) return std::nullopt;
+  FloatFlow flow;
+  flow.tensor = *constant;
+  const Node nonzero{.name = "nonzero", .op = "nonzero", .inputs = {NodeInput::of("constant")}};
+  return FloatNodes().results(nonzero, std::span(&flow, 1))[0].tensor;
+}
+
+void convert_non_zero(NodeImport& node) {
+  if (std::optional<Tensor> places = known_places(node)) return node.set_output(0, std::move(*places));
+  node.set_output(0, node.add("nonzero", {node.input(0)}));
+}
 
 void convert_trilu(NodeImport& node) {
   std::vector<NodeInput> inputs = {node.input(0)};
