@@ -116,6 +116,34 @@ TEST_F(Dimensions, AreThoseOfTheReference) {
   EXPECT_EQ(kernels["float"] + kernels["reference"], 0);
 }
 
+/// A step that only moves values may be the one that rounds them.
+TEST_F(Dimensions, MoveWhatTheyRound) {
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    GraphBuilder builder("moved");
+    const NodeInput values = builder.call("softmax", {builder.input("x", {6, 4, 5})}, {{"dim", 3}});
+    const NodeInput others = builder.call("exp", {values});
+    const NodeInput moved[] = {
+        builder.call("permute", {values}, {{"dims", List{0, 2, 3, 1}}}),
+        builder.call("flatten", {values}, {{"start_dim", 2}}),
+        builder.call("slice", {values}, {{"dims", 2}, {"starts", 1}, {"ends", 3}}),
+        builder.call("cat", {values, others}, {{"dim", static_cast<int64_t>(draw.of(1, 3))}}),
+        builder.call("flatten", {builder.call("permute", {others}, {{"dims", List{0, 3, 1, 2}}})},
+                     {{"start_dim", static_cast<int64_t>(draw.of(1, 2))}}),
+    };
+    const NodeInput& last = moved[seed % std::size(moved)];
+    Graph graph = builder.finish(builder.call("exp", {last}));
+    graph.set_requantization(Requantization::kFloat);
+    graph.node(last.node).quantization["data_out_0"] = parse_quant_spec_text(
+        fmt::format("affine:signed=false,scale={},zero_point={}", draw.real(0.005, 0.01), draw.of(0, 200)));
+    expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 3), 6, 4, 5}), kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_EQ(kernels["float"] + kernels["reference"], 0);
+}
+
 /// Zeros between the inputs of a transposed convolution are part of its sums.
 TEST_F(Dimensions, WeightsThatAreNotFiniteKeepTheReference) {
   GraphBuilder builder("infinite");

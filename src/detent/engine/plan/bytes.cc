@@ -81,6 +81,8 @@ bool plan_moved(PlanBuilder& plan, const ReferenceStep& step, const std::string&
   const std::string input = value_name(step.node->inputs[0]);
   std::optional<CodeType> type = step.inputs[0];
   if (!type) type = plan.value(input).type;
+  // Values that are rounded once they are moved may as well be before.
+  if (!type && trait<Movement>(*step.node) != nullptr && plan.may_have_values(input)) type = step.outputs[0];
   if (!type || !fits_bytes(*type) || (step.outputs[0] && step.outputs[0] != type)) return false;
   if (moved_type(*step.node, *type) != *type) return false;
   const auto to_place = [&](Layout layout) {

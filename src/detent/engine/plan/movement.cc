@@ -71,7 +71,9 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::opti
     inputs.push_back(value_name(node.inputs[i]));
     shapes.push_back(plan.shape(inputs.back()));
     const std::optional<CodeType> own = step.inputs[i] ? step.inputs[i] : plan.value(inputs.back()).type;
-    if (own != type || (!type && !plan.may_have_values(inputs.back()))) return false;
+    const bool is_rounded_here = !own && type && step.outputs[0] == type;
+    if (own != type && !is_rounded_here) return false;
+    if (!own && !plan.may_have_values(inputs.back())) return false;
   }
   MovedInputs moved{.places = {}, .copies = movement->copies(node, shapes, plan.shape(result))};
   if (is_whole_view(moved.copies, plan.shape(result))) {
