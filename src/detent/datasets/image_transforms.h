@@ -31,23 +31,21 @@ struct ImageTransforms {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("resize", self.resize,
-          "images: length of the shorter side that they are scaled to; NA: as they are, image_folder: 8/7 of "
-          "image_size, but for images of that size",
+          "images: length of the shorter side after scaling; NA: unscaled, image_folder: 8/7 of image_size, "
+          "except for images of that size",
           Between{1, 65536});
     visit("center_crop", self.center_crop,
-          "images: side of the square that is cut from the middle; NA: all of it, image_folder: image_size",
-          Between{1, 65536});
-    visit("random_crop", self.random_crop, "images, while training: the cut is at a random place instead");
+          "images: side of the central crop; NA: none, image_folder: image_size", Between{1, 65536});
+    visit("random_crop", self.random_crop, "images, training: crop at a random position");
     visit("crop_padding", self.crop_padding,
-          "images, while training: black pixels at each side before the random cut", Between{0, 65536});
-    visit("horizontal_flip", self.horizontal_flip, "images, while training: share that is mirrored",
+          "images, training: black pixels on each side before the random crop", Between{0, 65536});
+    visit("horizontal_flip", self.horizontal_flip, "images, training: probability of mirroring",
           Between{0, 1});
     visit("image_mean", self.image_mean,
-          "images: mean of each channel, of levels from 0 to 1; NA: the data set's own", Between{-1e6, 1e6});
-    visit("image_std", self.image_std, "images: standard deviation likewise, that levels are divided by",
-          Between{1e-6, 1e6});
-    visit("channel_order", self.channel_order, "images: order of the channels that the network takes");
-    visit("layout", self.layout, "images: order of the dimensions that the network takes");
+          "images: mean of each channel, for levels from 0 to 1; NA: the data set's own", Between{-1e6, 1e6});
+    visit("image_std", self.image_std, "images: standard deviation likewise", Between{1e-6, 1e6});
+    visit("channel_order", self.channel_order, "images: channel order of the network");
+    visit("layout", self.layout, "images: layout of the network");
   }
 };
 

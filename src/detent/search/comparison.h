@@ -29,19 +29,14 @@ struct ComparisonOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit(
-        "formats", self.formats,
-        "formats to compare, each of weights alone or WEIGHTS/ACTIVATIONS, as the flags of `detent quantize` "
-        "of these names take them");
+    visit("formats", self.formats,
+          "formats to compare: WEIGHTS or WEIGHTS/ACTIVATIONS, as in `detent quantize`");
     visit("methods", self.methods,
-          "passes that choose better weights, each none or passes joined by +: what is tried with every "
-          "format");
-    visit("prepare", self.prepare, "passes before, separated by commas, or none");
+          "passes for better weights, tried with every format: none, or passes joined by +");
+    visit("prepare", self.prepare, "preparing passes, separated by commas, or none");
     visit("time", self.time,
-          "when to end, from the start of the command: what was not measured then is left to --resume; NA: "
-          "when "
-          "all is measured");
-    visit("eval_samples", self.eval_samples, "samples that networks are judged by; NA: all test samples",
+          "time limit, from the start of the command; --resume measures the rest; NA: none");
+    visit("eval_samples", self.eval_samples, "samples that judge networks; NA: all test samples",
           Between{1, 1e12});
   }
 };

@@ -81,44 +81,37 @@ struct SearchOptions {
   static void fields(Self& self, Visitor& visit) {
     constexpr double kMost = 1e12;
     visit("max_drop", self.max_drop,
-          "at most so many points (hundredths) of accuracy below the float network; needs labels",
-          Between{-100, 100});
-    visit("min_sqnr", self.min_sqnr, "at least so many dB of SQNR of the outputs; needs no labels");
-    visit("max_bytes", self.max_bytes, "weights take at most so much, with scales and biases");
-    visit("max_bits", self.max_bits, "a weight takes at most so many bits on average, likewise",
-          Between{0, 32});
-    visit("max_latency", self.max_latency, "a sample takes the fast engine at most so long");
-    visit("cost", self.cost, "what is to become small where quality is bounded, and the cost of the front");
-    visit("quality", self.quality, "what the front shows against the cost; auto: accuracy where labels are");
-    visit("time", self.time, "when to end, from the start of the command; NA: evaluations decide");
+          "largest loss of accuracy against float, in points (hundredths); needs labels", Between{-100, 100});
+    visit("min_sqnr", self.min_sqnr, "least SQNR of the outputs in dB; needs no labels");
+    visit("max_bytes", self.max_bytes, "most bytes of weights, with scales and biases");
+    visit("max_bits", self.max_bits, "most bits per weight on average, likewise", Between{0, 32});
+    visit("max_latency", self.max_latency, "longest time of a sample in the engine");
+    visit("cost", self.cost, "cost to minimize where quality is bounded, and of the front");
+    visit("quality", self.quality, "quality of the front; auto: accuracy where there are labels");
+    visit("time", self.time, "time limit, from the start of the command; NA: none");
     visit("evaluations", self.evaluations,
-          "runs of a whole network over the evaluation samples, parts counted as such; NA: 100, or what the "
-          "time allows",
+          "network runs over the evaluation samples, parts counted as such; NA: 100, or what the time allows",
           Between{1, kMost});
     visit("strategy", self.strategy, "guided, random, tpe, nsga2 or brute_force");
-    visit("weights", self.weights, "formats to choose from for weights");
-    visit("activations", self.activations, "for inputs of layers with weights");
-    visit("elementwise", self.elementwise, "for inputs of additions, means, functions");
+    visit("weights", self.weights, "candidate formats of weights");
+    visit("activations", self.activations, "candidate formats of inputs of layers with weights");
+    visit("elementwise", self.elementwise, "candidate formats of inputs of additions, means, functions");
     visit("choices", self.choices,
-          "formats for single nodes or operators, the first that matches counts: "
+          "candidates for single nodes or operators, the first match counts: "
           "'layer1.*:weight=int4|int8,linear:data_in=uint8|float'");
     visit("weight_granularity", self.weight_granularity,
-          "weights that share a scale, where a format does not say: tensor or channel");
-    visit(
-        "weight_calibrators", self.weight_calibrators,
-        "how the range of weights is chosen; of several, for each layer and format, the one that changes the "
-        "layer's output least");
+          "weights that share a scale, where the format does not say: tensor or channel");
+    visit("weight_calibrators", self.weight_calibrators,
+          "how ranges of weights are chosen; of several, the one that changes a layer's output least");
     CalibrationOptions::fields(self.activation_calibration, visit);
-    visit("weight_rule", self.weight_rule, "how weights are rounded while candidates are compared");
-    visit("prepare", self.prepare, "passes before, separated by commas, or none");
-    visit("improve", self.improve,
-          "passes that choose better weights of uniform widths and of the winners, or none");
-    visit("winners", self.winners, "networks that these passes are tried on", Between{0, kMost});
+    visit("weight_rule", self.weight_rule, "rounding of weights while candidates are compared");
+    visit("prepare", self.prepare, "preparing passes, separated by commas, or none");
+    visit("improve", self.improve, "passes for better weights of uniform widths and winners, or none");
+    visit("winners", self.winners, "networks that improve is tried on", Between{0, kMost});
     visit("num_samples", self.num_samples, "calibration samples", Between{1, kMost});
-    visit("eval_samples", self.eval_samples,
-          "samples that networks are judged by: of validation, and where these are fewer, of training",
+    visit("eval_samples", self.eval_samples, "samples that judge networks: of validation, then of training",
           Between{1, kMost});
-    visit("points", self.points, "networks of the front that are written, at most", Between{2, kMost});
+    visit("points", self.points, "most networks of the front to write", Between{2, kMost});
   }
 
   /// Throws Error, beginning with `where`, on what is wrong whatever the network.

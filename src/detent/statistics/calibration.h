@@ -35,11 +35,11 @@ struct CalibrationOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("calibrator", self.calibrator, "how the range is chosen that the format shall hold");
-    visit("percentile", self.percentile, "for percentile: values in percent up to the upper end",
+    visit("calibrator", self.calibrator, "how ranges are chosen");
+    visit("percentile", self.percentile, "percentile: percent of the values up to the upper end",
           Between{50, 100});
-    visit("num_sigma", self.num_sigma, "for n_sigma: standard deviations on each side", Between{0, 1e6});
-    visit("scale_form", self.scale_form, "scales of any float32, or powers of two only");
+    visit("num_sigma", self.num_sigma, "n_sigma: standard deviations on each side", Between{0, 1e6});
+    visit("scale_form", self.scale_form, "scales of any float32, or powers of two");
   }
   bool operator==(const CalibrationOptions&) const = default;
 };

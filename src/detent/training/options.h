@@ -98,94 +98,75 @@ struct TrainingOptions {
     constexpr Between kDecay{0, 0.999999999};
     visit("training_optimizer", self.training_optimizer, "optimizer");
     visit("learning_rate", self.learning_rate, "step size of the optimizer", kNotNegative);
-    visit("weight_decay", self.weight_decay, "pull of the weights to zero", kNotNegative);
-    visit("momentum", self.momentum, "sgd: share of the last step in the next", kDecay);
-    visit("dampening", self.dampening, "sgd: dampening of the momentum", Between{0, 1});
-    visit("nesterov", self.nesterov, "sgd: Nesterov's momentum");
+    visit("weight_decay", self.weight_decay, "weight decay", kNotNegative);
+    visit("momentum", self.momentum, "sgd: momentum", kDecay);
+    visit("dampening", self.dampening, "sgd: dampening", Between{0, 1});
+    visit("nesterov", self.nesterov, "sgd: Nesterov momentum");
     visit("beta1", self.beta1, "adam, adamw: decay of the mean of gradients", kDecay);
     visit("beta2", self.beta2, "adam, adamw: decay of the mean of squared gradients", kDecay);
-    visit("epsilon", self.epsilon, "adam, adamw: added to the denominator", kNotNegative);
-    visit("amsgrad", self.amsgrad, "adam, adamw: keep the largest mean of squares");
+    visit("epsilon", self.epsilon, "adam, adamw: term in the denominator", kNotNegative);
+    visit("amsgrad", self.amsgrad, "adam, adamw: AMSGrad");
     visit("learning_rate_schedule", self.learning_rate_schedule,
-          "learning rate over the epochs; cosine_steps: cosine, anew at each step");
+          "learning rate over the epochs; cosine_steps: updated at each step");
     visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
     visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
-    visit("warmup_steps", self.warmup_steps, "optimizer steps in which the learning rate rises to its value",
-          kNotNegative);
+    visit("warmup_steps", self.warmup_steps, "optimizer steps of linear warm-up", kNotNegative);
     visit("scale_learning_rate", self.scale_learning_rate,
-          "step size for what quantizers own, which no weight_decay pulls; NA: learning_rate", kNotNegative);
+          "step size for parameters of quantizers, without weight_decay; NA: learning_rate", kNotNegative);
     visit("width_learning_rate", self.width_learning_rate,
           "step size for learned widths; NA: scale_learning_rate", kNotNegative);
     visit("ema_decay", self.ema_decay,
-          "share of the past in the moving average of all parameters that is validated and saved instead of "
-          "them; 0: none",
+          "decay of the moving average of parameters, which is validated and saved instead of them; 0: none",
           kDecay);
     visit("freeze_batch_norm_after", self.freeze_batch_norm_after,
-          "steps after which batch norm uses its running statistics as they are; NA: never", kNotNegative);
-    visit(
-        "reestimate_batch_norm", self.reestimate_batch_norm,
-        "training batches from which running statistics of batch norm are found anew before each validation; "
-        "NA: they are the running averages of training",
-        kPositive);
-    visit("quantize_after", self.quantize_after, "steps in float before values are rounded", kNotNegative);
-    visit("narrowing", self.narrowing,
-          "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own",
+          "steps after which batch norm freezes its running statistics; NA: never", kNotNegative);
+    visit("reestimate_batch_norm", self.reestimate_batch_norm,
+          "training batches that re-estimate running statistics before each validation; NA: running averages",
+          kPositive);
+    visit("quantize_after", self.quantize_after, "steps in float before quantization", kNotNegative);
+    visit("narrowing", self.narrowing, "widths of the first stages of learned quantizers, such as 8,6,4",
           Between{2, 24});
-    visit("narrowing_steps", self.narrowing_steps, "steps of each of these stages", kPositive);
-    visit("width_budget", self.width_budget,
-          "what weights with learned widths may cost, in width_unit; NA: as much as they like",
+    visit("narrowing_steps", self.narrowing_steps, "steps of each stage", kPositive);
+    visit("width_budget", self.width_budget, "limit on weights with learned widths, in width_unit; NA: none",
           kGreaterThanZero);
-    visit(
-        "width_unit", self.width_unit,
-        "average_bits a weight; bits or bytes of all of them; mac_bits: bits a weight times its products, a "
-        "sample");
-    visit("width_penalty", self.width_penalty, "what the loss grows by where they cost twice the budget",
+    visit("width_unit", self.width_unit,
+          "average_bits per weight; bits or bytes of all; mac_bits: bits times products per sample");
+    visit("width_penalty", self.width_penalty, "loss at twice the budget", kNotNegative);
+    visit("rounding_penalty", self.rounding_penalty, "loss where learned roundings are halfway",
           kNotNegative);
-    visit("rounding_penalty", self.rounding_penalty,
-          "what the loss grows by where weights whose rounding is learned are half rounded up", kNotNegative);
     visit("fan_in", self.fan_in,
-          "most inputs of an output of each layer with weights, such as 8,6,6, or one number for all; 0: any "
-          "number; see connections");
+          "most inputs of an output in each layer, such as 8,6,6, or one number for all; 0: no limit");
     visit("connections", self.connections,
-          "which inputs these are: gradual: those of the largest weights, the others are removed while it "
-          "trains; magnitude: the same at once; random; given: those whose weights are not 0 in the loaded "
-          "network");
-    visit("pruning_share", self.pruning_share,
-          "gradual connections: share of the training in which they are removed", Between{0, 1});
-    visit("mixup", self.mixup, "alpha of the Beta distribution that samples are mixed by; 0: never",
-          Between{0, 1000});
-    visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",
-          Between{0, 0.999});
-    visit("distill_weight", self.distill_weight,
-          "with a teacher: its share in the loss, the labels have the rest", Between{0, 1});
-    visit("distill_temperature", self.distill_temperature,
-          "with a teacher: what the logits of both are divided by", Between{1e-3, 1e6});
+          "inputs to keep: gradual: largest weights, pruned during training; magnitude: largest weights, "
+          "pruned at once; random; given: nonzero weights of the loaded network");
+    visit("pruning_share", self.pruning_share, "gradual connections: share of the training that prunes",
+          Between{0, 1});
+    visit("mixup", self.mixup, "alpha of mixup's Beta distribution; 0: none", Between{0, 1000});
+    visit("label_smoothing", self.label_smoothing, "label smoothing", Between{0, 0.999});
+    visit("distill_weight", self.distill_weight, "with a teacher: its share in the loss", Between{0, 1});
+    visit("distill_temperature", self.distill_temperature, "with a teacher: divisor of both logits",
+          Between{1e-3, 1e6});
     visit("distill_nodes", self.distill_nodes,
-          "with a teacher: nodes of the same name in both whose values are learned from too");
+          "with a teacher: nodes of both networks whose values are matched too");
     visit("distill_nodes_weight", self.distill_nodes_weight,
-          "with distill_nodes: weight of their mean squared differences, relative to the teacher's squares",
-          kNotNegative);
+          "with distill_nodes: weight of their relative mean squared differences", kNotNegative);
     visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
-    visit("gradient_clip_norm", self.gradient_clip_norm,
-          "gradients are scaled down where the norm of all of them is above; NA: never", kGreaterThanZero);
-    visit("gradient_clip_value", self.gradient_clip_value, "limit of each gradient's magnitude; NA: none",
+    visit("gradient_clip_norm", self.gradient_clip_norm, "limit of the joint norm of all gradients; NA: none",
+          kGreaterThanZero);
+    visit("gradient_clip_value", self.gradient_clip_value, "limit of each gradient; NA: none",
           kGreaterThanZero);
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
-    visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
-          kPositive);
-    visit("max_time", self.max_time, "time after which training stops, for --resume to continue; NA: none");
-    visit("monitor", self.monitor, "what of the validation makes an epoch the best");
-    visit("patience", self.patience,
-          "epochs without improvement of the monitored value that end training; NA: any number", kPositive);
-    visit("min_delta", self.min_delta, "change of the monitored value that counts as improvement",
-          kNotNegative);
-    visit("batch_size", self.batch_size, "samples a batch", Between{1, 1 << 24});
+    visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: no limit", kPositive);
+    visit("max_time", self.max_time, "time after which training stops, for --resume; NA: none");
+    visit("monitor", self.monitor, "validation value that makes an epoch the best");
+    visit("patience", self.patience, "epochs without improvement that end training; NA: no limit", kPositive);
+    visit("min_delta", self.min_delta, "least improvement of the monitored value", kNotNegative);
+    visit("batch_size", self.batch_size, "samples per batch", Between{1, 1 << 24});
     visit("drop_last", self.drop_last,
-          "whether an epoch leaves out its last batch, where that is smaller; auto: where batch norm would "
-          "see one value a channel of it, which has no variance");
-    visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches an optimizer step", kPositive);
+          "drop a smaller last batch; auto: where batch norm would see one value per channel");
+    visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches per optimizer step", kPositive);
     visit("log_every_n_steps", self.log_every_n_steps,
-          "batches between progress lines when not on a terminal, steps between lines of metrics", kPositive);
+          "batches between progress lines (not on a terminal), steps between metrics", kPositive);
   }
 };
 

@@ -22,7 +22,7 @@ struct ParameterGroup {
   static void fields(Self& self, Visitor& visit) {
     constexpr Between kNotNegative{0, 1e15};
     visit("learning_rate", self.learning_rate, "step size of the optimizer", kNotNegative);
-    visit("weight_decay", self.weight_decay, "pull of the weights to zero", kNotNegative);
+    visit("weight_decay", self.weight_decay, "weight decay", kNotNegative);
   }
 };
 

@@ -33,7 +33,7 @@ std::vector<FieldDescription> comparison_quantization_options() {
   });
   for (FieldDescription& field : fields) {
     if (field.name == "activations")
-      field.help = "quantized inputs of layers with weights, where formats names none";
+      field.help = "format of inputs of layers with weights, where formats names none";
   }
   return fields;
 }

@@ -124,7 +124,7 @@ bool parse_arguments(CLI::App& app, const std::vector<std::string>& args) {
 }
 
 void add_result_options(CLI::App& app, ResultOptions& options, bool draws) {
-  app.add_flag("--json", options.json, "print the results as JSON instead of text (docs/results.md)");
+  app.add_flag("--json", options.json, "print the results as JSON (docs/results.md)");
   if (!draws) return;
   app.add_option("--report", options.report, "write a page (NAME.html) that shows the results")
       ->option_text("FILE");

@@ -186,19 +186,17 @@ int run_bench(const std::vector<std::string>& args) {
   ResultOptions result_options;
   app.add_option("model", options.model, "a network (.mz or .onnx)")->required()->option_text(" ");
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
-  app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
-  app.add_option(
-      "--input", inputs,
-      "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb); or an .npz file of several, by "
-      "name; default: numbers, and zeros of other types");
-  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
+  app.add_option("--batch", options.batch, "batch size")->capture_default_str();
+  app.add_option("--input", inputs,
+                 "NAME=FILE: value of an input, .npy or ONNX tensor (.pb); or an .npz file of several; "
+                 "default: numbers, zeros of other types");
+  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input with open sizes");
   const OptionField& threads = option_field("num_threads");
   std::string thread_text;
   app.add_option(threads.flag, thread_text, threads.help)->option_text("VALUE");
   app.add_option("--threads", thread_text)->group("");  // the former name, not in the help
-  app.add_option("--seconds", options.seconds, "how long to measure")->capture_default_str();
-  app.add_flag("--profile", options.profile,
-               "what each step takes, by which kernel, and why not a faster one");
+  app.add_option("--seconds", options.seconds, "seconds to measure")->capture_default_str();
+  app.add_flag("--profile", options.profile, "time and kernel of each step, and why no faster one");
   add_result_options(app, result_options, true);
   if (!parse_arguments(app, args)) return 0;
   claim_report(result_options);

@@ -51,18 +51,14 @@ int run_export(const std::vector<std::string>& args) {
                  "fp8, 21 integers of "
                  "more than 8 bits and scales of groups, 23 fp4 and nvfp4, 24 mx")
       ->option_text("N");
-  app.add_option(
-      "--shape", shapes,
-      "NAME=1,3,224,224: shape of an input whose sizes the ONNX model leaves open; the model that is "
-      "written has them");
+  app.add_option("--shape", shapes,
+                 "NAME=1,3,224,224: shape of an input with open sizes, fixed in the written model");
   bool external_data = false;
-  app.add_flag(
-      "--external-data", external_data,
-      "put the weights into a file beside the model, OUTPUT.<digest of them>.data; so it is anyway where "
-      "they have more than 1.9 GB");
+  app.add_flag("--external-data", external_data,
+               "put weights into a file beside the model, OUTPUT.<digest>.data (always beyond 1.9 GB)");
   app.add_flag("--unsigned-weights", options.unsigned_weights,
-               "write 8-bit weights as uint8 with a zero point of 128, for ONNX Runtime on x86 processors "
-               "without VNNI, where its sums of products with int8 weights saturate");
+               "write 8-bit weights as uint8 with zero point 128, for ONNX Runtime on x86 without VNNI, "
+               "whose int8 sums saturate");
   bool overwrite = false;
   add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;

@@ -161,11 +161,9 @@ int run_formats(const std::vector<std::string>& args) {
   app.add_option("action", action, "\"show\", or nothing for the list")->option_text(" ");
   app.add_option("format", shown.text, "for show: NAME or NAME:KEY=VALUE,...")->option_text(" ");
   app.add_flag("--values", shown.list_all, "for show: list all values, however many");
-  app.add_option("--tensor", shown.tensor,
-                 "for show: the error on this tensor too, of a file that `detent tensor` reads")
+  app.add_option("--tensor", shown.tensor, "for show: also the error on this tensor")
       ->option_text("FILE:NAME");
-  app.add_option("--svg", shown.svg, "for show: write the values and errors as a drawing, NAME.svg")
-      ->option_text("FILE");
+  app.add_option("--svg", shown.svg, "for show: draw values and errors, NAME.svg")->option_text("FILE");
   add_overwrite_option(app, shown.overwrite);
   ResultOptions result_options;
   add_result_options(app, result_options);

@@ -261,54 +261,49 @@ void run(const GenerateArguments& arguments) {
 
 void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
   app.add_option("model", arguments.model,
-                 "a language model: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either")
+                 "Hugging Face folder, GGUF file, or graph (.mz) of a language model")
       ->required()
       ->option_text(" ");
-  app.add_option(
-         "--prompt", arguments.prompts,
-         "the text to continue; with --chat, the only message; several are continued beside each other")
+  app.add_option("--prompt", arguments.prompts,
+                 "text to continue; with --chat, the only message; may be repeated")
       ->allow_extra_args(false)
       ->option_text("TEXT");
-  app.add_option("--prompt-ids", arguments.prompt_ids,
-                 "the same as ids of tokens, as in 5,17,200: no tokenizer is needed")
+  app.add_option("--prompt-ids", arguments.prompt_ids, "the same as token ids, such as 5,17,200")
       ->allow_extra_args(false)
       ->option_text("IDS");
   app.add_option("--num-sequences", arguments.num_sequences,
-                 "continue each prompt so many times, with seeds that follow --seed")
+                 "continuations of each prompt, with consecutive seeds")
       ->capture_default_str();
-  app.add_flag(
-      "--chat", arguments.chat,
-      "answer messages, a line each of standard input, by the model's chat template; Ctrl-C ends an answer");
-  app.add_option("--system", arguments.system, "the message that a chat begins with")->option_text("TEXT");
-  app.add_option("--chat-template", arguments.template_file, "another template, in Jinja")
+  app.add_flag("--chat", arguments.chat,
+               "answer lines of standard input by the model's chat template; Ctrl-C ends an answer");
+  app.add_option("--system", arguments.system, "system message of a chat")->option_text("TEXT");
+  app.add_option("--chat-template", arguments.template_file, "another chat template, in Jinja")
       ->option_text("FILE");
   app.add_option("--tokenizer", arguments.tokenizer,
                  "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
       ->option_text("PATH");
   app.add_option("--cache-format", arguments.cache_format, kCacheFormatHelp)->option_text("FORMAT");
-  app.add_flag("--print-ids", arguments.print_ids, "show ids of tokens in place of the text");
-  app.add_flag("--json", arguments.json, "show a JSON object a line: each token as it comes, then the whole");
+  app.add_flag("--print-ids", arguments.print_ids, "show token ids instead of text");
+  app.add_flag("--json", arguments.json, "print JSON lines: each token, then the whole");
 }
 
 void add_sampling_options(CLI::App& app, GenerationOptions& options) {
   app.add_option("--max-tokens", options.max_tokens, "at most so many")->capture_default_str();
-  app.add_option("--stop", options.stop, "end before this text; may be given several times")
-      ->option_text("TEXT");
-  app.add_flag("--ignore-eos", options.ignore_end, "never draw a token that ends the text");
+  app.add_option("--stop", options.stop, "end before this text; may be repeated")->option_text("TEXT");
+  app.add_flag("--ignore-eos", options.ignore_end, "never draw an end-of-text token");
   SamplingOptions& sampling = options.sampling;
-  app.add_option("--temperature", sampling.temperature,
-                 "divides logits before tokens are drawn; 0: the most likely token")
+  app.add_option("--temperature", sampling.temperature, "divisor of logits; 0: the most likely token")
       ->capture_default_str();
-  app.add_option("--top-k", sampling.top_k, "draw among so many of the most likely tokens; 0: all")
+  app.add_option("--top-k", sampling.top_k, "draw among the N most likely tokens; 0: all")
       ->capture_default_str();
-  app.add_option("--top-p", sampling.top_p, "draw among the most likely tokens that together have this share")
+  app.add_option("--top-p", sampling.top_p, "draw among the most likely tokens with this joint probability")
       ->capture_default_str();
-  app.add_option("--min-p", sampling.min_p, "draw among tokens with at least this part of the largest share")
+  app.add_option("--min-p", sampling.min_p, "draw among tokens with this fraction of the largest probability")
       ->capture_default_str();
   app.add_option("--repetition-penalty", sampling.repetition_penalty,
-                 "divides positive logits of tokens that were there, multiplies others")
+                 "divides positive logits of seen tokens, multiplies negative ones")
       ->capture_default_str();
-  app.add_option("--seed", sampling.seed, "the same seed draws the same text")->capture_default_str();
+  app.add_option("--seed", sampling.seed, "seed of the draws")->capture_default_str();
 }
 
 }  // namespace

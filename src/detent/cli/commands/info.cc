@@ -128,8 +128,7 @@ int run_info(const std::vector<std::string>& args) {
   app.add_option("--graph", drawing,
                  "draw the network into this file: .svg, .png or .pdf (Graphviz), or .dot");
   std::vector<std::string> shapes;
-  app.add_option("--shape", shapes,
-                 "NAME=1,3,224,224: shape of an input whose sizes the network leaves open");
+  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input with open sizes");
   bool overwrite = false;
   add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;

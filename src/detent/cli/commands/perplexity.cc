@@ -180,46 +180,36 @@ void measure_formats(PerplexityArguments& arguments, CommandResults& results) {
 
 void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
   app.add_option("model", arguments.model,
-                 "a language model: a folder of Hugging Face, a GGUF file, or a graph (.mz) of either")
+                 "Hugging Face folder, GGUF file, or graph (.mz) of a language model")
       ->required()
       ->option_text(" ");
   app.add_option("--text", arguments.text, "the text, in UTF-8")->option_text("FILE");
-  app.add_option("--ids", arguments.ids,
-                 "the text as ids of tokens, .npy of integers: no tokenizer is needed")
-      ->option_text("FILE");
-  app.add_option(
-         "--task", arguments.task,
-         "instead of a text, questions of several choices, a JSON object a line: context, choices, answer "
-         "(docs/language_models.md)")
+  app.add_option("--ids", arguments.ids, "the text as token ids, .npy of integers")->option_text("FILE");
+  app.add_option("--task", arguments.task,
+                 "instead of a text: multiple-choice questions, JSON lines (docs/language_models.md)")
       ->option_text("FILE");
   app.add_option("--tokenizer", arguments.tokenizer,
                  "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
       ->option_text("PATH");
-  app.add_option(
-         "--protocol", arguments.protocol,
-         "windows: all of each window but its first token (GPTQ); halves: the second half of each, after "
-         "the token that begins a sequence (llama.cpp)")
+  app.add_option("--protocol", arguments.protocol,
+                 "scored tokens: windows: all but the first (GPTQ); halves: the second half (llama.cpp)")
       ->capture_default_str();
-  app.add_option("--window", arguments.options.window, "tokens of a window")->capture_default_str();
-  app.add_option(
-      "--stride", arguments.options.stride,
-      "from the begin of a window to that of the next, of which then only new tokens are scored; default: "
-      "the window");
-  app.add_option("--windows", arguments.options.windows, "at most so many; default: all that the text fills");
-  app.add_option("--reference", arguments.reference,
-                 "another language model to compare with: KL divergence, agreement, changed answers")
-      ->option_text("MODEL");
+  app.add_option("--window", arguments.options.window, "tokens per window")->capture_default_str();
+  app.add_option("--stride", arguments.options.stride,
+                 "tokens between starts of windows; only new tokens are scored; default: the window");
+  app.add_option("--windows", arguments.options.windows, "most windows; default: all");
+  app.add_option("--reference", arguments.reference, "language model to compare with")->option_text("MODEL");
   app.add_option("--reference-logits", arguments.reference_logits,
-                 "the same of logits that --save-logits wrote")
+                 "logits to compare with, from --save-logits")
       ->option_text("FILE");
   app.add_option("--save-logits", arguments.logits_file,
-                 "write the logits of the scored tokens, float32 [tokens, vocabulary], .npy")
+                 "write logits of scored tokens, float32 [tokens, vocabulary], .npy")
       ->option_text("FILE");
-  app.add_option("--losses", arguments.losses_file, "write the loss of each scored token, float64, .npy")
+  app.add_option("--losses", arguments.losses_file, "write losses of scored tokens, float64, .npy")
       ->option_text("FILE");
-  app.add_option("--formats", arguments.formats,
-                 "quantize both operands of every product to each of these, and measure one after another: a "
-                 "format, or WEIGHTS/ACTIVATIONS")
+  app.add_option(
+         "--formats", arguments.formats,
+         "quantize both operands of every product to each of these in turn: a format, or WEIGHTS/ACTIVATIONS")
       ->option_text("FORMAT ...");
   app.add_option("--cache-format", arguments.cache_format, kCacheFormatHelp)->option_text("FORMAT");
   add_overwrite_option(app, arguments.overwrite);

@@ -23,14 +23,11 @@ int run_quickstart(const std::vector<std::string>& args) {
          "seed of every random number (default 0); networks that come with the program are those of 0")
       ->option_text("INTEGER");
   bool no_training = !has_training();
-  app.add_flag(
-      "--no-training", no_training,
-      "take the networks that come with the program, trained, and leave fine-tuning out; so it is anyway "
-      "where `detent train` is not installed");
+  app.add_flag("--no-training", no_training,
+               "use built-in trained networks without fine-tuning (always without `detent train`)");
   std::string networks_file;
   app.add_option("--save-networks", networks_file,
-                 "also write the parameters of the networks that are trained (data/trained_digits.f32 of the "
-                 "source)")
+                 "also write the trained parameters (data/trained_digits.f32 of the source)")
       ->option_text("FILE");
   bool overwrite = false;
   add_overwrite_option(app, overwrite);

@@ -48,9 +48,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   };
   for (const std::string group : option_groups()) {
     if (group == option_group("model")) {
-      app.add_option("--config", arguments.config,
-                     "configuration file, NAME.toml; flags win over it. Keys that only other commands read "
-                     "are left to them")
+      app.add_option("--config", arguments.config, "configuration file, NAME.toml; flags override it")
           ->option_text("FILE")
           ->group(group);
     }

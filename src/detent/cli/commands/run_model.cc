@@ -35,28 +35,26 @@ int run_run(const std::vector<std::string>& args) {
   std::string engine;
   bool in_integers = false;
   app.add_option("model", run.model, "an ONNX model or a graph (.mz)")->required()->option_text(" ");
-  app.add_option(
-      "--input", inputs,
-      "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb); or an .npz file of several, by name");
-  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
-  app.add_option("--output-dir", run.output_dir, "folder for NAME.npy of each output and value");
+  app.add_option("--input", inputs,
+                 "NAME=FILE: value of an input, .npy or ONNX tensor (.pb); or an .npz file of several");
+  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input with open sizes");
+  app.add_option("--output-dir", run.output_dir, "folder for outputs and values as NAME.npy");
   add_overwrite_option(app, run.overwrite);
-  app.add_option("--compare", compare, "NAME=FILE: what an output or value should be, likewise");
+  app.add_option("--compare", compare, "NAME=FILE: expected output or value");
   app.add_option("--rtol", run.rtol, "comparison: relative tolerance")->capture_default_str();
   app.add_option("--atol", run.atol, "comparison: absolute tolerance")->capture_default_str();
-  app.add_option("--value", run.values, "NAME of a value inside: a node, or what the ONNX model calls it");
-  app.add_flag("--before-quantization", run.before_quantization,
-               "these values as nodes compute them, before they are quantized");
-  app.add_flag("--as-integers", run.as_integers, "values that have quantized integers as those");
+  app.add_option("--value", run.values, "NAME of an inner value: a node, or its name in the ONNX model");
+  app.add_flag("--before-quantization", run.before_quantization, "show these values before rounding");
+  app.add_flag("--as-integers", run.as_integers, "show quantized values as integers");
   app.add_option("--engine", engine,
                  "simulation, reference or fast; default: fast where the network is quantized for integers")
       ->option_text(" ");
-  app.add_flag("--integers", in_integers, "the same as --engine fast, and how the nodes are computed");
+  app.add_flag("--integers", in_integers, "--engine fast, and list how nodes compute");
   const OptionField& threads = option_field("num_threads");
   std::string thread_text;
   app.add_option(threads.flag, thread_text, threads.help)->option_text("VALUE");
   app.add_option("--log-level", command.options.log_level, "debug, info, warning, error or critical");
-  app.add_flag("--json", command.options.json, "print the results as JSON instead of text (docs/results.md)");
+  app.add_flag("--json", command.options.json, "print the results as JSON (docs/results.md)");
   if (!parse_arguments(app, args)) return 0;
   if (app.count(threads.flag) > 0) set_flag(command.options, threads.name, threads.parse(thread_text));
   if (!engine.empty()) run.engine = parse_engine(engine);

@@ -116,8 +116,7 @@ int run_stat_to_conf(const std::vector<std::string>& args) {
   std::vector<CalibrationOption> calibration = calibration_options();
   app.add_option("source", source, "saved statistics, TOML")->required()->option_text(" ");
   app.add_option("destination", destination, "configuration to write, TOML")->required()->option_text(" ");
-  app.add_option("-b,--base", base,
-                 "configuration to start from; without it and --format, ternary for every operand")
+  app.add_option("-b,--base", base, "configuration to start from; without it and --format: ternary")
       ->option_text("FILE");
   for (FormatOption& option : formats)
     app.add_option(option.flag, option.text, option.help)->option_text("TEXT");

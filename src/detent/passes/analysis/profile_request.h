@@ -26,16 +26,14 @@ struct ProfileOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("by", self.by, "what the targets are: operators, names of nodes, regular expressions for names");
-    visit("target_weight_nodes", self.target_weight_nodes, "whose parameters to profile");
-    visit("target_activation_nodes", self.target_activation_nodes, "whose inputs to profile");
-    visit("profile_output_activation", self.profile_output_activation, "profile their outputs as well");
+    visit("by", self.by, "targets are operators, names or regular expressions");
+    visit("target_weight_nodes", self.target_weight_nodes, "nodes whose parameters to profile");
+    visit("target_activation_nodes", self.target_activation_nodes, "nodes whose inputs to profile");
+    visit("profile_output_activation", self.profile_output_activation, "profile outputs too");
     visit("num_samples", self.num_samples, "samples to run, rounded up to whole batches", Between{1, 1e15});
-    visit("exact_num_samples", self.exact_num_samples, "run just that many samples");
-    visit("allow_uncovered", self.allow_uncovered,
-          "warn of operands that no value reached, instead of an error");
-    visit("observed_values", self.observed_values,
-          "of quantized operands: the values before they are rounded to their format, or after");
+    visit("exact_num_samples", self.exact_num_samples, "run exactly num_samples");
+    visit("allow_uncovered", self.allow_uncovered, "warn about operands without values instead of failing");
+    visit("observed_values", self.observed_values, "quantized operands: values before or after rounding");
   }
 };
 

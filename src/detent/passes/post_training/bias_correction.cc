@@ -373,8 +373,8 @@ void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, Pas
 
 PassInfo bias_correction_pass() {
   return make_pass("bias_correction", PassKind::kTransform,
-                   "adds to biases what quantization shifts the mean of each output channel by",
-                   run_bias_correction, PassStage::kAfterRounding);
+                   "removes the mean error of each output channel through the bias", run_bias_correction,
+                   PassStage::kAfterRounding);
 }
 
 }  // namespace detent

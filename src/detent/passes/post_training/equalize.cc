@@ -33,11 +33,12 @@ struct EqualizePassOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("alpha", self.alpha, "f = range of W2 ^ (1 - alpha) / range of W1 ^ alpha", Between{0, 1});
-    visit("iterations", self.iterations, "rounds over all pairs, at most", Between{1, 1e6});
-    visit("threshold", self.threshold, "ends when no factor of a round differs from 1 by more",
+    visit("iterations", self.iterations, "most rounds over all pairs", Between{1, 1e6});
+    visit("threshold", self.threshold, "ends when all factors of a round differ from 1 by less",
           Between{0, 1e6});
-    visit("check", self.check, "run calibration samples before and after and compare the outputs");
-    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+    visit("check", self.check, "compare the outputs on calibration samples before and after");
+    visit("tolerance", self.tolerance, "largest difference allowed, relative to the largest output",
+          Between{0, 1});
   }
 };
 
@@ -110,11 +111,9 @@ void run_equalize(Graph& graph, const EqualizePassOptions& options, PassContext&
 }  // namespace
 
 PassInfo equalize_pass() {
-  return make_pass(
-      "equalize", PassKind::kTransform,
-      "scales channels between layers so that their weights have like ranges; the network computes "
-      "the same",
-      run_equalize, PassStage::kBeforeQuantizing);
+  return make_pass("equalize", PassKind::kTransform,
+                   "scales channels between layers to similar weight ranges; outputs stay equal",
+                   run_equalize, PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

@@ -115,9 +115,7 @@ PassInfo gptq_like_pass(std::string name, std::string help) {
 
 PassInfo gptq_pass() {
   return gptq_like_pass<Method::kGptq>(
-      "gptq",
-      "chooses the values of quantized weights column by column, later ones making up for the errors of "
-      "earlier ones");
+      "gptq", "rounds weights column by column; later columns compensate for earlier errors");
 }
 
 PassInfo gptaq_pass() {

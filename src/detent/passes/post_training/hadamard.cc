@@ -33,9 +33,10 @@ struct HadamardPassOptions {
         "block_size", self.block_size,
         "inputs that are rotated together, a power of two; `detent quantize` takes those that share a scale",
         Between{2, 1 << 16});
-    visit("nodes", self.nodes, "layers whose inputs to rotate; none: all where it is possible");
-    visit("check", self.check_outputs, "run calibration samples before and after and compare the outputs");
-    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+    visit("nodes", self.nodes, "layers whose inputs to rotate; empty: all possible ones");
+    visit("check", self.check_outputs, "compare the outputs on calibration samples before and after");
+    visit("tolerance", self.tolerance, "largest difference allowed, relative to the largest output",
+          Between{0, 1});
   }
   void check(const std::string& where) const {
     if (std::has_single_bit(static_cast<uint64_t>(block_size))) return;
@@ -94,11 +95,10 @@ void run_hadamard(Graph& graph, const HadamardPassOptions& options, PassContext&
 }  // namespace
 
 PassInfo hadamard_pass() {
-  return make_pass(
-      "hadamard", PassKind::kTransform,
-      "rotates the inputs of linear layers by a Hadamard matrix, a block at a time, and their weights with "
-      "them, so that outliers spread over their blocks; the network computes the same",
-      run_hadamard, PassStage::kBeforeQuantizing);
+  return make_pass("hadamard", PassKind::kTransform,
+                   "rotates inputs and weights of linear layers by blocks of a Hadamard matrix, which "
+                   "spreads outliers; outputs stay equal",
+                   run_hadamard, PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

@@ -99,10 +99,9 @@ void run_scale_search(Graph& graph, const ScaleSearchPassOptions& options, PassC
 }  // namespace
 
 PassInfo scale_search_pass() {
-  return make_pass(
-      "scale_search", PassKind::kTransform,
-      "chooses the scales of quantized weights by trying all of a list, for the least error of the outputs",
-      run_scale_search, PassStage::kChoosingScales);
+  return make_pass("scale_search", PassKind::kTransform,
+                   "searches the scales of quantized weights for the least error of a layer's outputs",
+                   run_scale_search, PassStage::kChoosingScales);
 }
 
 }  // namespace detent

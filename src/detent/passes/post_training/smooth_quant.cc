@@ -32,11 +32,12 @@ struct SmoothQuantPassOptions : CalibrationInputOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("alpha", self.alpha, "how much of the range moves into the weights", Between{0, 1});
-    visit("nodes", self.nodes, "layers whose inputs to smooth; none: all where it is possible");
+    visit("alpha", self.alpha, "share of the range that moves into the weights", Between{0, 1});
+    visit("nodes", self.nodes, "layers whose inputs to smooth; empty: all possible ones");
     CalibrationInputOptions::fields(self, visit);
-    visit("check", self.check, "run calibration samples before and after and compare the outputs");
-    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+    visit("check", self.check, "compare the outputs on calibration samples before and after");
+    visit("tolerance", self.tolerance, "largest difference allowed, relative to the largest output",
+          Between{0, 1});
   }
   void check_graph(const Graph& graph, const EarlierPasses& /*earlier*/, const std::string& where) const {
     for (const std::string& name : nodes) {
@@ -153,11 +154,9 @@ void run_smooth_quant(Graph& graph, const SmoothQuantPassOptions& options, PassC
 }  // namespace
 
 PassInfo smooth_quant_pass() {
-  return make_pass(
-      "smooth_quant", PassKind::kTransform,
-      "moves the ranges of activations, a channel each, into the weights that multiply them; the "
-      "network computes the same",
-      run_smooth_quant, PassStage::kBeforeQuantizing);
+  return make_pass("smooth_quant", PassKind::kTransform,
+                   "moves per-channel ranges of activations into the following weights; outputs stay equal",
+                   run_smooth_quant, PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

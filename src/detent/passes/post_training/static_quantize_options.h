@@ -22,10 +22,8 @@ namespace detent {
 using AccumulatorChoice = std::vector<std::string>;
 
 inline constexpr const char* kAccumulatorHelp =
-    "what hardware adds the products of a layer up in, simulated at each step: int16, int24, ... with "
-    ":saturate "
-    "(as without) or :wrap, fp16, bf16, fp22; or of single layers by regular expressions for their names, "
-    "'layer1.*=int16,int24'; without it sums are exact";
+    "accumulator of layers, simulated at each addition: int16, int24, ... with :saturate (default) or :wrap, "
+    "fp16, bf16, fp22; of single layers by regular expressions, 'layer1.*=int16,int24'; none: exact sums";
 
 /// Throws Error, beginning with `where`, on an entry that names no accumulator or no regular expression.
 void check_accumulators(const AccumulatorChoice& choice, const std::string& where);
@@ -69,39 +67,33 @@ struct StaticQuantizeOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("weights", self.weights,
-          "quantized weights; integers are symmetric, so signed; of formats in blocks, layers that sum over "
-          "fewer "
-          "than 8 channels take int8 unless named");
+          "format of weights; integers are symmetric; in block formats, layers that reduce over fewer than 8 "
+          "channels take int8 unless named");
     visit("activations", self.activations,
-          "quantized inputs of layers with weights and of matrix products; where they are no integers, other "
-          "nodes "
+          "format of inputs of layers with weights and of matrix products; unless integers, other nodes "
           "compute in float");
     visit("elementwise", self.elementwise,
-          "quantized inputs of additions, products, means, concatenations and functions, where wider than "
-          "integer "
-          "activations");
+          "format of inputs of additions, products, means, concatenations and functions, where wider than "
+          "integer activations");
     visit("formats", self.formats,
-          "number formats of single nodes by regular expressions for their names, as bits: "
-          "'layer1.*=nvfp4/int8,fc=fp8_e4m3fn', weights/activations; before bits");
+          "formats of single nodes by regular expressions, weights/activations, "
+          "'layer1.*=nvfp4/int8,fc=fp8_e4m3fn'; overrides bits");
     visit("bits", self.bits,
-          "widths of single nodes by regular expressions for their names, the first that matches counts: "
-          "'layer1.*=4' of weights, 'fc=8/8' of weights and of the node's quantized inputs, 'add=/12' of "
-          "these alone; before first_last_layers, weights, activations and elementwise");
+          "widths of single nodes by regular expressions, the first match counts: 'layer1.*=4' of weights, "
+          "'fc=8/8' of weights and inputs, 'add=/12' of inputs; overrides first_last_layers");
     visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed integers");
     visit("weight_granularity", self.weight_granularity,
-          "weights that share a scale; in groups, sums are integers over a group, and convolutions of more "
-          "than "
-          "one position compute in float, on quantized values");
+          "weights that share a scale; grouped convolutions of more than one position compute in float, on "
+          "quantized values");
     visit("weight_group_size", self.weight_group_size,
-          "for weight_granularity = \"group\": so many weights of an output share a scale", Between{1});
-    visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
+          "for weight_granularity = \"group\": weights of an output that share a scale", Between{1});
+    visit("weight_calibrator", self.weight_calibrator, "how ranges of weights are chosen");
     CalibrationOptions::fields(self.activation_calibration, visit);
     visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});
     visit("first_last_layers", self.first_last_layers,
-          "the first and the last layer with weights, where bits says nothing of them");
-    visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
-    visit("requantization", self.requantization,
-          "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");
+          "first and last layer with weights, unless bits names them");
+    visit("keep_float", self.keep_float, "regular expressions for nodes that stay in float");
+    visit("requantization", self.requantization, "by a float32 multiplier, or by an integer and a shift");
     visit("accumulator", self.accumulator, kAccumulatorHelp);
     visit("report", self.report, "print the table of nodes and the histogram");
   }

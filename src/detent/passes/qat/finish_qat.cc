@@ -33,7 +33,7 @@ struct FinishQatOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("requantization", self.requantization, "how integer execution scales its sums");
+    visit("requantization", self.requantization, "by a float32 multiplier, or by an integer and a shift");
     visit("accumulator", self.accumulator, kAccumulatorHelp);
   }
   void check(const std::string& where) const { check_accumulators(accumulator, where); }
@@ -191,7 +191,7 @@ void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& 
 PassInfo finish_qat_pass() {
   return make_pass(
       "finish_qat", PassKind::kTransform,
-      "fold batch norms into trained quantized layers, whose integers stay, for integer execution",
+      "folds batch norms into trained quantized layers, whose integers stay, for integer execution",
       run_finish_qat, PassStage::kAfterRounding);
 }
 

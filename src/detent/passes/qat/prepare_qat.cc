@@ -37,32 +37,27 @@ struct PrepareQatOptions {
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("quantizers", self.quantizers,
-          "of weights and inputs of all layers with weights; see `detent list quantizers`");
-    visit("first_last_layers", self.first_last_layers, "the first and the last layer with weights");
-    visit("keep_float", self.keep_float, "regular expressions of names of layers that stay in float");
-    visit("num_samples", self.num_samples, "training samples from which scales of activations begin",
+    visit("quantizers", self.quantizers, "one of `detent list quantizers`, for all layers with weights");
+    visit("first_last_layers", self.first_last_layers, "first and last layer with weights");
+    visit("keep_float", self.keep_float, "regular expressions for layers that stay in float");
+    visit("num_samples", self.num_samples, "training samples that initialize activation scales",
           Between{1, 1e12});
     visit("collect_steps", self.collect_steps,
-          "steps of training that collect the scales of activations; 0: num_samples gives them before",
-          Between{0, 1e7});
-    visit("statistic", self.statistic, "what a step collects: what the largest code stands for");
-    visit("statistic_argument", self.statistic_argument,
-          "percentile, or how many standard deviations mean_sigma adds", Between{0, 100});
+          "training steps that collect activation scales; 0: num_samples initializes them", Between{0, 1e7});
+    visit("statistic", self.statistic, "statistic of a step: the value of the largest code");
+    visit("statistic_argument", self.statistic_argument, "percentile, or standard deviations of mean_sigma",
+          Between{0, 100});
     visit("statistic_momentum", self.statistic_momentum,
-          "share of a step in the running average of what is collected; 0: all steps alike", Between{0, 1});
-    visit("learn_scales", self.learn_scales, "whether scales of activations are trained once they are found");
+          "share of a step in the running average; 0: all steps alike", Between{0, 1});
+    visit("learn_scales", self.learn_scales, "train activation scales after collection");
     visit("weight_statistic", self.weight_statistic,
-          "what the largest code of weights stands for in the beginning, where their scales are learned; NA: "
-          "learned_step, and squared_error where their rounding is learned");
+          "initial value of the largest code of weights with learned scales; NA: learned_step, or "
+          "squared_error for learned rounding");
     visit("weight_rounding", self.weight_rounding,
-          "how weights that are integers with a learned scale become whole numbers; NA: as the quantizers "
-          "say");
+          "rounding of integer weights with a learned scale; NA: the quantizers'");
     visit("fold_batch_norm", self.fold_batch_norm,
-          "whether layers are trained with the batch norm after them in their weights, as inference has it; "
-          "batch: with the statistics of the batch; corrected: with the running ones, and sums corrected by "
-          "the "
-          "batch's");
+          "fold the following batch norm into weights before rounding, by the statistics of the batch or by "
+          "the running ones (corrected)");
   }
   void check(const std::string& where) const {
     find_qat_preset(quantizers, where + ": key \"quantizers\"");
@@ -281,7 +276,7 @@ void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext
 
 PassInfo prepare_qat_pass() {
   return make_pass("prepare_qat", PassKind::kTransform,
-                   "quantizers, with learned scales, for quantization-aware training", run_prepare_qat,
+                   "attaches trainable quantizers for quantization-aware training", run_prepare_qat,
                    PassStage::kQuantizing);
 }
 

@@ -22,8 +22,8 @@ struct CalibrationInputOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("num_samples", self.num_samples, "training samples to run", Between{1, 1e15});
-    visit("memory_budget", self.memory_budget,
-          "MiB of values between layers that are kept in memory; the others wait in a file", Between{0, 1e9});
+    visit("memory_budget", self.memory_budget, "MiB of activations kept in memory; the others wait in a file",
+          Between{0, 1e9});
   }
 };
 

@@ -26,8 +26,9 @@ struct FuseOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("check", self.check, "run calibration samples before and after and compare the outputs");
-    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+    visit("check", self.check, "compare the outputs on calibration samples before and after");
+    visit("tolerance", self.tolerance, "largest difference allowed, relative to the largest output",
+          Between{0, 1});
   }
 };
 
@@ -77,7 +78,7 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
 
 PassInfo fuse_batch_norm_pass() {
   return make_pass("fuse_batch_norm", PassKind::kTransform,
-                   "fold each batch_norm into the convolution or linear layer before it", run_fuse,
+                   "folds each batch_norm into the preceding convolution or linear layer", run_fuse,
                    PassStage::kBeforeQuantizing);
 }
 

@@ -19,10 +19,9 @@ struct SaveOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("save_dir", self.save_dir, "folder; NA: <output>/saved_mase_graph");
-    visit("packed_weights", self.packed_weights,
-          "store quantized weights as packed integers with their scales: a smaller file, from which training "
-          "resumes "
-          "with rounded weights");
+    visit(
+        "packed_weights", self.packed_weights,
+        "store quantized weights as packed integers with scales; training then resumes from rounded weights");
   }
   std::vector<PassFile> files() const {
     if (!save_dir) return {{"save_dir", std::nullopt, true}};

@@ -36,9 +36,8 @@ struct QuantizeOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("by", self.by, "what the entries are keyed by");
-    visit("requantize", self.requantize,
-          "replace the formats of operands that are quantized already, instead of refusing");
+    visit("by", self.by, "entries are operators, names or regular expressions");
+    visit("requantize", self.requantize, "replace formats of quantized operands instead of failing");
     visit("report", self.report, "print the table of nodes and the histogram");
   }
 };

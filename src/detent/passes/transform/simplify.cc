@@ -18,7 +18,7 @@ struct CheckOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("check", self.check, "run calibration samples before and after and compare the outputs");
+    visit("check", self.check, "compare the outputs on calibration samples before and after");
   }
 };
 
@@ -100,14 +100,13 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
 
 PassInfo remove_dead_nodes_pass() {
   return make_pass("remove_dead_nodes", PassKind::kTransform,
-                   "remove the nodes that the output does not depend on", run_remove_dead_nodes);
+                   "removes nodes that the output does not depend on", run_remove_dead_nodes);
 }
 
 PassInfo fold_constants_pass() {
-  return make_pass(
-      "fold_constants", PassKind::kTransform,
-      "compute what depends on no input once, and keep the result; weights become those of layers",
-      run_fold_constants);
+  return make_pass("fold_constants", PassKind::kTransform,
+                   "computes what depends on no input once; such weights become layer weights",
+                   run_fold_constants);
 }
 
 }  // namespace detent

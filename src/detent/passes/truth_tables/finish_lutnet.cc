@@ -31,10 +31,8 @@ struct FinishLutnetOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("amplitude_width", self.amplitude_width,
-          "bits of what a table adds to a sum, in layers where training has not rounded it yet",
-          Between{1, 16});
-    visit("check_samples", self.check_samples,
-          "calibration samples whose outputs are compared with the truth tables', bit for bit; 0: none",
+          "bits of a table's contribution to a sum, where training has not rounded it", Between{1, 16});
+    visit("check_samples", self.check_samples, "calibration samples compared bit for bit; 0: none",
           Between{0, 1e9});
   }
 };
@@ -397,7 +395,7 @@ void run_finish_lutnet(Graph& graph, const FinishLutnetOptions& options, PassCon
 
 PassInfo finish_lutnet_pass() {
   return make_pass("finish_lutnet", PassKind::kTransform,
-                   "make layers of trained tables ones of truth tables, which compute the same in integers",
+                   "turns trained tables into truth tables, which compute the same in integers",
                    run_finish_lutnet, PassStage::kAfterRounding);
 }
 

@@ -42,9 +42,8 @@ struct LogicnetsFusionOptions {
         "layers", self.layers,
         "regular expressions of names of layers that become tables; empty: all with finite lists of values");
     visit("max_address_bits", self.max_address_bits,
-          "most bits of the inputs of a table: fan-in times bits a value", Between{1, 24});
-    visit("check_samples", self.check_samples,
-          "calibration samples whose outputs are compared with the tables', bit for bit; 0: none",
+          "most address bits of a table: fan-in times bits per value", Between{1, 24});
+    visit("check_samples", self.check_samples, "calibration samples compared bit for bit; 0: none",
           Between{0, 1e9});
   }
 
@@ -287,8 +286,7 @@ void run_fusion(Graph& graph, const LogicnetsFusionOptions& options, PassContext
 PassInfo logicnets_fusion_pass() {
   return make_pass(
       "logicnets_fusion", PassKind::kTransform,
-      "make each layer of few inputs and few values, with the batch norms and activations around "
-      "it, a layer of truth tables",
+      "turns layers of few inputs and few values, with their batch norms and activations, into truth tables",
       run_fusion, PassStage::kAfterRounding);
 }
 

@@ -31,17 +31,15 @@ struct LutnetOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("inputs", self.inputs, "inputs of a table", Between{1, kMostTableInputs});
-    visit("prune", self.prune, "share of each layer's connections, the smallest weights, that is left out",
-          Between{0, 0.999});
-    visit("keep_pruned", self.keep_pruned,
-          "tables begin with the weights of pruned connections whose inputs they read");
-    visit(
-        "amplitude_width", self.amplitude_width,
-        "bits of what a table adds to a sum, in units of a power of two; 0: any float32, to be rounded later",
-        Between{0, 16});
-    visit("binarize", self.binarize, "tables hold signs; otherwise real numbers, for a first training");
-    visit("layers", self.layers, "regular expressions of names of layers; empty: all that are binary");
-    visit("seed", self.seed, "of the inputs that tables read besides their own", Between{0, 1e15});
+    visit("prune", self.prune, "share of each layer's smallest weights to prune", Between{0, 0.999});
+    visit("keep_pruned", self.keep_pruned, "tables begin with the weights of pruned connections they read");
+    visit("amplitude_width", self.amplitude_width,
+          "bits of a table's contribution to a sum, in units of a power of two; 0: any float32, to be "
+          "rounded later",
+          Between{0, 16});
+    visit("binarize", self.binarize, "tables of signs; otherwise of real numbers, for a first training");
+    visit("layers", self.layers, "regular expressions for layers; empty: all binary ones");
+    visit("seed", self.seed, "seed of the additional inputs of tables", Between{0, 1e15});
   }
 
   void check(const std::string& where) const {
@@ -111,10 +109,9 @@ void run_lutnet(Graph& graph, const LutnetOptions& options, PassContext& context
 }  // namespace
 
 PassInfo lutnet_pass() {
-  return make_pass(
-      "lutnet", PassKind::kTransform,
-      "make layers of binary or residual binary weights and inputs ones of trained tables (LUTNet)",
-      run_lutnet, PassStage::kQuantizing);
+  return make_pass("lutnet", PassKind::kTransform,
+                   "turns binary or residual binary layers into layers of trained tables (LUTNet)",
+                   run_lutnet, PassStage::kQuantizing);
 }
 
 }  // namespace detent
