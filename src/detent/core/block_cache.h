@@ -7,16 +7,16 @@
 
 namespace detent {
 
-/// Bytes that the machine has.
+/// Physical memory of the machine in bytes.
 size_t physical_memory();
 
-/// Memory for buffers that come and go in the same sizes again and again, as a network's tensors do. Large
-/// blocks come from the system and are kept when they are given back: to clear and map each page anew takes
-/// about as long as to compute on it. Small ones come from malloc. Threads may share a cache.
+/// Allocator for buffers of recurring sizes, such as a network's tensors. Large blocks come from the system
+/// and are kept when freed: clearing and mapping new pages takes about as long as computing on them. Small
+/// ones use malloc. Thread-safe.
 ///
-/// Blocks in use and blocks kept are together never more than what was in use at once in recent times plus
-/// `spare` bytes (and a page for each block); what was given back longest ago goes first. Recent are the last
-/// kRecent to 2 kRecent large blocks that were taken.
+/// Blocks in use plus blocks kept never exceed the recent peak of blocks in use plus `spare` bytes (and a
+/// page per block); the least recently freed go first. Recent means the last kRecent to 2 kRecent large
+/// allocations.
 class BlockCache {
  public:
   static constexpr size_t kAlignment = 64;           // of all blocks
@@ -26,28 +26,28 @@ class BlockCache {
   explicit BlockCache(size_t spare) : spare_(spare) {}
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
-  /// All blocks must have been given back.
+  /// All blocks must have been freed.
   ~BlockCache() { give_back_to_system(); }
 
-  /// Never null, also for 0 bytes. Throws std::bad_alloc, at once where the machine has less memory: the
-  /// system might give it, and stop the process when it is used.
+  /// Never null, also for 0 bytes. Throws std::bad_alloc where the machine has less memory, since the system
+  /// might overcommit and kill the process later.
   void* take(size_t bytes);
-  /// Gives back memory that `take` of the same cache returned, or null.
+  /// Frees memory that `take` of this cache returned, or null.
   void give_back(void* data) noexcept;
-  /// All that is kept.
+  /// Frees all kept blocks.
   void give_back_to_system() noexcept;
 
   struct Bytes {
     size_t in_use;
     size_t kept;
   };
-  /// How many bytes large blocks take.
+  /// Bytes of large blocks.
   Bytes bytes() const;
   /// Size of a large block: `bytes`, rounded up by an eighth at most.
   static size_t rounded(size_t bytes);
 
  private:
-  /// Stands before the data.
+  /// Precedes the data.
   struct alignas(kAlignment) Header {
     size_t size;  // that a large block holds; 0: a small one
     void* from_malloc;
@@ -65,7 +65,7 @@ class BlockCache {
   static void unmap(Header* oldest) noexcept;
   Header* take_kept(size_t size);
   void note_use();
-  /// Takes what is more than may be kept from what is kept; linked by `newer`.
+  /// Removes and returns the excess of kept blocks, linked by `newer`.
   Header* remove_superfluous() noexcept;
   void keep(Header* block) noexcept;
 

@@ -5,8 +5,8 @@
 
 namespace detent {
 
-/// Signals that stop a program act as the system has it though the shell that started the tests ignores them
-/// (nohup: SIGHUP; a script's `&`: SIGINT).
+/// Restores default actions of signals that the shell running the tests may ignore (nohup: SIGHUP; a script's
+/// `&`: SIGINT).
 class DefaultSignals {
  public:
   DefaultSignals() {

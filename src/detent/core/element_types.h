@@ -9,13 +9,13 @@
 
 namespace detent {
 
-/// Whether C++ computes in the type: not in the floats of 16 and of 8 bits.
+/// Whether C++ has arithmetic in the type: not for 16- and 8-bit floats.
 inline bool is_number_type(DType dtype) {
   return !is_floating_point(dtype) || dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
-/// visit(T()) with the C++ type of the elements: bool, an integer, float or double. Throws Error for the
-/// types of floats that C++ does not compute in.
+/// visit(T()) with the C++ type of the elements: bool, an integer, float or double. Throws Error for 16- and
+/// 8-bit floats.
 template <class Visit>
 decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
   switch (dtype) {
@@ -41,7 +41,7 @@ decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
   }
 }
 
-/// The largest float that a type holds.
+/// The largest finite value of a float type.
 template <class T>
 constexpr float largest_float_within() {
   constexpr int kFloatDigits = std::numeric_limits<float>::digits;
@@ -55,7 +55,7 @@ constexpr float largest_float_within() {
   }
 }
 
-/// visit(Word()) with an unsigned integer of the size of the elements, for what only moves them.
+/// visit(Word()) with an unsigned integer of the elements' size, for moving them.
 template <class Visit>
 decltype(auto) visit_words(DType dtype, Visit&& visit) {
   switch (dtype_size(dtype)) {

@@ -9,22 +9,21 @@
 
 namespace detent {
 
-/// A fault of the user's input: a file, a configuration key, a name, a shape. The message names the file,
-/// node or key, the value that was found and the values that are allowed. The program prints it and exits
-/// with 1. Names are bytes of files: what() has them escaped as `printable` does, and so is whole where one
-/// holds a NUL.
+/// The input is at fault: a file, a configuration key, a name, a shape. The message names the file, node or
+/// key, the value found and the values allowed; the program prints it and exits with 1. what() is escaped as
+/// by `printable`, since names are arbitrary bytes.
 class Error : public std::runtime_error {
  public:
   explicit Error(std::string_view message);
 };
 
-/// A fault of the command line itself: the program prints it and exits with 2.
+/// The command line is at fault: the program prints the message and exits with 2.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-/// A broken invariant, that is a bug in detent or in the code that calls it.
+/// A broken invariant: a bug in detent or its caller.
 class CheckFailure : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -37,8 +36,8 @@ template <class... Args>
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
 
-/// The candidate with the smallest edit distance to `name` (case and `-`/`_` ignored), or "" when none is
-/// near enough to be a misspelling of it.
+/// The candidate with the smallest edit distance to `name`, ignoring case and `-`/`_`, or "" if none is close
+/// enough.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// `unknown model "toyy": did you mean "toy"? (known: toy, toy_tiny)`

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// Subject of an Error; "" where it has none.
+/// What an Error is about; "" where unknown.
 struct ErrorFields {
   std::string file = {};     // that is at fault
   std::string node = {};     // of the network
@@ -21,7 +21,7 @@ struct ErrorFields {
   bool operator==(const ErrorFields&) const = default;
 };
 
-/// An Error that says what it is about, for programs that ask, besides its text for people.
+/// An Error with machine-readable fields beside its text.
 class DetailedError : public Error {
  public:
   DetailedError(std::string_view message, ErrorFields fields);
@@ -32,11 +32,10 @@ class DetailedError : public Error {
   std::shared_ptr<const ErrorFields> fields_;  // copies of exceptions may not throw
 };
 
-/// Fields of a DetailedError; none of any other.
+/// Fields of a DetailedError; empty for other exceptions.
 ErrorFields fields_of(const Error& error);
 
-/// The error with this message, and with those of the fields that it has none for. What is nearer to the
-/// fault knows it better.
+/// The error with this message, and these fields where it has none: code nearer to the fault knows better.
 DetailedError with_fields(const Error& error, std::string_view message, ErrorFields more);
 
 /// `where: got VALUE, expected ALLOWED`, with got and allowed beside `more`; `note` stands after the value.
@@ -47,7 +46,7 @@ DetailedError with_fields(const Error& error, std::string_view message, ErrorFie
 [[noreturn]] void fail_unknown(const std::string& where, std::string_view kind, std::string_view name,
                                std::span<const std::string> candidates, ErrorFields more = {});
 
-/// Result of `work`; its errors are about that file, or that key when it fails. A UsageError stays one.
+/// Runs `work`; its errors get that file, or that key. A UsageError stays one.
 template <class Work>
 auto about(std::string ErrorFields::*field, const std::string& name, const Work& work) {
   try {

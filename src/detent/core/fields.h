@@ -34,8 +34,7 @@ namespace detent {
 /// const` and `static T from_value(const Value&, const std::string& where)`. An enum E declares `constexpr
 /// auto enum_names(E)` that returns an array of names, the i-th for the value i.
 ///
-/// Names of earlier versions are still read, with a warning, when the struct lists them:
-/// `static constexpr std::array kFormerNames = {FormerName{"frac_bits", "frac_width"}};`
+/// Former names are still read, with a warning, if the struct lists them:
 
 /// Allowed interval of a numeric field, both ends included. Without one, any finite number is.
 struct Between {
@@ -195,7 +194,7 @@ std::span<const FormerName> former_names() {
   return {};
 }
 
-/// Present name of the field that some version called `name`; `name` itself where it is no former name.
+/// Present name of a field with a former name; `name` itself otherwise.
 template <class T>
 std::string present_name(const std::string& name) {
   for (const FormerName& field : former_names<T>()) {

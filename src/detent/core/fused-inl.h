@@ -1,4 +1,4 @@
-// A product and a sum with one rounding, on every target of Highway.
+// Fused multiply-add on every target of Highway.
 
 #if defined(DETENT_CORE_FUSED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DETENT_CORE_FUSED_INL_H_
@@ -14,8 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-/// a * b + c, rounded once. Processors without an instruction for it take the C library's, lane by lane,
-/// which is exact and slow.
+/// a * b + c, rounded once. Without an instruction it calls the C library lane by lane: exact and slow.
 template <class D, class V = hwy::HWY_NAMESPACE::VFromD<D>>
 HWY_INLINE V Fused([[maybe_unused]] D d, V a, V b, V c) {
   namespace hn = hwy::HWY_NAMESPACE;

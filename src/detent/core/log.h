@@ -13,7 +13,7 @@ enum class LogLevel { kDebug, kInfo, kWarning };
 /// level: one of debug, info, warning, error, critical. Throws Error on another name.
 void set_up_logging(const std::string& level);
 
-/// A line of the program's log (spdlog's default logger), formatted only where the level is shown.
+/// Logs a line to spdlog's default logger, formatted only if the level is enabled.
 void log_line(LogLevel level, fmt::string_view format, fmt::format_args arguments);
 
 template <class... Arguments>
@@ -29,7 +29,7 @@ void log_warning(fmt::format_string<Arguments...> format, Arguments&&... argumen
   log_line(LogLevel::kWarning, format, fmt::make_format_args(arguments...));
 }
 
-/// A name of an earlier version, which is still understood, and what it is called now.
+/// A former name, still accepted, and the present one.
 struct FormerName {
   const char* former;
   const char* present;

@@ -11,12 +11,12 @@ class RE2;
 
 namespace detent {
 
-/// A regular expression for names of nodes, parameters or tensors, in the syntax of RE2: Perl's without
-/// backreferences and lookaround. Time is linear in the name and memory is bounded, whatever the expression.
-/// Copies share what was compiled; one object may be used by several threads.
+/// A regular expression for names of nodes, parameters or tensors, in RE2's syntax: Perl's without
+/// backreferences and lookaround. Time is linear in the name and memory bounded. Copies share the compiled
+/// expression; thread-safe.
 class NamePattern {
  public:
-  /// Throws Error, beginning with `where`, on text that is no regular expression or needs too much memory.
+  /// Throws Error, beginning with `where`, on an invalid or too large expression.
   NamePattern(const std::string& text, const std::string& where);
 
   /// Whether it matches the whole name.
@@ -31,7 +31,7 @@ class NamePattern {
 /// `"layr1.*" matches no node: did you mean "layer1_0_conv1"? (nodes: conv1, layer1_0_conv1, ...)`
 std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names);
 
-/// "a, b, c"; of more than two dozen the few that are nearest to `near` ("": the first), "and 171 others".
+/// "a, b, c"; beyond two dozen, those closest to `near` ("": the first), "and 171 others".
 std::string listed_names(std::span<const std::string> names, std::string_view near = "");
 
 }  // namespace detent

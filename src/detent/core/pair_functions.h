@@ -10,16 +10,14 @@
 
 namespace detent {
 
-// Functions of two elements of one type, floats or integers. Floats as IEEE 754 says, rounded once; integers
-// wrap modulo 2^bits.
+// Functions of two elements of one type. Floats follow IEEE 754, rounded once; integers wrap modulo 2^bits.
 
 /// The type that sums and products of integers T wrap in.
 template <class T>
 using Wrapping = typename std::conditional_t<(sizeof(T) < sizeof(int)), std::type_identity<int>,
                                              std::make_unsigned<T>>::type;
 
-/// One of two by its bits: nobody foretells signs of values, so that a branch costs 20 ns an element, and
-/// loops without one compute four to sixteen at once.
+/// Selects by bits: mispredicted branches cost 20 ns an element, and branch-free loops vectorize.
 template <class T>
 T selected(bool takes_first, T first, T second) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -61,14 +59,14 @@ struct Product {
   }
 };
 
-/// Whether a quotient overflows where `a` is the least integer. Throws Error where the divisor is 0.
+/// Whether the quotient overflows (minimum / -1). Throws Error if the divisor is 0.
 template <class T>
 bool divides_by_minus_one(T divisor) {
   if (divisor == 0) fail("division of integers by zero");
   return std::is_signed_v<T> && divisor == static_cast<T>(-1);
 }
 
-/// That of integers has no fraction.
+/// Truncates for integers.
 struct Quotient {
   template <class T>
   static T of(T a, T b) {
@@ -99,7 +97,7 @@ struct FloorRest {
   }
 };
 
-/// NaN of either is NaN.
+/// Propagates NaN.
 struct Larger {
   template <class T>
   static T of(T a, T b) {
@@ -151,7 +149,7 @@ struct Sloped {
   }
 };
 
-/// Integers with a negative exponent give what is left when it is cut towards zero.
+/// Integers with a negative exponent are truncated towards zero.
 struct Power {
   template <class T>
   static T of(T base, T exponent) {

@@ -9,16 +9,16 @@ namespace detent {
 int thread_count();
 void set_thread_count(int count);
 
-/// Calls `body(begin, end)` on disjoint ranges that cover [0, count), on threads of the pool that the process
-/// shares (core/thread_pool.h). Ranges are cut at multiples of `grain` whatever the number of threads, so a
-/// result computed per grain does not depend on it. The first exception that a range throws is rethrown after
-/// all have ended. Calls from inside `body` run on the calling thread.
+/// Calls `body(begin, end)` on disjoint ranges that cover [0, count), on the shared pool
+/// (core/thread_pool.h). Ranges are cut at multiples of `grain` whatever the number of threads, so a result
+/// computed per grain does not depend on it. Rethrows the first exception after all ranges end. Nested calls
+/// run on the calling thread.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
-/// Whether the calling thread runs such a body, be it the only thread.
+/// Whether the calling thread runs such a body, even alone.
 bool in_parallel_for();
 
-/// While it lives, thread_count() is at most `count` on this thread; the innermost of several counts.
+/// While alive, limits thread_count() on this thread to `count`; the innermost limit counts.
 class LimitThreads {
  public:
   explicit LimitThreads(int count);

@@ -9,9 +9,8 @@
 
 namespace detent {
 
-/// The processes that work on one command together, the workers: each runs the same program on its share of
-/// the data. Every worker must make the same calls in the same order. A worker that ends, or that the others
-/// have waited for too long, makes these calls throw Error.
+/// The workers of one command: processes that run the same program on shares of the data. All must make the
+/// same calls in the same order. If one ends or times out, these calls throw Error.
 class ProcessGroup {
  public:
   ProcessGroup() = default;
@@ -22,16 +21,16 @@ class ProcessGroup {
   /// 0 <= rank < size.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The one that prints and writes files.
+  /// Whether this worker prints and writes files.
   bool is_first() const { return rank() == 0; }
 
-  /// Bytes of all workers, in the order of their ranks.
+  /// Gathers the bytes of all workers, by rank.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> bytes) = 0;
-  /// Replaces `values`, as many at each worker, by their sums over the workers: the same bits at each.
+  /// Replaces `values`, equally many on each worker, by their sums: the same bits on each.
   virtual void all_reduce_sum(std::span<float> values) = 0;
 };
 
-/// A worker alone.
+/// A single worker.
 class SingleProcess final : public ProcessGroup {
  public:
   int rank() const override { return 0; }
@@ -48,18 +47,17 @@ inline ProcessGroup& single_process() {
   return alone;
 }
 
-/// The workers, as the launcher described them to this process.
+/// The workers as described by the launcher.
 struct WorkerEnvironment {
   int rank = 0;
   int size = 1;
   std::string address;  // of the worker of rank 0
   int port = 0;
-  /// Secret that workers prove to each other that they know (DETENT_WORKER_SECRET); empty: nothing.
+  /// Shared secret of the workers (DETENT_WORKER_SECRET); empty: none.
   std::string secret = {};
-  /// Where the launcher itself, torchrun, keeps the table at address:port by which workers find each other:
-  /// how often it has started them again.
+  /// Rendezvous of torchrun at address:port, with the number of restarts.
   std::optional<std::string> launcher_restarts = std::nullopt;
-  /// The launcher's name for this job, the same for all its workers; empty: it has none.
+  /// The launcher's job id, the same for all workers; empty: none.
   std::string job = {};
 
   bool operator==(const WorkerEnvironment&) const = default;

@@ -6,14 +6,13 @@
 
 namespace detent {
 
-/// A progress line on standard error, of work that has taken a second or more: on a terminal one line redrawn
-/// at most ten times a second, with a bar, rate and remaining time; elsewhere a plain line now and then, at
-/// first after a second, then ever more rarely, at last every 30 seconds. Where the total is 0, as nobody
-/// knows it, the line says how long the work has taken.
+/// A progress line on standard error for work beyond a second: on a terminal one line with bar, rate and
+/// remaining time, redrawn at most ten times a second; elsewhere plain lines, from one after a second to one
+/// every 30 seconds. With an unknown total (0) it shows elapsed time.
 class Progress {
  public:
-  /// `begin` of the `total` steps were done before, by another process. A `plain_interval` gives plain lines
-  /// every so many steps instead. One that is not `shown` stays silent.
+  /// `begin` of `total` steps were done by an earlier process. `plain_interval` prints a plain line every so
+  /// many steps instead. Silent unless `shown`.
   struct Options {
     int64_t begin = 0;
     int64_t plain_interval = 0;
@@ -27,7 +26,7 @@ class Progress {
 
   /// `done` of `total` steps; `note` (a loss, say) is shown after them.
   void update(int64_t done, const std::string& note = "");
-  /// Removes the bar, so that ordinary output can follow. Called by the destructor too.
+  /// Removes the bar before ordinary output. The destructor calls it too.
   void finish();
 
  private:

@@ -8,15 +8,14 @@
 
 namespace detent {
 
-/// The generator of random numbers that PyTorch has on processors (at::CPUGeneratorImpl): MT19937 (Matsumoto,
-/// Nishimura 1998), and the same numbers made of what it draws. Equal seeds give a program without libtorch
-/// the orders and initial weights that one with it has.
+/// PyTorch's CPU generator (at::CPUGeneratorImpl): MT19937 (Matsumoto, Nishimura 1998) and its distributions,
+/// so that equal seeds give equal orders and initial weights with and without libtorch.
 class MersenneTwister {
  public:
   explicit MersenneTwister(uint64_t seed = 0) : engine_(static_cast<uint32_t>(seed)) {}
 
   uint32_t draw() { return static_cast<uint32_t>(engine_()); }
-  /// Two draws, the first one above.
+  /// Two draws, the first in the upper half.
   uint64_t draw64();
   /// An int64 of Tensor.random_(): 0 <= x < 2^63.
   int64_t draw_int64();
@@ -36,14 +35,14 @@ class MersenneTwister {
   std::optional<double> next_normal_;  // the second one of a pair
 };
 
-/// Generator of commands without libtorch; seed it once, first.
+/// Generator of commands without libtorch; seed it once.
 MersenneTwister& default_generator();
 
-/// Between states of splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+/// Increment of splitmix64's state (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
 /// generators").
 constexpr uint64_t kSplitmixStep = 0x9E3779B97F4A7C15U;
 
-/// The number that it gives in this state.
+/// Its output for this state.
 constexpr uint64_t splitmix64(uint64_t state) {
   state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9U;
   state = (state ^ state >> 27) * 0x94D049BB133111EBU;

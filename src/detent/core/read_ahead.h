@@ -16,9 +16,9 @@
 
 namespace detent {
 
-/// The results make(0), make(1), ..., make(count - 1), in this order, made by other threads ahead of the one
-/// that takes them: at most 2 * threads of them wait to be taken. With 0 threads `take` makes them itself.
-/// `make` is called from several threads at once. The destructor waits for the calls that have begun.
+/// Prefetches make(0), ..., make(count - 1) on threads and returns them in order; at most 2 * threads results
+/// wait. With 0 threads `take` computes them. `make` is called concurrently. The destructor waits for running
+/// calls.
 template <class Item>
 class ReadAhead {
  public:
@@ -78,7 +78,7 @@ class ReadAhead {
       lock.unlock();
       Slot made = make_slot(index);
       lock.lock();
-      // The consumer does not take a slot before it is made, so this one is still in the queue.
+      // A slot is taken only after it is made, so this one is still in the queue.
       slots_[static_cast<size_t>(index - taken_)] = std::move(made);
       is_made_.notify_one();
     }

@@ -9,9 +9,8 @@
 
 namespace detent {
 
-/// A port of 127.0.0.1, or any where it is 0, that the system gives to nobody else until this process ends; 0
-/// where another has it. A socket that never listens holds it, and lets those listen there that are told its
-/// number (with SO_REUSEADDR).
+/// Reserves a port of 127.0.0.1 (0: any) until this process ends; 0 if it is taken. A bound socket that never
+/// listens holds it; others can listen there with SO_REUSEADDR.
 inline int held_port_for_test(int port) {
   const int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -22,14 +21,14 @@ inline int held_port_for_test(int port) {
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (bind(holder, generic, size) != 0) return 0;
   const int yes = 1;
-  // Set before bind, it would have the system give others the same port.
+  // Before bind it would let the system reuse the port.
   const bool holds = getsockname(holder, generic, &size) == 0 &&
                      setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0;
   DETENT_CHECK(holds, "socket {}", holder);
   return ntohs(address.sin_port);
 }
 
-/// Such a port; with `has_next` the one after it is held too.
+/// A reserved port; with `has_next` the next one too.
 inline int reserved_port_for_test(bool has_next = false) {
   constexpr int kMostTries = 100;
   constexpr int kLastPort = 65535;

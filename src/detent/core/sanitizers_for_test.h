@@ -22,15 +22,14 @@ inline constexpr bool kSanitizersTakeMemory = false;
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kSignalsAreDelayed = true;
-/// Beside what a program touches, of a file too, there is as much again that no file backs.
+/// Shadow memory doubles what a program touches, mapped files included.
 inline constexpr bool kMemoryHasShadow = true;
 #else
 inline constexpr bool kSignalsAreDelayed = false;
 inline constexpr bool kMemoryHasShadow = false;
 #endif
 
-/// Rounds or elements of a test that has many alike: a quarter of them under sanitizers, where each takes ten
-/// times as long.
+/// Repetitions of a test: a quarter under sanitizers, which are ten times slower.
 template <class T>
 constexpr T fewer_under_sanitizers(T count) {
   return kSanitizersTakeMemory ? count / 4 : count;
@@ -38,12 +37,12 @@ constexpr T fewer_under_sanitizers(T count) {
 
 }  // namespace detent
 
-/// First in a test of signals that come while one is answered.
+/// Call first in a test of signals that arrive while one is handled.
 #define DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED() \
   if constexpr (kSignalsAreDelayed)             \
   GTEST_SKIP() << "ThreadSanitizer keeps signals back until the program calls something"
 
-/// First in a test that limits memory, faults, or starts threads after fork().
+/// Call first in a test that limits memory, faults, or starts threads after fork().
 #define DETENT_SKIP_UNDER_SANITIZERS() \
   if constexpr (kSanitizersTakeMemory) \
   GTEST_SKIP() << "the sanitizer needs terabytes of address space, and handles faults and forks itself"

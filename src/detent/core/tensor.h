@@ -76,9 +76,8 @@ std::string shape_text(const Shape& shape);
 /// The product of the dimensions (1 for rank 0). Throws Error on a negative dimension or on int64 overflow.
 int64_t element_count(const Shape& shape);
 
-/// A dense row-major tensor. Copies share the storage (as a reference-counted pointer would); `clone` does
-/// not. One that was moved from may only be assigned to. The storage is either owned (64-byte aligned) or
-/// borrowed from whatever `owner` keeps alive.
+/// A dense row-major tensor. Copies share the storage; `clone` does not. A moved-from tensor may only be
+/// assigned to. Storage is owned (64-byte aligned) or borrowed and kept alive by `owner`.
 class Tensor {
  public:
   /// float32, shape [0].
@@ -87,7 +86,7 @@ class Tensor {
   Tensor(DType dtype, Shape shape);
   /// Views memory that `owner` keeps alive; `data` holds at least the bytes of `shape`.
   static Tensor borrow(DType dtype, Shape shape, std::byte* data, std::shared_ptr<const void> owner);
-  /// Copies `values`, whose number must be that of `shape`.
+  /// Copies `values`, as many as `shape` has.
   template <class T>
   static Tensor from(Shape shape, std::span<const T> values);
   template <class T>
@@ -118,7 +117,7 @@ class Tensor {
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
   Tensor clone() const;
-  /// Same storage, other shape of as many elements.
+  /// Same storage with another shape of equal size.
   Tensor reshaped(Shape shape) const;
   /// Rows [begin, end) of dimension 0, sharing the storage.
   Tensor rows(int64_t begin, int64_t end) const;
@@ -135,8 +134,7 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-/// With whatever the memory holds, for what writes every element: clearing large tensors takes as long as
-/// filling them.
+/// Uninitialized, for code that writes every element: clearing costs as much as filling.
 Tensor unfilled_tensor(DType dtype, Shape shape);
 
 template <class T>

@@ -9,12 +9,12 @@
 
 namespace detent {
 
-/// Threads that wait for the next piece of a run: awake for some tens of microseconds, then asleep. All work
-/// of the process shares one pool; who finds it busy computes alone. Nobody waits for a thread that has not
-/// begun to help, so that work on a loaded machine ends when the threads that run have done it.
+/// Worker threads that spin for some tens of microseconds, then sleep. The process shares one pool; a caller
+/// that finds it busy computes alone. Nobody waits for a thread that has not started to help, so a loaded
+/// machine delays no run.
 class ThreadPool {
  public:
-  /// The pool of the process; a child of fork() has another one.
+  /// The process's pool; a child of fork() gets another.
   static ThreadPool& shared();
 
   ThreadPool() = default;
@@ -22,13 +22,12 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Calls `body(task)` for each of `tasks`, in any order, on at most `threads` threads, of which the caller
-  /// is one; on those there are where the system starts no more. The body must not throw. Each thread begins
-  /// with a share of neighbouring tasks, the same in each run, and then helps the others: what one step of a
-  /// network leaves in a core's cache the next finds there. Where the caller is interrupted
-  /// (core/interruption.h), tasks that have not begun are left out; the caller throws after them.
+  /// Calls `body(task)` for all tasks, in any order, on at most `threads` threads, the caller included.
+  /// `body` must not throw. Each thread starts with a share of neighbouring tasks, the same in each run so
+  /// that its cache stays useful, then helps others. On interruption (core/interruption.h) pending tasks are
+  /// skipped; the caller then throws.
   void run(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
-  /// The same, all tasks whatever happens.
+  /// The same without interruption.
   void run_all(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
 
  private:
@@ -39,13 +38,13 @@ class ThreadPool {
   bool join_job(uint64_t state, size_t index);
   void do_tasks(size_t share);
 
-  /// Tasks that one thread begins with.
+  /// Tasks a thread starts with.
   struct alignas(64) Share {
     std::atomic<int64_t> next = 0;
     int64_t end = 0;
   };
 
-  // Job number, whether it takes more threads, and how many are at it.
+  // Job number, whether it accepts threads, and how many work on it.
   static constexpr uint64_t kMember = 1;
   static constexpr uint64_t kMembers = 0xFFFF;
   static constexpr uint64_t kOpen = 0x10000;

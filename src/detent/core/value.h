@@ -14,8 +14,8 @@ class Value;
 struct TableEntry;
 using List = std::vector<Value>;
 
-/// Keys and values in insertion order; keys are unique. Look-up takes constant time, removal linear time.
-/// Loops may change values, but not keys.
+/// Unique keys and values in insertion order. Look-up takes constant time, removal linear time. Loops may
+/// change values, not keys.
 class Table {
  public:
   Table();
@@ -32,11 +32,11 @@ class Table {
   /// nullptr when absent.
   const Value* find(std::string_view key) const;
   Value* find(std::string_view key);
-  /// Inserts NA at the end when absent.
+  /// Appends NA if absent.
   Value& operator[](std::string_view key);
-  /// The nested table under `key`, inserted when absent.
+  /// The nested table under `key`, inserted if absent.
   Table& table(std::string_view key);
-  /// Whether the key was there.
+  /// Whether the key existed.
   bool erase(std::string_view key);
   std::vector<std::string> keys() const;
 
@@ -50,7 +50,7 @@ class Table {
  private:
   struct Index;
 
-  /// The key's index among the entries; their number when absent.
+  /// Index of the key; size() if absent.
   size_t position(std::string_view key) const;
   void index_entries();
 
@@ -58,13 +58,12 @@ class Table {
   std::unique_ptr<Index> index_;  // only where there are too many to be searched one by one
 };
 
-/// One value of a configuration file, of a node's attributes or of its metadata. NA ("not available") is what
-/// TOML files spell "NA" and JSON null.
+/// A value of a configuration file, an attribute or metadata. NA is "NA" in TOML and null in JSON.
 class Value {
  public:
   using Storage = std::variant<std::monostate, bool, int64_t, double, std::string, List, Table>;
 
-  // All out of line: each unit that copies a node would compile the variant's alternatives anew.
+  // Out of line, or each unit that copies a node would compile the variant's alternatives.
   Value();
   Value(bool value);
   Value(int value);
@@ -87,7 +86,7 @@ class Value {
   bool is() const {
     return std::holds_alternative<T>(storage_);
   }
-  /// nullptr when the value is of another kind.
+  /// nullptr for other kinds.
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&storage_);

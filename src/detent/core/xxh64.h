@@ -7,8 +7,8 @@
 
 namespace detent {
 
-/// XXH64 of libxxhash: 64 bits that are the same in every build, for all fingerprints and checksums that are
-/// stored, but for those that a file format prescribes (files/checksums.h). It tells accidents, not attacks.
+/// XXH64 of libxxhash, for all stored fingerprints and checksums except those that a file format prescribes
+/// (files/checksums.h). It detects accidents, not attacks.
 uint64_t xxh64(std::span<const std::byte> bytes, uint64_t seed = 0);
 uint64_t xxh64(std::string_view text, uint64_t seed = 0);
 
