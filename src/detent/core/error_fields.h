@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// What an Error is about; "" where unknown.
+/// Subject of an Error; "" where it has none.
 struct ErrorFields {
   std::string file = {};     // that is at fault
   std::string node = {};     // of the network

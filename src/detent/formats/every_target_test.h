@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// A test that runs on each of the processor's instruction sets.
+/// A test that runs on every instruction set of the processor.
 class EveryTargetTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {

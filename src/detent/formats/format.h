@@ -48,8 +48,8 @@ struct Presets<std::index_sequence<kRow...>> {
 
 }  // namespace format_detail
 
-/// Formats whose elements are rounded one by one, and formats whose blocks share a scale. To add one: its
-/// include, and its name here. Presets of minifloats stand in elements/minifloat.h.
+/// Formats that round elements one by one, and formats whose blocks share a scale. To add one: its include,
+/// and its name here. Minifloat presets are in elements/minifloat.h.
 using ElementFormats = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
                                     BinaryResidual, Codebook, Scaled>;
 using MinifloatPresets =
@@ -75,18 +75,18 @@ class Format : public AnyFormat {
   bool operator==(const Format& other) const;
 };
 
-/// A format whose values are integer codes times one scale, so that the scale can be learned.
+/// A format of integer codes times one scale, so that the scale can be learned.
 template <class F>
 concept ScaledFormat = NumberFormat<F> && requires(const F format) {
-  /// One, or one a channel; empty where it depends on the data.
+  /// One, or one per channel; empty if it depends on the data.
   { format.given_scale() } -> std::same_as<std::vector<float>>;
   { format.with_unit_scale() } -> std::same_as<F>;
   /// The largest value with scale 1.
   { format.largest_code() } -> std::same_as<double>;
 };
 
-/// A format with parameters that make it hold given ranges, the clipping ranges of calibration: one, or one a
-/// channel where the format has parameters for each; else it holds them all.
+/// A format with parameters that cover given clipping ranges: one, or one per channel if the format has
+/// parameters per channel; else it covers them all.
 template <class F>
 concept RangedFormat = NumberFormat<F> && requires(const F format, std::span<const Interval> ranges) {
   { F::kRangePerChannel } -> std::convertible_to<bool>;
@@ -95,7 +95,7 @@ concept RangedFormat = NumberFormat<F> && requires(const F format, std::span<con
 
 namespace format_detail {
 
-/// Appends a vector of each P to the variant Result, unless it is there.
+/// Appends a vector of each P to the variant Result, unless present.
 template <class Result, class... P>
 struct Vectors;
 template <class... Known>
@@ -120,19 +120,18 @@ struct PerGroup<std::variant<F...>> {
 
 }  // namespace format_detail
 
-/// The parameters of all groups of a tensor, all of the same format. Formats may share a type, hence a
-/// kernel.
+/// The parameters of all groups of a tensor, of one format. Formats may share a type, hence a kernel.
 using GroupParameters = format_detail::PerGroup<AnyFormat>::type;
 
 /// Name (as configuration files spell it) of the alternative that `format` holds.
 std::string_view format_name(const Format& format);
-/// Canonical names in the order of Format, aliases ("integer" for "fixed"), and the usual ones of
+/// Canonical names in the order of Format, aliases ("integer" for "fixed"), and common ones of
 /// formats/named_formats.h ("int8").
 std::vector<std::string> format_names();
 std::vector<std::pair<std::string, std::string>> format_aliases();
 
-/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, on values that are wrong,
-/// and on names that say more than a format ("int4_g128": parse_quant_spec_text).
+/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, invalid values, and names
+/// that imply more than a format ("int4_g128": parse_quant_spec_text).
 Format parse_format(std::string_view text);
 /// The inverse: the name and the keys that differ from their defaults.
 std::string format_text(const Format& format);
@@ -141,22 +140,22 @@ std::string format_text(const Format& format);
 /// Error with the nearest known name.
 Format make_format(std::string_view name, const std::string& where);
 
-/// Throws Error, beginning with `where`, on fields out of range and on fields that contradict each other.
+/// Throws Error, beginning with `where`, on fields out of range or contradictory.
 void validate(const Format& format, const std::string& where);
 
-/// Bits of one code, block and group scales not counted.
+/// Bits of one code, without block and group scales.
 double bits_per_value(const Format& format);
 
-/// How block formats cut tensors; nothing for other formats.
+/// Block size of block formats; nullopt for others.
 std::optional<BlockSize> block_size(const Format& format);
 
-/// The format with parameters under which it holds `ranges` without saturating: one range for the tensor, or
-/// one a channel; a format that has no parameters per channel holds them all. Throws Error, beginning with
-/// `where`, on a format without such parameters.
+/// The format with parameters that hold `ranges` without saturating: one for the tensor, or one per channel;
+/// a format without parameters per channel holds them all. Throws Error, beginning with `where`, on a format
+/// without such parameters.
 Format qparams_from_range(const Format& format, std::span<const Interval> ranges, ScaleForm form,
                           const std::string& where);
 bool has_range_per_channel(const Format& format);
-/// Names of the formats that `qparams_from_range` takes.
+/// Names of the formats accepted by `qparams_from_range`.
 std::vector<std::string> ranged_format_names();
 
 /// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose

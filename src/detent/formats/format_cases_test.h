@@ -107,8 +107,8 @@ inline void add_with_neighbours(std::vector<float>& values, float value) {
   }
 }
 
-/// Special values, every exponent, ties and bounds of the fixed formats above, with their neighbours: zeros
-/// and much that is rounded to zero, of both signs; NaN with bits of their own.
+/// Special values, every exponent, ties and bounds of the fixed formats above, with their neighbours; zeros
+/// and values rounded to zero of both signs; NaN payloads.
 inline std::vector<float> hard_values() {
   using Limits = std::numeric_limits<float>;
   std::vector<float> values = {Limits::quiet_NaN(), std::bit_cast<float>(0xFFC12345U),
@@ -133,7 +133,7 @@ inline std::vector<float> hard_values() {
   return values;
 }
 
-/// Empty when equal in every bit, else the first difference.
+/// Empty when bit-identical, else the first difference.
 inline std::string bit_difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
   for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
     const float y = got.values<float>()[i];
@@ -175,7 +175,7 @@ inline QuantSpec spec_of(const std::string& text, const std::string& more = "") 
   return parse_quant_spec_text(text + (keyed ? "," : ":") + more);
 }
 
-/// Random bits that favour a range of 2^spread around 2^centre, with zeros, infinities and NaN among them.
+/// Random bits concentrated in a range of 2^spread around 2^centre, with zeros, infinities and NaN.
 inline Tensor random_tensor(const Shape& shape, uint32_t seed, int centre, int spread) {
   Tensor tensor(DType::kFloat32, shape);
   uint32_t state = seed * 2654435761U + 1;
@@ -197,7 +197,7 @@ inline Tensor random_tensor(const Shape& shape, uint32_t seed, int centre, int s
   return tensor;
 }
 
-/// Empty when equal in every bit, whichever the NaN, else the first difference.
+/// Empty when bit-identical up to NaN payloads, else the first difference.
 inline std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
   for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
     const float y = got.values<float>()[i];

@@ -15,11 +15,11 @@ std::vector<std::string> simd_targets();
 /// The one in use.
 std::string active_simd_target();
 
-/// The best one that the processor has, where this program was compiled for less (DETENT_SIMD=native on
-/// another machine); else empty.
+/// The best one of the processor, if this program was compiled for less (DETENT_SIMD=native on another
+/// machine); else empty. Kernels then run slower, with the same results.
 std::string left_out_simd_target();
 
-/// Makes the kernels run on `name`, one of simd_targets() in any case. Not while kernels run. Throws Error,
+/// Selects `name`, one of simd_targets() in any case, for all kernels. Not while kernels run. Throws Error,
 /// beginning with `where`, on another name.
 void set_simd_target(std::string_view name, const std::string& where);
 

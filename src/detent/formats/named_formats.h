@@ -23,7 +23,7 @@ TextForm parse_text_form(std::string_view text, const std::string& where);
 /// The inverse; only "name" without keys. Floats are written as the shortest float32 that reads back.
 std::string text_form(std::string_view name, const Table& keys);
 
-/// A name that stands for a format and some keys:
+/// A name for a format with some keys:
 ///
 ///     int8       affine of 8 bits, symmetric unless said otherwise; int2 to int16
 ///     uint8      affine of 8 bits, unsigned; uint2 to uint16
@@ -37,25 +37,23 @@ struct NamedFormat {
   Table keys;      // of format and QuantSpec: what the name says, so that no other values may be given
   Table defaults;  // what it means unless said otherwise
 
-  /// All keys, with those `given` beside the name. Throws Error, beginning with `where`, on a value that
+  /// All keys, including those `given` beside the name. Throws Error, beginning with `where`, on a value that
   /// contradicts the name.
   Table with(const Table& given, const std::string& where) const;
 };
 
-/// Nothing for names that are not of this kind. Throws Error, beginning with `where`, on widths and sizes
-/// that there are not.
+/// nullopt for other names. Throws Error, beginning with `where`, on invalid widths and sizes.
 std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where);
 
-/// The names that lists show and that are proposed for misspelt ones, with help.
+/// The names that lists and suggestions show, with help.
 struct NamedFormatHelp {
   const char* name;
   const char* help;
 };
 const std::vector<NamedFormatHelp>& usual_named_formats();
 
-/// The text form of a format that other programs call so ("mxfp4", "bfloat16", "Q4_0", "ap_fixed<8,4>"),
-/// upper case and hyphens included; "" where nothing is known. Such names are proposed, never taken, as some
-/// mean a scheme of more than the format.
+/// The text form of a format under another program's name ("mxfp4", "bfloat16", "Q4_0", "ap_fixed<8,4>"), any
+/// case and hyphens; "" if unknown. Such names are suggested, never accepted, as some mean a whole scheme.
 std::string format_called(std::string_view name);
 
 }  // namespace detent

@@ -12,13 +12,13 @@
 
 namespace detent {
 
-/// Granularity of data-dependent parameters (scale, threshold): the tensor, all elements at one place of the
-/// channel dimension, or `group_size` of these that follow each other in row-major order. A tensor of one
-/// dimension is one channel to groups.
+/// Granularity of data-dependent parameters (scale, threshold): the tensor, one index of the channel
+/// dimension, or `group_size` consecutive elements of a channel in row-major order. A one-dimensional tensor
+/// is one channel to groups.
 enum class Granularity { kTensor, kChannel, kGroup };
 constexpr std::array<const char*, 3> enum_names(Granularity) { return {"tensor", "channel", "group"}; }
 
-/// Where the scale comes from: the format's fields or the data, or it is a parameter of the network
+/// Origin of the scale: the format's fields, the data, or a parameter of the network
 /// (formats/groups/learned_scale.h).
 enum class ScaleRule { kGiven, kLearned };
 constexpr std::array<const char*, 2> enum_names(ScaleRule) { return {"given", "learned"}; }
@@ -67,10 +67,10 @@ Table quant_spec_keys(const QuantSpec& spec);
 std::string quant_spec_text(const QuantSpec& spec);
 QuantSpec parse_quant_spec_text(std::string_view text);
 
-/// The one place that rejects specs: fields out of range and combinations that make no sense, with the
-/// reason. Throws Error that begins with `where`.
+/// The one place that rejects specs: fields out of range and invalid combinations, with the reason. Throws
+/// Error that begins with `where`.
 void validate(const QuantSpec& spec, const std::string& where);
-/// The same before values are computed: rejects a learned scale too, which only a network knows.
+/// The same before computing values: rejects a learned scale too, which only a network has.
 void validate_with_scale(const QuantSpec& spec, const std::string& where);
 
 /// Rounds every element of `input` (float32, float16 or bfloat16, any rank) to the nearest value that the
@@ -82,12 +82,11 @@ void validate_with_scale(const QuantSpec& spec, const std::string& where);
 void fake_quantize(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
 Tensor fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
-/// float32: 1 where the element was held without saturating, else 0: what the clipped gradient multiplies
-/// with. An element saturates when a larger code would have been nearer (fixed), or when it lies beyond the
-/// outermost values (binary, ternary). NaN does not saturate. In block formats, a code larger than the
-/// block's scale allows for.
+/// float32: 1 where the element did not saturate, else 0: the mask of the clipped gradient. An element
+/// saturates when a larger code would be nearer (fixed) or when it lies beyond the outermost values (binary,
+/// ternary). NaN does not saturate. In block formats, a code larger than the block's scale allows.
 Tensor clipped_ste_mask(const QuantSpec& spec, const Tensor& input);
-/// The same into `mask`, float32 of the input's shape, which is not the input.
+/// The same into `mask`, float32 of the input's shape, not aliasing it.
 void clipped_ste_mask(const QuantSpec& spec, const Tensor& input, Tensor& mask);
 
 /// Bits that storing a tensor of `shape` takes: of its codes, of what the format stores for each group, and

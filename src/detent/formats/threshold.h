@@ -4,7 +4,7 @@
 
 namespace detent {
 
-/// How training chooses the magnitude that a tensor's largest code stands for.
+/// How training chooses the value of a tensor's largest code.
 enum class Threshold {
   kMax,              // the largest |x|
   kMean,             // the mean |x|

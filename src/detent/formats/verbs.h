@@ -23,21 +23,20 @@ struct IntegerCodes {
 /// nullopt of formats that are none.
 std::optional<IntegerCodes> integer_codes(const Format& format);
 
-/// One, or one a channel or group. Zero points: as many, or none.
+/// One, or one per channel or group. Zero points: as many, or none.
 struct GivenScales {
   std::vector<float> scales = {};
   std::vector<int> zero_points = {};
 };
-/// Scales that a format of codes times scales has been given; empty where they follow from the data.
+/// Given scales of a format of codes times scales; empty if they follow from the data.
 GivenScales given_scales(const Format& format);
-/// With others, of a format that can say them. Zero points are of integers alone.
+/// Replaces the scales of a format that has them. Only integers have zero points.
 Format with_scales(const Format& format, GivenScales given);
 Format integer_format(const IntegerCodes& codes, GivenScales given = {});
 /// The same integers with another width.
 Format with_width(const Format& format, int width);
 
-/// Whether rounding what was rounded changes nothing, since no range follows from it: integers with scales
-/// that are given.
+/// Whether rounding is idempotent since no range follows from the data: integers with given scales.
 bool repeats_exactly(const Format& format);
 
 /// Integers times one power of two.
@@ -51,7 +50,7 @@ struct FixedPoint {
 };
 std::optional<FixedPoint> fixed_point(const Format& format);
 
-/// A sign each, +1 or another code, times a factor unless that is not scaled.
+/// Signs, +1 or another code, times a factor unless unscaled.
 struct SignCodes {
   bool is_bipolar;  // -1 and +1; else 0 and +1
   bool is_stochastic;
@@ -60,7 +59,7 @@ struct SignCodes {
 std::optional<SignCodes> sign_codes(const Format& format);
 /// Whether values are sums of signs, each times a level.
 bool is_sum_of_signs(const Format& format);
-/// Its levels; empty where they follow from the data, or it is none.
+/// Levels; empty if they follow from the data, or for other formats.
 std::vector<float> sign_levels(const Format& format);
 
 Format sum_of_signs(std::vector<float> levels);
@@ -69,23 +68,21 @@ Format sum_of_signs(std::vector<float> levels);
 std::string_view scaled_standard(const Format& format);
 /// Elements of blocks that share a power of two.
 std::optional<MxElement> mx_element(const Format& format);
-/// Whether the scales of blocks have a scale of the tensor above them.
+/// Whether block scales are relative to a tensor scale.
 bool has_tensor_scale(const Format& format);
 
-/// Fields that a training may own: the threshold of -1, 0, +1.
+/// Fields that training may own: the threshold of -1, 0, +1.
 bool has_threshold(const Format& format);
 Format with_threshold(const Format& format, float threshold);
 /// The values of a list; empty of other formats.
 std::vector<float> listed_values(const Format& format);
 Format format_of_values(std::vector<float> ascending);
-/// The exponent bias of a minifloat that has a key for it.
+/// The exponent bias of a minifloat with a key for it.
 std::optional<int> exponent_bias(const Format& format);
-/// With another, rounded and held to what float32 can hold of the format's values. Throws Error where it is
-/// not finite.
+/// Replaces the bias, rounded and clamped to what float32 can hold. Throws Error if not finite.
 Format with_exponent_bias(const Format& format, float bias);
 
-/// The whole number nearest to what training moves, held to what there is. Throws Error, with this name, on
-/// what is not finite.
+/// A trained value rounded and clamped to the valid integers. Throws Error, with this name, if not finite.
 int nearest_whole(const char* name, float value, int low, int high);
 
 }  // namespace detent

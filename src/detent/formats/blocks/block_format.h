@@ -17,13 +17,13 @@
 
 namespace detent {
 
-/// The element formats whose codes the elements of blocks may have.
+/// Element formats of blocks.
 using BlockElement = std::variant<Fixed, MinifloatIeee, Log, Fp8E4M3Fn, Fp8E5M2, Fp6E3M2, Fp6E2M3, Fp4E2M1>;
 
 /// Common base of block formats. Blocks share an exponent or a scale that follows from `max`, the largest
-/// finite |x| of the block: neither NaN, which stays as it is, nor infinities, which saturate, have a part in
-/// it. Blocks of zeros stay zeros where there is a zero; a block without a finite non-zero element has the
-/// largest shared exponent, unless its format says otherwise.
+/// finite |x| of the block; NaN (kept) and infinities (saturating) are ignored. Blocks of zeros stay zeros
+/// where there is a zero; a block without a finite nonzero element has the largest shared exponent, unless
+/// its format says otherwise.
 struct BlockFormatBase {
   static constexpr std::array<const char*, 0> kAliases = {};
 
@@ -44,16 +44,16 @@ struct BlockFormatBase {
 inline constexpr const char* kBlockSizeHelp =
     "elements that share a scale: a number along the reduction dimension, or a list for the last dimensions";
 
-/// The rule for the scales of the blocks of a tensor: what a block shares whose largest finite magnitude is
-/// `max`, and the code that this is stored as. The vector twin of the rule, and what rounds the elements by
-/// what they share, is its block kernel (block_kernel-inl.h): of a BlockGrid, block_grid-inl.h.
+/// Rule for block scales: the shared value of a block with largest finite magnitude `max`, and its stored
+/// code. Its vector twin, which also rounds the elements, is the block kernel (block_kernel-inl.h; for a
+/// BlockGrid, block_grid-inl.h).
 template <class R>
 concept BlockScaleRule = R::kByBlocks && requires(const R& rule, float max) {
   { rule.shared_scale(max) } -> std::same_as<SharedScale>;
 };
 
-/// A block format: a rule for the shared scale times an element format. It has these, of which
-/// BlockFormatBase gives some.
+/// A block format: a rule for the shared scale times an element format. BlockFormatBase provides some of
+/// these.
 template <class F>
 concept BlockFormat = NumberFormat<F> && BlockScaleRule<typename F::Parameters> &&
     requires(const F format, const typename F::Parameters& rule, const Group& group, double* numbers) {
@@ -68,7 +68,7 @@ concept BlockFormat = NumberFormat<F> && BlockScaleRule<typename F::Parameters> 
   /// Streams stored for the tensor.
   { format.streams() } -> std::same_as<std::vector<ParameterStream>>;
   format.store(rule, numbers);
-  /// Scale that each code of a block stands for.
+  /// Scale of each block code.
   { format.scales(numbers) } -> std::same_as<BlockScales>;
 };
 

@@ -82,7 +82,7 @@ auto MakeBlockKernel(D d, const BlockGridParameters& parameters) {
   return BlockGridKernel<D, false>(d, parameters);
 }
 
-/// A grid with one zero, as a type: asking each time would cost all grids some speed.
+/// A grid with one zero, as a type: a run-time check would slow all grids.
 struct OneZeroGridParameters : BlockGridParameters {};
 
 template <class D>

@@ -70,7 +70,7 @@ HWY_INLINE void StorePartial(BlockTag d, BlockVec v, float* to, size_t count) {
   std::memcpy(to, buffer, count * sizeof(float));
 }
 
-/// Whether these are the bits of the largest magnitudes of plain blocks.
+/// Whether these bits are the largest magnitudes of plain blocks.
 HWY_INLINE hn::Mask<IntTag> ArePlain(const PlainBlocks& plain, IntVec bits) {
   const IntTag di;
   return hn::AndNot(hn::Lt(bits, hn::Set(di, plain.from)), hn::Lt(bits, hn::Set(di, plain.until)));
@@ -123,7 +123,7 @@ class PlainScales {
     }
     return true;
   }
-  /// Codes of blocks that are not plain mean nothing.
+  /// Codes of other blocks are undefined.
   HWY_INLINE void write_codes(uint8_t* codes, size_t blocks) const {
     const IntTag di;
     const hn::Rebind<uint8_t, IntTag> du8;
@@ -157,7 +157,7 @@ struct ScalesOf<Kernel, kBlocks> {
 
 constexpr int32_t kInfinityBits = 0x7F800000;
 
-/// How a code says the sign.
+/// Sign encoding of a code.
 class ElementSign {
  public:
   ElementSign() = default;
@@ -205,14 +205,14 @@ concept BlockKernel = requires(const K kernel, BlockTag d, BlockVec x, const typ
   { kernel.Unsaturated(d, x, shared) } -> std::same_as<hn::Mask<BlockTag>>;
 };
 
-/// Kernels whose rule gives what plain blocks share by arithmetic on bits, which is done for many blocks at
-/// once. The others have a class Scales<kBlocks> with the members of PlainScales.
+/// Kernels whose rule computes shared values of plain blocks by bit arithmetic, for many blocks at once.
+/// Others have a class Scales<kBlocks> with the members of PlainScales.
 template <class K>
 concept PlainBlockKernel = BlockKernel<K> && requires(const K kernel) {
   { kernel.parameters().plain_blocks() } -> std::same_as<const PlainBlocks&>;
 };
 
-/// Kernels whose Round scales elements of which codes are made: RoundElement gives these.
+/// Kernels whose Round scales coded elements: RoundElement returns these.
 template <class K>
 concept ScalingBlockKernel = BlockKernel<K> &&
     requires(const K kernel, BlockTag d, BlockVec x, const typename K::Shared& shared) {

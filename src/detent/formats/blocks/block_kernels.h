@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// The least of the indices that threads report.
+/// The minimum of indices reported by threads.
 class FirstIndex {
  public:
   void report(int64_t index) {
@@ -28,8 +28,7 @@ class FirstIndex {
   std::atomic<int64_t> least_ = kNone;
 };
 
-/// Output for each element: the value of its block's format, or 1 where it was held without saturating, else
-/// 0.
+/// Output per element: its value, or 1 if it did not saturate, else 0.
 enum class BlockOutput { kValue, kUnsaturated };
 
 /// Rounds the blocks of the units [begin, end). `input` and `output` point to element 0 and may be equal.
@@ -38,7 +37,7 @@ enum class BlockOutput { kValue, kUnsaturated };
 void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                   const float* input, float* output, int64_t begin, int64_t end, bool stream);
 
-/// How the elements of blocks stand in their codes: what is needed to handle many at once.
+/// Encoding of block elements, for bulk conversion.
 struct ElementLayout {
   int width = 0;
   /// Two's complement: a multiple of 2^min_exponent. Else a sign, and the number of a magnitude among those
@@ -47,13 +46,13 @@ struct ElementLayout {
   int mantissa_bits = 0;
   int min_exponent = 0;
   int first = 0;
-  /// The last number. Behind it are an infinity where the mantissa is 0, and NaN.
+  /// The last number. An infinity (mantissa 0) and NaN follow.
   int32_t largest = std::numeric_limits<int32_t>::max();
   /// Whether float32 has all the normal magnitudes as normal ones, and the one before them too.
   bool normal = true;
 };
 
-/// Where the codes of blocks go, and what they are.
+/// Destination of block codes and their format.
 struct BlockCodeOutput {
   const GroupParameters& elements;  // of one group
   const BlockScales& scales;
@@ -91,8 +90,8 @@ struct PackedCodes {
 
 using ElementCodes = std::variant<WideCodes, PackedCodes>;
 
-/// Whether value_blocks takes PackedCodes of this width: where rows and blocks are whole vectors, and the
-/// elements narrow.
+/// Whether value_blocks accepts PackedCodes of this width: rows and blocks are whole vectors, and elements
+/// narrow.
 bool takes_packed_codes(const BlockLayout& layout, int width, const float* values);
 
 /// The inverse of code_blocks, for the units [begin, end). `values` points to element 0. `stream` asks for
@@ -101,8 +100,8 @@ bool takes_packed_codes(const BlockLayout& layout, int width, const float* value
 void value_blocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
                   float* values, int64_t begin, int64_t end, bool stream);
 
-/// Address of the element `count` after `from`, to be fetched ahead: it may lie after the array, where
-/// arithmetic on pointers may not go.
+/// Prefetch address `count` elements after `from`, which may lie beyond the array, where pointer arithmetic
+/// is undefined.
 template <class T>
 const T* address_after(const T* from, size_t count) {
   return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + count * sizeof(T));
@@ -122,12 +121,12 @@ struct BlockCodec {
 /// For a block format; `numbers` are those of its streams.
 BlockCodec block_codec(const Format& format, const BlockLayout& layout, const double* numbers);
 
-/// Writes the codes of `input`'s elements, and of the blocks' scales in order. NaN that have no code are
-/// reported and leave the streams unfinished.
+/// Writes the codes of `input` and of the block scales in order. NaN without a code is reported and leaves
+/// the streams unfinished.
 void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, const Tensor& input,
                    uint8_t* codes, uint8_t* scale_codes, FirstIndex& nan);
 
-/// The inverse. Throws Error that names the first scale code that is none.
+/// The inverse. Throws Error that names the first invalid scale code.
 void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t* scale_codes, Tensor& output);
 
 }  // namespace detent

@@ -21,15 +21,15 @@ struct BlockSize {
 
   static std::string field_type();
   Value to_value() const;
-  /// Throws Error on anything but a number or a list of numbers, each at least 1 or -1.
+  /// Throws Error unless it is a number or a list of numbers, each at least 1 or -1.
   static BlockSize from_value(const Value& value, const std::string& where);
 
   bool operator==(const BlockSize&) const = default;
 };
 
-/// How a row-major tensor falls into blocks, cut into units of work. Dimensions that the blocks treat alike
-/// are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times a box
-/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 8K elements.
+/// Partition of a row-major tensor into blocks, and of these into units of work. Dimensions that blocks treat
+/// alike are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times
+/// a box of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 8K elements.
 class BlockLayout {
  public:
   /// One dimension, after merging.
@@ -69,10 +69,10 @@ class BlockLayout {
     int64_t count_;
   };
 
-  /// Blocks of at least so many columns are taken one by one, narrower ones side by side in tiles.
+  /// Blocks of at least this many columns are processed one by one, narrower ones side by side in tiles.
   static constexpr int64_t kWide = 16;
 
-  /// Throws Error when `shape` has not the dimension `axis`, along which a single block size runs.
+  /// Throws Error if `shape` lacks the dimension `axis` of a single block size.
   BlockLayout(const BlockSize& block_size, std::optional<int64_t> axis, const Shape& shape);
 
   int64_t block_count() const { return block_count_; }
@@ -82,17 +82,17 @@ class BlockLayout {
   const std::vector<Dimension>& outer() const { return outer_; }
   /// Rows of a whole band.
   int64_t band_rows() const { return band_rows_; }
-  /// Columns that narrow blocks are taken in at a time: whole blocks, a multiple of 16.
+  /// Columns of a tile of narrow blocks: whole blocks, a multiple of 16.
   int64_t tile_columns() const { return tile_columns_; }
 
   /// Whether all rows and blocks, as they are taken, begin at multiples of `bytes` (64 at most) when the
   /// tensor's elements are at `values`.
   bool in_whole_vectors(const float* values, size_t bytes) const;
 
-  /// Cuts units of about so many elements instead of some 8K.
+  /// Cuts units of about this many elements instead of some 8K.
   void cut_units(int64_t elements);
   int64_t unit_count() const { return bands_ * units_per_band_; }
-  /// Units worth handing to a thread.
+  /// Units per task of a thread.
   int64_t units_per_thread() const;
   void locate(int64_t index, Unit& unit) const;
   /// Rows of a unit that lie next to each other in the last outer dimension are a run: how many there are,

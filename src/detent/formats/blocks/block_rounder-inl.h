@@ -22,13 +22,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-/// Columns of narrow blocks that are taken at a time: tile_columns() at most.
+/// Columns of narrow blocks processed at a time: tile_columns() at most.
 constexpr size_t kMaxTile = 512;
 
 /// Output: as BlockOutput says, or codes.
 enum class Written { kValue, kUnsaturated, kCode };
 
-/// One tensor's work, by a block kernel.
+/// Processes one tensor with a block kernel.
 ///
 /// `output` points to where element `first` belongs.
 template <class Parameters, Written kKind>
@@ -89,7 +89,7 @@ class BlockRounder {
     const BlockScale* scale;
   };
 
-  /// Rounds the unit where there is a kernel for narrow blocks of its layout; false where there is none.
+  /// Rounds the unit if its layout has a kernel for narrow blocks, else returns false.
   bool RoundsNarrow(const BlockLayout::Unit& unit) const {
     if constexpr (kRoundsNarrow) {
       if (layout_.band_rows() == 1) {
@@ -106,7 +106,7 @@ class BlockRounder {
 
   Out* Output(int64_t index) const { return output_ + (index - first_); }
 
-  /// The number of the unit's block that begins at `column`.
+  /// Index of the unit's block that begins at `column`.
   int64_t BlockAt(const BlockLayout::Unit& unit, int64_t column) const {
     return unit.block + (column - unit.begin) / layout_.block_columns();
   }
@@ -166,11 +166,10 @@ class BlockRounder {
   static constexpr size_t kStripVectors = std::max<size_t>(1, size_t{kLine} / hn::MaxLanes(d));
 
 #if HWY_TARGET != HWY_SCALAR
-  /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
+  /// Blocks whose maxima are found before any is rounded, so that their latencies overlap.
   static constexpr int64_t kMaxBatch = 32;
   static constexpr int64_t kBatchElements = 512;
-  /// How far ahead of the search for maxima lines are fetched: the processor's own prefetching stops where
-  /// rounding takes long.
+  /// Prefetch distance of the search for maxima: the hardware prefetcher stops while rounding takes long.
   static constexpr size_t kPrefetched = 1024;
   using Scales = typename ScalesOf<Kernel, size_t{kMaxBatch}>::type;
 
@@ -328,7 +327,7 @@ class BlockRounder {
     StorePartial(d, Result<kPlain>(x, shared_at(i)), output + i, count - i);
   }
 
-  /// Codes of elements of plain blocks. False where there is a NaN: then what was written means nothing.
+  /// Codes of elements of plain blocks. Returns false on NaN; the output is then undefined.
   template <class SharedAt>
   HWY_INLINE bool CodePlain(const SharedAt& shared_at, const float* input, uint32_t* output,
                             size_t count) const {
@@ -386,8 +385,8 @@ class BlockRounder {
   /// Rows that a strip has at most.
   static constexpr int64_t kStripRows = 16;
 
-  /// The blocks in a cache line of each row of the unit, which are read once: rows are often a power of two
-  /// apart, so that they fall into the same few sets of the first-level cache.
+  /// The blocks in a cache line of each row of the unit, read once: rows are often a power of two apart and
+  /// compete for the same sets of the first-level cache.
   void RoundStrips(const BlockLayout::Unit& unit) const {
     int64_t rows[kStripRows];
     int64_t count = 0;
@@ -470,7 +469,7 @@ class BlockRounder {
     Share(tile, size, block);
     for_each_row(layout_, unit, [&](int64_t row) {
       const float* from = input_ + row + column;
-      // The next tile, as rows are too short for the processor's own prefetching.
+      // Prefetch the next tile: rows are too short for the hardware prefetcher.
       for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(address_after(from, size + i));
       RoundTileRow(tile, block, from, Output(row + column), size);
     });
@@ -495,8 +494,8 @@ class BlockRounder {
     ShareAny(tile, count, block);
   }
 
-  /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
-  /// nor a power of two that divides one.
+  /// Returns false, with undefined output, unless blocks are plain and whole vectors or a power of two that
+  /// divides one.
   bool SharePlain(Tile& tile, size_t count, int64_t block) const {
     const IntTag di;
     const PlainBlocks& plain = parameters_.plain_blocks();

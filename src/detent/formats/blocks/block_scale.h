@@ -11,10 +11,10 @@
 
 namespace detent {
 
-/// Shared values of one block, as the kernel wants them.
+/// Shared values of one block for the kernel.
 using BlockShared = std::array<float, 5>;
 
-/// The same with the code that is stored for it. For `plain` blocks the kernel has a shorter way.
+/// The same with its stored code. `plain` blocks have a shorter path in the kernel.
 struct SharedScale {
   BlockShared shared;
   uint8_t code;
@@ -47,7 +47,7 @@ struct PlainBlocks {
   bool descends = false;
 
   static constexpr int32_t bits_of(int exponent) { return exponent * (1 << 23); }
-  /// The bits of 2^exponent, held to what float32 has.
+  /// The bits of 2^exponent, clamped to float32's range.
   static constexpr int32_t held(int exponent) { return bits_of(std::clamp(exponent + 127, 0, 255)); }
 
   /// Blocks are plain whose largest magnitudes have an exponent in [lowest, highest].
@@ -137,11 +137,11 @@ struct BlockScale {
   /// power above it: no grid of fewer than 24 bits has it as a value of its own.
   float element_of(float value) const;
 
-  /// Infinities and NaN stay what they are.
+  /// Keeps infinities and NaN.
   float value_of(float element) const;
 };
 
-/// By code, from 0; there are no other codes. At most 256.
+/// By code, from 0; at most 256.
 using BlockScales = std::vector<BlockScale>;
 
 /// 2^exponent, for elements that are multiples of `step`, up to `largest`.

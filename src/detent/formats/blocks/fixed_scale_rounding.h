@@ -13,10 +13,9 @@
 
 namespace detent {
 
-/// Rounds elements of a block format one at a time, with scales that are fixed before all of a block's
-/// elements are known: for who chooses later elements by what became of earlier ones. One element of a block,
-/// the one that was largest when the scale was fixed, is rounded by `kept`; then fake_quantize() with the
-/// spec gives the block that scale again and leaves its elements as they are.
+/// Rounds elements of a block format one at a time, with scales fixed before all elements of a block are
+/// known: for algorithms that choose later elements by earlier ones. The element that was largest when the
+/// scale was fixed is rounded by `kept`; fake_quantize() then reproduces scale and elements.
 class BlockRounding {
  public:
   /// With the parameters that `spec` gives the whole of `tensor` (float32, not empty), whose elements it
@@ -24,7 +23,7 @@ class BlockRounding {
   /// several rows (indices of dimension 0), and where no value keeps a scale (block_fp of 2 bits).
   BlockRounding(const QuantSpec& spec, const Tensor& tensor, const std::string& where);
 
-  /// The spec that goes with the rounded values, as ValueGrid's: a scale of the whole tensor is given.
+  /// The spec for the rounded values, as ValueGrid's: a tensor scale is given.
   const QuantSpec& spec() const { return spec_; }
 
   /// For each element of a row, the number of its block in the row.
@@ -34,7 +33,7 @@ class BlockRounding {
   /// The largest value of a block whose largest finite magnitude is `max`, which stands for its scale; 0 for
   /// max = 0.
   float largest(float max) const;
-  /// The value nearest to `x` in a block with that largest value; saturates. 0 has no sign.
+  /// The value nearest to `x` in a block with that largest value; saturates. 0 is unsigned.
   float rounded(float x, float largest) const;
   /// The same, but not nearer to 0 than a block with this scale must have one value. Throws Error, beginning
   /// with `where`, where no value of the format keeps the scale.
@@ -64,7 +63,7 @@ struct TensorScaledBlocks {
   Tensor elements;            // float32, of the tensor's shape
 };
 
-/// nullopt of other formats. Throws Error as encode() does.
+/// nullopt for other formats. Throws Error as encode() does.
 std::optional<TensorScaledBlocks> tensor_scaled_blocks(const QuantSpec& spec, const Tensor& values);
 
 }  // namespace detent

@@ -61,7 +61,7 @@ struct Codebook {
   bool operator==(const Codebook&) const = default;
 };
 
-/// Makes rounded values strictly ascending again, by the smallest steps.
+/// Makes rounded values strictly ascending, by the smallest steps.
 void separate_entries(std::vector<float>& ascending);
 
 }  // namespace detent

@@ -19,8 +19,8 @@ namespace detent {
 /// Scales that kernels divide by.
 inline constexpr Between kAboveZero = {1e-45, std::numeric_limits<float>::max()};
 
-/// Numbers that decoding needs beside the codes, `per_group` of them for each group, one after another. Each
-/// format says how its doubles map to them without loss.
+/// Numbers needed for decoding beside the codes, `per_group` for each group. Each format maps its doubles to
+/// them without loss.
 struct ParameterStream {
   std::string name;  // "scales"
   DType dtype;       // float32, uint8 or int32
@@ -42,9 +42,9 @@ concept NumberFormat = std::equality_comparable<F> && requires(const F format, c
   F::kHelp;
   /// Bits of one code.
   { format.bits() } -> std::same_as<double>;
-  /// Whether the format itself asks for groups that are channels.
+  /// Whether the format itself requires channel groups.
   { format.groups_are_channels() } -> std::same_as<bool>;
-  /// Why granularity = "channel" makes no sense, or nullptr.
+  /// Why granularity = "channel" is invalid, or nullptr.
   { format.channel_conflict() } -> std::same_as<const char*>;
   /// Checks relations between fields; throws Error.
   format.validate(where);
@@ -52,14 +52,14 @@ concept NumberFormat = std::equality_comparable<F> && requires(const F format, c
   { format.values(where) } -> std::same_as<std::vector<float>>;
 };
 
-/// An element format whose keys say everything that its kernels need.
+/// An element format fully described by its keys.
 template <class F>
 concept FormatWithoutData = requires(const F format) {
   { format.parameters() } -> std::same_as<typename F::Parameters>;
 };
 
-/// An element format with parameters (scale, threshold) that each group of a tensor derives from its data.
-/// Parameters of decoding are stored beside the codes.
+/// An element format with parameters (scale, threshold) derived per group from the data. Parameters for
+/// decoding are stored beside the codes.
 template <class F>
 concept FormatWithData = requires(const F format, const typename F::Parameters& parameters,
                                   const Group& group, double* numbers) {
@@ -71,7 +71,7 @@ concept FormatWithData = requires(const F format, const typename F::Parameters& 
   { format.stored_parameters(numbers) } -> std::same_as<typename F::Parameters>;
 };
 
-/// A format whose elements are rounded one by one. Its kernels are described in element_loops-inl.h.
+/// A format that rounds elements one by one. element_loops-inl.h describes its kernels.
 template <class F>
 concept ElementFormat = NumberFormat<F> &&
     (FormatWithoutData<F> || FormatWithData<F>)&&requires(const F format,

@@ -45,7 +45,7 @@ class LaneTable {
   std::vector<float> values_;
 };
 
-/// The parameters of all groups of a tensor, as kernels take them. Both must outlive it.
+/// The parameters of all groups of a tensor for kernels. Both must outlive it.
 template <class P>
 struct ElementGroups {
   std::span<const P> groups;
@@ -61,17 +61,18 @@ struct ElementKernels {
   /// than they are.
   void (*round)(const ElementGroups<P>&, const float* input, float* output, int64_t begin, int64_t end,
                 bool stream);
-  /// To the codes of these values. Elements are not NaN, unless the format has a code for it.
+  /// To the codes of these values. Elements are not NaN, unless the format has a NaN code.
   void (*encode)(const ElementGroups<P>&, const float* input, uint32_t* codes, int64_t begin, int64_t end);
   /// From any codes of the format's bits to values.
   void (*decode)(const ElementGroups<P>&, const uint32_t* codes, float* output, int64_t begin, int64_t end);
 };
 
-/// Outputs of this size are written past the caches, as memcpy does: reading their lines first would cost a
-/// third of the memory traffic, and they would not stay cached anyhow.
+/// Outputs of this size use non-temporal stores, as memcpy does: reading their lines first would cost a third
+/// of the memory traffic, and they would not stay cached.
 constexpr size_t kStreamBytes = size_t{32} << 20;
 
-/// Copies past the caches. Other threads may only read `output` after flush_stream on the thread that wrote.
+/// Copies with non-temporal stores. Other threads may read `output` only after flush_stream on the writing
+/// thread.
 void stream_range(const float* values, float* output, int64_t count);
 void flush_stream();
 

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// Where a value between two representable ones goes.
+/// Rounding of a value between two representable ones.
 enum class Rounding { kNearest, kFloor };
 constexpr std::array<const char*, 2> enum_names(Rounding) { return {"nearest", "floor"}; }
 
@@ -72,8 +72,8 @@ struct Fixed {
   }
   double largest_code() const { return high_code(); }
 
-  /// With the most bits after the point that still hold all of `ranges` without saturating, as far as the
-  /// format has codes of that sign; unchanged when there is nothing but 0 to hold.
+  /// With the most fraction bits that hold all of `ranges` without saturating, as far as the format has codes
+  /// of that sign; unchanged if there is only 0 to hold.
   Fixed qparams_from_range(std::span<const Interval> ranges, ScaleForm /*form*/) const;
 
   double bits() const { return width; }

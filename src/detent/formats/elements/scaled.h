@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// Rows of kMinifloatStandards whose range is too small to do without a scale.
+/// Rows of kMinifloatStandards whose range requires a scale.
 enum class ScaledElement { kFp8E4M3Fn, kFp8E5M2, kFp8E4M3Fnuz, kFp8E5M2Fnuz, kFp6E3M2, kFp6E2M3, kFp4E2M1 };
 inline constexpr size_t kScaledElements = 7;
 constexpr std::array<const char*, kScaledElements> enum_names(ScaledElement) {

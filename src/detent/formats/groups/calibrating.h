@@ -23,17 +23,16 @@ const char* assumed_key(const Format& format);
 /// there is nothing but 0 to hold.
 QuantSpec completed_from(const Tensor& tensor, const QuantSpec& spec);
 
-// Verbs of calibration beside `qparams_from_range`. A format of which one of these does not hold as for most
-// says so in calibrating.cc.
+// Verbs of calibration beside `qparams_from_range`. Exceptions are in calibrating.cc.
 
-/// Whether there are parameters that calibration can give: by `qparams_from_range` or by `fitted`.
+/// Whether calibration can give parameters: by `qparams_from_range` or by `fitted`.
 bool is_calibratable(const Format& format);
 
-/// How far beyond the largest magnitude of the data a search for the range should begin: 1 but where the
-/// threshold is a small part of the range, which then may have to be wider than the data.
+/// Factor on the data's largest magnitude where the search for the range begins: above 1 only where the
+/// threshold is a small part of the range.
 double widest_range_factor(const Format& format);
 
-/// Whether values are codes times a scale that the data give, the mean |x| of those whose code is not 0.
+/// Whether values are codes times a data-dependent scale, the mean |x| of nonzero codes.
 bool is_scaled_by_data(const Format& format);
 /// The format without such a scale, so that its values are the codes.
 Format without_data_scale(const Format& format);
@@ -51,7 +50,7 @@ QuantSpec with_weight_scales(const QuantSpec& spec, Granularity granularity, int
 
 /// Whether the parameters can be fitted to values.
 bool is_fitted(const Format& format);
-/// With the parameters of least squared error for these values (at least one). Only where is_fitted.
+/// With the parameters of least squared error for these values (not empty). Requires is_fitted.
 Format fitted(const Format& format, const CountedValues& data);
 
 }  // namespace detent

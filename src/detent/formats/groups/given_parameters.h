@@ -10,8 +10,8 @@
 
 namespace detent {
 
-// A format that derives parameters from data derives others from values that it has rounded already. So who
-// keeps rounded values gives the parameters that they were rounded with.
+// A format that derives parameters from data derives others from rounded values. To keep rounded values, give
+// the parameters they were rounded with.
 
 /// `spec` with the keys that give `parameters`, those of the groups of a tensor, as far as its format has
 /// such keys; else as it is.
@@ -24,14 +24,13 @@ QuantSpec with_given_parameters(const QuantSpec& spec, const Tensor& tensor);
 /// has them. Throws Error on a scale that is not above 0.
 std::optional<QuantSpec> with_learned_scale(const QuantSpec& spec, const Tensor& scale);
 
-/// As `encode`, but what the streams hold is left out of the spec that comes with them: a scale is stored
-/// once.
+/// As `encode`, but the returned spec omits what the streams hold: a scale is stored once.
 Encoded encode_without_given(const QuantSpec& spec, const Tensor& input);
 
 /// Whether rounding draws at random.
 bool is_stochastic(const Format& format);
 
-/// The dtype whose elements are the codes of the format, bit for bit.
+/// The dtype with the same bits as the format's codes.
 std::optional<DType> element_dtype(const Format& format);
 
 /// fake_quantize() of formats that round each value by itself, or with its block along one dimension: some

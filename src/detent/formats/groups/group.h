@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// One group of a tensor, as formats see it that derive parameters from the data.
+/// One group of a tensor, for formats that derive parameters from the data.
 class Group {
  public:
   /// `range` is what range_with_zero gives, where that is known.
@@ -40,7 +40,7 @@ class Group {
   std::string name() const;
 
  private:
-  /// Folds what `of_part` makes of chunks of fixed size, in order.
+  /// Folds the results of `of_part` over chunks of fixed size, in order.
   template <class Result, class OfPart, class Fold>
   Result reduce(const OfPart& of_part, const Fold& fold) const;
 

@@ -21,8 +21,8 @@ Grouping make_grouping(const QuantSpec& spec, const Shape& shape);
 /// not have.
 std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape);
 
-/// The one place where parameters come from data: for each group of `input` (float32, not empty), what the
-/// format's kernel needs. Throws Error, naming the channel, where the format cannot hold the data.
+/// The one place that derives parameters from data: for each group of `input` (float32, not empty), the
+/// kernel's parameters. Throws Error, naming the channel, if the format cannot hold the data.
 GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, const Grouping& grouping,
                                   uint64_t seed);
 

@@ -18,7 +18,7 @@ struct Grouping {
   int64_t inner = 0;
   int64_t run = 0;  // 0: whole channels
 
-  /// Longer runs of adjacent elements of one group are taken one by one.
+  /// Longer runs of adjacent elements of a group are processed one by one.
   static constexpr int64_t kLongRun = 32;
   /// Whether groups take turns along a row, in short runs.
   bool takes_turns() const { return length > 1 && run == 0 && inner < kLongRun; }
@@ -92,9 +92,8 @@ struct GroupPart {
   }
 };
 
-/// Running sums in double that the elements of a run take turns with: element i goes to sum i mod
-/// kRunningSums, and at the end the sums are added one after another. An order that vector units of any width
-/// can keep.
+/// Interleaved running sums in double: element i goes to sum i mod kRunningSums, and the sums are added in
+/// order at the end. Vector units of any width can keep this order.
 constexpr int64_t kRunningSums = 16;
 
 /// The largest number of gammas below.

@@ -27,16 +27,16 @@ void check_learned_scale(std::span<const float> scale);
 /// (formats/groups/given_parameters.h).
 Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Tensor& input, uint64_t seed);
 
-/// Where training begins for a tensor that is known: 2 * mean |x| / sqrt(Q_P) per group; where all elements
-/// are 0, the format's own scale, or 1 when that depends on the data. Throws Error, beginning with `where`,
-/// when the format has another number of scales.
+/// Initial scale for a known tensor: 2 * mean |x| / sqrt(Q_P) per group; if all elements are 0, the format's
+/// own scale, or 1 if that depends on the data. Throws Error, beginning with `where`, if the format has
+/// another number of scales.
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where);
 /// The same for a tensor of `shape` of which the mean |x| of each group is known (LSQ takes it from the first
 /// batch). Throws Error, beginning with `where`, on another number of them.
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const double> mean_magnitudes,
                      const std::string& where);
-/// Where training begins for a tensor of `shape` that is not known: the format's own scale. Throws Error,
-/// beginning with `where`, when that depends on the data.
+/// Initial scale for an unknown tensor of `shape`: the format's own. Throws Error, beginning with `where`, if
+/// that depends on the data.
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where);
 
 }  // namespace detent

@@ -12,12 +12,11 @@
 
 namespace detent {
 
-/// The values that the elements of a tensor can take once everything that its format derives from data is
-/// fixed: one ascending list for each group. Who chooses among them by another rule than "the nearest" knows
-/// that quantization will not move what was chosen.
+/// The values that elements of a tensor can take once all data-dependent parameters are fixed: one ascending
+/// list per group. Algorithms that choose among them can rely on quantization to keep their choice.
 class ValueGrid {
  public:
-  /// Why the format's values are too many to be listed, "" where they are not: more than 16 bits.
+  /// Why the format has too many values to list (more than 16 bits); "" otherwise.
   static std::string obstacle(const QuantSpec& spec);
 
   /// With the parameters that `spec` gives `tensor` (float32, not empty). Throws Error, beginning with
@@ -25,8 +24,7 @@ class ValueGrid {
   /// 16 bits and on a learned scale.
   ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::string& where);
 
-  /// The spec that goes with the chosen values: fake_quantize() with it leaves every tensor as it is whose
-  /// elements are values of their group.
+  /// The spec for the chosen values: fake_quantize() leaves tensors of these values unchanged.
   const QuantSpec& spec() const { return spec_; }
   /// Values of the group that the element with this row-major index belongs to; not empty.
   std::span<const float> values(int64_t element) const {
