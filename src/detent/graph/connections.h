@@ -10,10 +10,10 @@
 
 namespace detent {
 
-// A weight that is 0 is no connection: a layer whose outputs have few of them is sparse, and each output is
-// a function of few inputs (LogicNets, Umuroglu et al. 2020, arXiv:2004.03021).
+// A weight of 0 is no connection: in a sparse layer each output is a function of few inputs (LogicNets,
+// Umuroglu et al. 2020, arXiv:2004.03021).
 
-/// The weights of a layer that are not 0, by output.
+/// Nonzero weights of a layer by output.
 class Connections {
  public:
   struct Connection {
@@ -33,8 +33,8 @@ class Connections {
   int64_t most() const;
   int64_t total() const { return static_cast<int64_t>(all_.size()); }
 
-  /// bias + sum of weight * value_at(index), added up in double in the order of the indices, and rounded
-  /// once. Products of two floats are exact in double.
+  /// bias + sum of weight * value_at(index), added in double in index order and rounded once. Products of
+  /// floats are exact in double.
   template <class ValueAt>
   float sum(int64_t output, float bias, ValueAt value_at) const {
     double sum = 0;
@@ -48,7 +48,7 @@ class Connections {
   std::vector<size_t> ends_;
 };
 
-/// Most connections of an output whose sums are added up in their order.
+/// Most connections of an output with ordered sums.
 inline constexpr int64_t kMostOrderedConnections = 24;
 
 /// The connections of a layer that inference computes as `Connections::sum` does, so that a truth table has

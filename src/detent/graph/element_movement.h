@@ -11,28 +11,27 @@
 
 namespace detent {
 
-/// Where the elements of a tensor lie in the memory of another: element (i, j, ...) at offset + i *
-/// strides[0] + j * strides[1] + ..., counted in elements.
+/// Strided view of a tensor's memory: element (i, j, ...) at offset + i * strides[0] + j * strides[1] + ...,
+/// in elements.
 struct StridedView {
   Shape shape;
   std::vector<int64_t> strides;
   int64_t offset = 0;
 
-  /// A tensor of this shape itself, row-major.
+  /// A row-major tensor of this shape.
   static StridedView of(const Shape& shape);
-  /// A tensor of shape `from` repeated to `to`, by numpy's rule.
+  /// A tensor of shape `from` broadcast to `to`.
   static StridedView broadcast(const Shape& from, const Shape& to);
 
-  /// Whether its elements are adjacent, in row-major order.
+  /// Whether it is contiguous and row-major.
   bool is_contiguous() const;
-  /// Whether no dimension is stepped through faster than one after it.
+  /// Whether strides do not increase.
   bool keeps_order() const;
-  /// This view of the elements that `inner` has, in their row-major order, as a view of the memory that
-  /// `inner` views; nullopt where no strides say it.
+  /// Composes this view with `inner`; nullopt if no strides express it.
   std::optional<StridedView> over(const StridedView& inner) const;
 };
 
-/// The elements of an input that lie in `from` go to `to` in the result; both have one shape.
+/// Copies elements `from` an input `to` the result; both have one shape.
 struct StridedCopy {
   size_t input = 0;
   StridedView from;
@@ -42,11 +41,11 @@ struct StridedCopy {
 /// The elements of `from` in the order of the view.
 Tensor gathered(const Tensor& from, const StridedView& view);
 
-/// Copies that a node makes into its result `index` from inputs of these shapes; nothing of a view, whose
-/// result has the elements of its first input in their order.
+/// Copies of a node into its result `index` from inputs of these shapes; empty for a view, whose result has
+/// the elements of its first input in order.
 std::vector<StridedCopy> movement_copies(const Node& node, std::span<const Shape> inputs, const Shape& result,
                                          size_t index = 0);
-/// A result of these copies, which fill it.
+/// A result completely filled by these copies.
 Tensor copied_elements(std::span<const Tensor> inputs, std::span<const StridedCopy> copies,
                        const Shape& shape);
 
@@ -56,8 +55,8 @@ Tensor copied_elements(std::span<const Tensor> inputs, std::span<const StridedCo
 Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
                       size_t index = 0);
 
-/// Two operands of a function of pairs of elements, repeated to the shape of its result (numpy's rule); one
-/// of a single element stays as it is, with a step of 0.
+/// Two operands broadcast to the shape of their result (numpy's rule); a single element stays one, with a
+/// step of 0.
 struct BroadcastPair {
   Tensor a;
   Tensor b;
@@ -68,7 +67,7 @@ struct BroadcastPair {
   BroadcastPair(const Tensor& left, const Tensor& right);
 };
 
-/// Repeated to `shape`; a single element stays one.
+/// Broadcast to `shape`; a single element stays one.
 Tensor broadcast(const Tensor& tensor, const Shape& shape);
 
 /// Which position of a dimension of `size` stands at `position` where the dimension has a border of that mode

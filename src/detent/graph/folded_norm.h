@@ -14,30 +14,28 @@ struct ChannelMap {
 };
 ChannelMap channel_map(const Node& norm);
 
-/// The weight of a layer that folds the norm after it.
+/// Weight of a layer with the following norm folded in.
 Tensor scaled_weight(const Node& layer, const ChannelMap& map);
-/// The bias of a layer that folds the norm after it; all 0 before where it has none.
+/// Bias of a layer with the following norm folded in; 0 before if it has none.
 Tensor moved_bias(const Node& layer, const ChannelMap& map);
-/// Puts it in the place of the layer's, or adds it.
+/// Replaces the layer's bias, or adds one.
 void set_bias(Node& layer, Tensor bias);
 
-/// Why the layer cannot take up the norm that follows it, whose input has this rank; "" when it can.
+/// Why the layer cannot fold the following norm, whose input has this rank; "" if it can.
 std::string folding_obstacle(const Node& layer, const Node& norm, size_t layer_rank, size_t readers);
 
 /// That of its weights; kNo where these are not quantized.
 NormFolding norm_folding(const Node& layer);
-/// Whether any layer folds one.
+/// Whether any layer folds a norm.
 bool folds_norms(const Graph& graph);
 
-/// The norm after `layer`, when that can take it up: the layer's only reader, and nothing between them is
-/// rounded. nullptr otherwise.
+/// The norm after `layer` if it can be folded: the layer's only consumer, with nothing rounded in between.
+/// nullptr otherwise.
 const Node* foldable_norm(const Graph& graph, const Node& layer);
-/// The norm that the layer takes up; nullptr where it takes up none. Throws Error where there is none to take
-/// up.
+/// The norm folded into the layer; nullptr if none. Throws Error if it is missing.
 const Node* folded_norm(const Graph& graph, const Node& layer);
 
-/// Lets the layers take up their norms for good, with the running statistics. In the place of the norms
-/// there are identities.
+/// Folds norms for good, with the running statistics, and replaces them by identities.
 void fold_trained_norms(Graph& graph);
 
 }  // namespace detent

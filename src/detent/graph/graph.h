@@ -22,7 +22,7 @@
 
 namespace detent {
 
-/// The node's kind, in the words of the MASE metadata files.
+/// The node's kind in MASE's metadata files.
 enum class MaseType {
   kPlaceholder,
   kGetAttr,
@@ -38,13 +38,13 @@ constexpr std::array<const char*, 7> enum_names(MaseType) {
 }
 std::string_view mase_type_name(MaseType type);
 
-/// How integer execution brings 32-bit sums to the scale of the result: by a float32 multiplier, as ONNX
-/// Runtime and oneDNN, or by an integer one and a shift, as TensorFlow Lite (integer/requantize.h).
+/// Requantization of 32-bit sums: by a float32 multiplier, as ONNX Runtime and oneDNN, or by an integer and a
+/// shift, as TensorFlow Lite (integer/requantize.h).
 enum class Requantization { kFloat, kFixedPoint };
 constexpr std::array<const char*, 2> enum_names(Requantization) { return {"float", "fixed_point"}; }
 
-/// One operand of a node: a result of another node, a constant number or list of numbers, or, where the
-/// operator allows it, nothing.
+/// An operand: a result of another node, a constant number or list of numbers, or, if the operator allows it,
+/// nothing.
 struct NodeInput {
   std::string node;   // "" for a constant and for an absent operand
   Value constant;     // NA for an absent operand
@@ -55,7 +55,7 @@ struct NodeInput {
   }
   static NodeInput of_constant(Value value) { return {"", std::move(value)}; }
   static NodeInput absent() { return {}; }
-  /// No result of another node.
+  /// Not a result of another node.
   bool is_constant() const { return node.empty(); }
   bool is_absent() const { return node.empty() && constant.is_na(); }
   bool operator==(const NodeInput&) const = default;
@@ -89,18 +89,18 @@ struct Node {
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
-  /// The same to be changed for this node alone: no other node's, though it may have been tied to one.
+  /// The same, mutable: untied from other nodes first.
   Parameter* own_parameter(std::string_view parameter);
   /// "seq_blocks.0.weight", "seq_blocks.0.weight_scale"; of a get_attr node's value the target itself.
   std::string parameter_key(std::string_view parameter) const;
   /// nullptr when the operand is not quantized.
   const Quantizer* find_quantizer(std::string_view operand) const;
-  /// How the operand is quantized, without the parameters that the network owns; nullptr when it is not.
+  /// The operand's spec without owned parameters; nullptr if not quantized.
   const QuantSpec* find_quantization(std::string_view operand) const;
-  /// With what the operand is rounded (`Quantizer::rounding`); nullopt too when it is not quantized. Throws
-  /// Error naming node and operand.
+  /// The operand's complete spec (`Quantizer::rounding`); nullopt also if not quantized. Throws Error naming
+  /// node and operand.
   std::optional<QuantSpec> rounding(std::string_view operand) const;
-  /// Its own parameters and then those that its quantizers own, as "weight_scale".
+  /// Its parameters, then those of its quantizers, as "weight_scale".
   std::vector<std::pair<std::string, ParameterRef>> all_parameters() const;
 };
 
@@ -121,20 +121,20 @@ class Graph {
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
-  /// In execution order. Nodes may be changed, their names by `rename` only.
+  /// In execution order. Nodes are mutable, names by `rename` only.
   std::span<Node> nodes() { return nodes_; }
   std::span<const Node> nodes() const { return nodes_; }
   /// Throws Error naming the nearest node when absent.
   const Node& node(std::string_view name) const;
   Node& node(std::string_view name);
   const Node* find(std::string_view name) const;
-  /// Place among `nodes()`. Throws Error as `node` does.
+  /// Index in `nodes()`. Throws Error as `node` does.
   size_t position(std::string_view name) const;
   std::vector<std::string> node_names() const;
 
-  /// Given: nodes whose operands are affine with given scales compute on integer codes, in simulation as in
-  /// integer execution (integer/node_form.h). None: quantized operands are rounded, and nodes compute in
-  /// float.
+  /// If set, nodes whose operands are affine with given scales compute on integer codes, in simulation and
+  /// integer execution alike (integer/node_form.h). Otherwise quantized operands are rounded, and nodes
+  /// compute in float.
   const std::optional<Requantization>& requantization() const { return requantization_; }
   void set_requantization(std::optional<Requantization> way) { requantization_ = way; }
 
@@ -142,26 +142,26 @@ class Graph {
   std::vector<std::string> input_names() const;
   /// Type of each placeholder.
   const std::map<std::string, TensorType, std::less<>>& input_types() const { return input_types_; }
-  /// Shape of each placeholder where the named sizes are these; those that are not listed are the usual ones.
+  /// Shape of each placeholder for these named sizes; others take their usual ones.
   std::map<std::string, Shape, std::less<>> input_shapes(const NamedSizes& sizes = {}) const;
 
   /// Appends a placeholder.
   void add_input(std::string name, TensorType type);
-  /// The same for float32 of `shape`, whose first dimension, of size 1, stands for the batch.
+  /// The same for float32 of `shape`, whose first dimension, of size 1, is the batch.
   void add_input(std::string name, const Shape& shape);
   /// Appends a node; its name must be new and its inputs must exist. Missing attributes take the operator's
   /// defaults. Throws Error otherwise.
   Node& add(Node node);
   /// Removes a node that nothing reads. Throws Error naming a reader.
   void erase(std::string_view name);
-  /// Removes all nodes of which `is_removed` holds; none of the others may read them. Returns how many.
+  /// Removes all nodes that satisfy `is_removed`; none of the others may read them. Returns how many.
   size_t erase_if(const std::function<bool(const Node&)>& is_removed);
-  /// Gives a node a new name, also where it is read. Throws Error when that is taken.
+  /// Renames a node and its references. Throws Error if the name is taken.
   void rename(std::string_view name, std::string new_name);
 
   Graph deep_copy() const;
 
-  /// Elements of the trainable parameters; tied ones count once.
+  /// Number of trainable parameters; tied ones count once.
   int64_t parameter_count() const;
 
  private:
@@ -179,7 +179,7 @@ class Graph {
   std::optional<Requantization> requantization_;
 };
 
-/// The network with other types of its inputs; those that are not listed stay.
+/// The network with other input types; unlisted ones stay.
 Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types);
 
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,

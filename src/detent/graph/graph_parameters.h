@@ -12,12 +12,12 @@
 
 namespace detent {
 
-/// Tensors by the key PyTorch gives them ("seq_blocks.0.weight"), in the order of the modules.
+/// Tensors by PyTorch's key ("seq_blocks.0.weight"), in module order.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
-/// All parameters and running statistics of the graph; the tensors share its storage. Tied weights stand
-/// there under the key of each node, one after the other; what a quantizer owns once, under that of its first
-/// operand ("seq_blocks.0.weight_scale").
+/// All parameters and running statistics, sharing the graph's storage. Tied weights appear under the key of
+/// each node; owned parameters of a quantizer once, under that of its first operand
+/// ("seq_blocks.0.weight_scale").
 StateDict state_dict(const Graph& graph);
 
 /// Copies `state` into the graph's parameters. Throws Error that lists every missing, extra and misshapen
@@ -39,8 +39,8 @@ struct ParameterDraws {
 void initialize_parameters(Graph& graph, const ParameterDraws& draws);
 void initialize_parameters(Graph& graph, MersenneTwister& generator);
 
-/// Hash of the network's structure, parameters and quantization: two networks with the same fingerprint
-/// compute the same, but for coincidences (1 in 2^64). The same in every build (core/xxh64.h): files hold it.
+/// Fingerprint of structure, parameters and quantization: equal ones compute the same, except for collisions
+/// (1 in 2^64). The same in every build (core/xxh64.h): files hold it.
 uint64_t network_fingerprint(const Graph& graph);
 
 }  // namespace detent

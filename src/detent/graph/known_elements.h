@@ -10,19 +10,19 @@
 
 namespace detent {
 
-/// A node's result, where its elements follow from those of its inputs and are few; otherwise nothing. They
-/// are computed in their own type: integers wrap, floats are rounded to float32.
+/// A node's result if it follows from known inputs and is small; otherwise nullopt. Computed in its own type:
+/// integers wrap, floats are rounded to float32.
 std::optional<Tensor> known_elements(const OperatorSchema& schema, const Node& node,
                                      std::span<const Operand> inputs, const Operand& result);
 
-/// The function of the trait Unary of a node's operator, of elements of float32; nothing of others.
+/// The node's Unary function on float32 elements; nullopt for others.
 std::optional<Tensor> unary_elements(const Node& node, const Tensor& from);
 
-/// Whether both are known, and are the same.
+/// Whether both are known and equal.
 bool have_same_elements(const Operand& a, const Operand& b);
 
-/// Inputs 0 and 1 in the type of the first tensor among the inputs, repeated to the shape of the result;
-/// nothing where one is not known, or where nothing is computed in that type.
+/// Inputs 0 and 1 in the type of the first tensor input, broadcast to the shape of the result; nullopt if one
+/// is unknown or the type has no arithmetic.
 std::optional<BroadcastPair> known_pair(std::span<const Operand> inputs, const Operand& result);
 
 /// function(a, b) of their elements, as elements of the result's type.
@@ -44,7 +44,7 @@ std::optional<Tensor> paired_elements(std::span<const Operand> inputs, const Ope
   return elements;
 }
 
-/// The same of an operator that takes no bool.
+/// The same for an operator without bool inputs.
 template <class Function>
 std::optional<Tensor> arithmetic_elements(std::span<const Operand> inputs, const Operand& result) {
   return paired_elements(inputs, result, []<class T>(T a, T b) {
@@ -55,19 +55,19 @@ std::optional<Tensor> arithmetic_elements(std::span<const Operand> inputs, const
   });
 }
 
-/// The elements of an input that gives sizes, axes or positions; nothing where only a run knows them. Throws
-/// Error, naming the input, when it is no tensor of integers of at most one dimension.
+/// Elements of an input of sizes, axes or positions; nullopt if known only at run time. Throws Error, naming
+/// the input, unless it is an integer tensor of at most one dimension.
 std::optional<std::vector<int64_t>> known_integers(std::span<const Operand> inputs, size_t index);
 
-/// The same of an input of any numbers.
+/// The same for an input of any numbers.
 std::optional<std::vector<double>> known_numbers(std::span<const Operand> inputs, size_t index);
 
 /// An input as a tensor; a number becomes one of that type.
 std::optional<Tensor> known_tensor(std::span<const Operand> inputs, size_t index, DType dtype);
-/// Elements of a list, where all are integers.
+/// Elements of a list of integers.
 std::optional<std::vector<int64_t>> listed_integers(const Value& constant);
 
-/// Whether there is an input of that index.
+/// Whether the input exists.
 bool is_given(std::span<const Operand> inputs, size_t index);
 
 }  // namespace detent

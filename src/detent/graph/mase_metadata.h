@@ -10,8 +10,8 @@
 
 namespace detent {
 
-// The words of MASE's metadata files. They are derived from the graph when they are asked for, so that they
-// cannot be out of date; a graph itself holds only what was measured (node_statistics.h).
+// MASE's metadata, derived from the graph on demand so that it cannot be out of date; a graph holds only
+// measurements (node_statistics.h).
 
 /// Facts about one argument or result of a node.
 struct OperandInfo {
@@ -34,8 +34,8 @@ struct CommonMetadata {
 /// `values` are infer_shapes of the node's graph.
 CommonMetadata common_metadata(const Node& node, const ValueTypes& values);
 
-/// A node's metadata as MASE's files lay it out: common (mase_type, mase_op, args, results), hardware
-/// (nothing), software (args and results, each operand with a `stat` table).
+/// A node's metadata in MASE's layout: common (mase_type, mase_op, args, results), hardware (nothing),
+/// software (args and results, each operand with a `stat` table).
 Table metadata_table(const Node& node, const ValueTypes& values);
 /// All nodes, by name, in order.
 Table metadata_table(const Graph& graph);

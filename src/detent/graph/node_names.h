@@ -9,21 +9,20 @@
 
 namespace detent {
 
-/// `node "fc" (linear): reason`. A reason that names this node first, as one found deeper may, stays as it
-/// is.
+/// `node "fc" (linear): reason`. A reason that already begins with this node is unchanged.
 std::string node_message(const Node& node, std::string_view reason);
 
-/// An error of the node, with node_message of what it says.
+/// An Error with node_message.
 DetailedError node_error(const Node& node, const Error& error);
 
-/// The part of `message` after the node that `node_message` begins with; all of it where there is no node.
+/// `message` without the node that node_message begins with.
 std::string_view reason_of(std::string_view message);
 
 /// Name of result `i` of a node (of the output node: output `i`) in the model that the network was read from;
 /// or else `own_name`.
 std::string source_name_or(const Node& node, size_t i, const std::string& own_name);
 
-/// Name of a value there, or else its own.
+/// The original name of a value, or else its own.
 std::string source_name(const Graph& graph, const NodeInput& value);
 
 }  // namespace detent

@@ -39,13 +39,13 @@ class OperandMap {
   std::vector<std::pair<std::string, Entry>> entries_;
 };
 
-/// Measurements of a node's operands: statistic ("range_min_max") -> its results ("min", "max", ...). Passes
-/// that change what an operand holds remove its entry.
+/// Statistics of a node's operands: name ("range_min_max") -> results ("min", "max", ...). Passes that change
+/// an operand remove its entry.
 struct NodeStatistics {
   OperandMap<Table> args;     // inputs and parameters
   OperandMap<Table> results;  // data_out_0, ...
 
-  /// nullptr when there are none.
+  /// nullptr if there are none.
   const Table* find(std::string_view operand) const {
     return (operand.starts_with("data_out_") ? results : args).find(operand);
   }

@@ -18,7 +18,7 @@ namespace detent {
 
 enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers, kChoice, kText };
 
-/// An attribute with its default. Where that is NA the attribute must be given, unless it is optional.
+/// An attribute with its default; NA: required, unless it is optional.
 struct AttributeSchema {
   std::string name;
   AttributeKind kind = AttributeKind::kInteger;
@@ -50,11 +50,10 @@ struct ParameterSchema {
   bool any_dtype = false;  // or float32 only
 };
 
-/// How many dimensions a tensor may have.
+/// Maximum rank.
 inline constexpr size_t kMostDims = 64;
 
-/// The size of a dimension that follows from the values of a tensor, so that only a run knows it: how many
-/// elements are not zero, the shape that an input of the network asks for.
+/// Size of a dimension known only at run time: the number of nonzero elements, a shape read from an input.
 inline constexpr int64_t kOpenSize = -1;
 
 /// An operand or result of a node while shapes are inferred: a tensor of some shape, a number (the result of
@@ -64,15 +63,15 @@ struct Operand {
   Value value;  // NA for a tensor
   DType dtype = DType::kFloat32;
   bool is_absent = false;
-  /// A small tensor itself, where its elements follow from shapes and constants. Networks compute with
-  /// shapes, and what they compute decides further shapes.
+  /// The elements of a small tensor that follow from shapes and constants, since networks compute with
+  /// shapes.
   std::optional<Tensor> elements = {};
 
   bool is_tensor() const { return value.is_na() && !is_absent; }
   bool is_open() const { return std::ranges::find(shape, kOpenSize) != shape.end(); }
 };
 
-/// Which element types the tensors among an operator's operands may have, and which its result has.
+/// Element types of an operator's operands and result.
 enum class DTypeRule {
   kFloat,  // float32, but for operands that hold indices; the result too
   kKept,   // any, all the same; the result too
@@ -85,7 +84,7 @@ struct OperatorSchema;
 /// caller adds the node's name.
 using ShapeInference = std::function<Operand(const Node& node, std::span<const Operand> inputs)>;
 
-/// The elements of a result whose inputs' elements are known (graph/known_elements.h).
+/// Elements of a result with known inputs (graph/known_elements.h).
 using ElementsInference = std::function<std::optional<Tensor>(
     const Node& node, std::span<const Operand> inputs, const Operand& result)>;
 
@@ -96,7 +95,7 @@ using ResultsInference =
 /// have to be. Throws Error; the caller adds the node's name.
 using ContentCheck = std::function<void(const Node& node, std::span<const Operand> inputs)>;
 
-/// One operator, declared once: everything about it that does not depend on who executes it.
+/// One operator, declared once: everything that does not depend on the executor.
 struct OperatorSchema {
   std::string name;
   std::string help = {};
@@ -113,14 +112,14 @@ struct OperatorSchema {
   std::function<size_t(const Node& node)> result_count = {};
   ContentCheck check_content = {};
   DTypeRule dtypes = DTypeRule::kFloat;
-  /// Where it knows the result's elements from the inputs', of those whose trait does not say.
+  /// Computes known elements, unless its trait does.
   ElementsInference elements = {};
   /// Whether each element of the result follows from those at its place, where the trait does not say so.
   bool elementwise = false;
   /// Whether shape inference takes inputs with open sizes. Of the others, the sizes that do not depend on an
   /// open one are found by trial.
   bool takes_open_sizes = false;
-  /// Inputs that may be absent.
+  /// Optional inputs.
   std::vector<std::string> optional_operands = {};
   /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands
   /// that are not listed have none and blocks run along the last dimension.
@@ -129,9 +128,9 @@ struct OperatorSchema {
   std::optional<int64_t> weight_channel_dim = {};
   OperatorRole role = OperatorRole::kComputes;
   Trait trait = {};
-  /// Whether its nodes have a graph of their own (graph/loop.h).
+  /// Whether its nodes have a body (graph/loop.h).
   bool has_body = false;
-  /// Whether it draws at random in training.
+  /// Whether it is random in training.
   bool random = false;
   /// Whether the quantize pass may attach formats to its operands.
   bool quantizable = false;
@@ -141,7 +140,7 @@ struct OperatorSchema {
   /// nullptr when absent.
   const ParameterSchema* find_parameter(std::string_view parameter) const;
   const AttributeSchema* find_attribute(std::string_view attribute) const;
-  /// nullopt when the operator does not sum over the operand.
+  /// nullopt if the operator does not reduce the operand.
   std::optional<int64_t> reduction_dim(std::string_view operand) const;
 };
 
@@ -153,7 +152,7 @@ const OperatorSchema* known_operator(std::string_view name);
 const OperatorSchema& find_operator(std::string_view name);
 std::vector<std::string> operator_names();
 
-/// The node's attribute, which the operator declares.
+/// An attribute declared by the operator.
 int64_t integer_attribute(const Node& node, std::string_view name);
 double number_attribute(const Node& node, std::string_view name);
 bool boolean_attribute(const Node& node, std::string_view name);
@@ -182,7 +181,7 @@ struct PositionRange {
   int64_t end;
   int64_t step;
 };
-/// How many there are in a dimension of `size`. Throws Error on a step of 0.
+/// Number of positions in a dimension of `size`. Throws Error on a step of 0.
 int64_t slice_count(const PositionRange& range, int64_t size);
 int64_t first_position(const PositionRange& range, int64_t size);
 /// start, start + step, ... before the limit: tensors of one number each and of one dtype, in which integers
@@ -194,21 +193,21 @@ Tensor full_value(const Node& node);
 /// numpy's rule; an open size beside one above 1 is that one. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-/// Types of a graph's values, by value_name.
+/// Types of values by value_name.
 using ValueTypes = std::map<std::string, Operand, std::less<>>;
 
 /// Type of a constant input: a number, nothing, or of a list of numbers a tensor of one dimension, int64
 /// where all of them are integers, else float32.
 Operand constant_operand(const Value& constant);
 
-/// How many results a node has.
+/// Number of results of a node.
 size_t result_count(const Node& node);
 /// The results of one node. Throws Error naming it when the inputs, constants included, do not fit.
 std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs);
-/// The same without elements that follow from those of the inputs.
+/// The same without known elements.
 std::vector<Operand> infer_types(const Node& node, std::span<const Operand> inputs);
-/// The results of every node where the named dimensions have these sizes; those that are not listed have
-/// their usual ones (Dimension). Throws Error naming the node that does not fit.
+/// The results of every node for these named sizes; others take their usual ones (Dimension). Throws Error
+/// naming the node that does not fit.
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
 /// The same for a batch of `batch` samples.
 ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);

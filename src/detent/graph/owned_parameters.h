@@ -29,8 +29,8 @@ float round_up_of(float fraction);
 /// Rounds `input` as the quantizer does after training.
 Tensor round_after_training(const Quantizer& quantizer, const Tensor& input);
 
-/// Rounds the operand once and for all: its values, and a quantizer of a format, which leaves them as they
-/// are and has the same integers. Of a quantizer that rounds to the nearest: `values` as they were.
+/// Rounds the operand for good: its values, and a quantizer of a format that keeps them and has the same
+/// integers. For a quantizer that rounds to nearest: `values` unchanged.
 struct SettledOperand {
   Quantizer quantizer;
   Tensor values;
@@ -63,11 +63,11 @@ constexpr std::array<const char*, 6> enum_names(ScaleParameter) {
 constexpr int kLeastWidth = 2;
 constexpr int kMostWidth = 16;
 
-/// nullopt where nothing stands for the scale.
+/// nullopt if no parameter gives the scale.
 std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer);
 const char* scale_parameter_name(ScaleParameter parameter);
 
-/// The width that a trained one stands for. Throws Error where that is not finite.
+/// The integer width of a trained one. Throws Error if not finite.
 int rounded_width(float width);
 
 constexpr const char* kCodebook = "codebook";
@@ -78,7 +78,7 @@ QuantSpec with_owned_fields(const Quantizer& quantizer);
 /// The largest code minus the smallest zero point of this spec.
 double largest_code_of(const QuantSpec& spec);
 
-/// The scale that the parameters stand for, above 0. Throws Error where it is not, or was never calibrated.
+/// The scale given by the parameters, above 0. Throws Error otherwise, or if never calibrated.
 Tensor owned_scale(const Quantizer& quantizer);
 /// The value of the parameter that stands for this scale (of `spec` with its owned fields).
 float parameter_of_scale(ScaleParameter kind, float scale, double largest_code);

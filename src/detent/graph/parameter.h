@@ -9,14 +9,14 @@
 
 namespace detent {
 
-/// A tensor that the network owns. Trainable ones are what an optimizer updates; the others are constants or
-/// state (running statistics).
+/// A tensor of the network. Optimizers update trainable ones; others are constants or state (running
+/// statistics).
 struct Parameter {
   Tensor tensor;
   bool trainable = true;
 };
 
-/// A reference to a T that parts of a graph may share; copies refer to the same one.
+/// A shared reference to a T; copies refer to the same object.
 template <class T>
 class SharedRef {
  public:
@@ -32,20 +32,20 @@ class SharedRef {
   const T& operator*() const { return *shared_; }
   T* operator->() { return shared_.get(); }
   const T* operator->() const { return shared_.get(); }
-  /// Makes it refer to a copy of its own where others refer to the same one.
+  /// Copies the object if it is shared.
   void separate() {
     if (shared_.use_count() > 1) shared_ = std::make_shared<T>(*shared_);
   }
-  /// Whether both refer to the same one.
+  /// Whether both refer to the same object.
   bool is(const SharedRef& other) const { return shared_ == other.shared_; }
-  /// Whether what they refer to is equal.
+  /// Whether the objects are equal.
   bool operator==(const SharedRef& other) const { return *shared_ == *other.shared_; }
 
  private:
   std::shared_ptr<T> shared_;
 };
 
-/// Weights are tied where several nodes refer to one parameter.
+/// Weights are tied if several nodes refer to one parameter.
 using ParameterRef = SharedRef<Parameter>;
 
 }  // namespace detent

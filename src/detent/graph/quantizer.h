@@ -15,7 +15,7 @@
 
 namespace detent {
 
-/// How x / scale becomes a whole number, where the scale of an affine format is learned.
+/// Rounding of x / scale for an affine format with a learned scale.
 enum class CodeRounding {
   kNearest,  // ties to even
   kFloor,
@@ -30,9 +30,9 @@ constexpr std::array<const char*, 7> enum_names(CodeRounding) {
   return {"nearest", "floor", "ceil", "to_zero", "stochastic", "learned", "dorefa"};
 }
 
-/// How a layer in training folds the batch norm after it into its weights, so that it rounds the weights that
-/// inference will have: weight * gamma / sigma, per channel. The result always is that of batch norm with the
-/// statistics of the batch, but for rounding.
+/// How training folds the following batch norm into a layer's weights, so that it rounds the weights of
+/// inference: weight * gamma / sigma, per channel. Up to rounding, the result is that of batch norm with the
+/// batch's statistics.
 enum class NormFolding {
   kNo,
   kBatch,      // sigma of the batch (Jacob et al. 2018, arXiv:1712.05877, section 3.2)
@@ -41,8 +41,8 @@ enum class NormFolding {
 };
 constexpr std::array<const char*, 3> enum_names(NormFolding) { return {"no", "batch", "corrected"}; }
 
-/// In its first `steps` steps a training rounds with a statistic of each step's own values; the scale, and
-/// the zero point, become the averages of these.
+/// In its first `steps` steps training rounds with a statistic of each step's values; scale and zero point
+/// become their averages.
 struct ScaleObserver {
   Threshold statistic = Threshold::kMax;
   float argument = 0;  // percentile or sigma, of some statistics
@@ -63,18 +63,18 @@ struct ScaleObserver {
   }
 };
 
-/// How operands are rounded: format, granularity, gradient, and parameters. Each of these (scale, zero point,
+/// Rounding of operands: format, granularity, gradient, and parameters. Each of these (scale, zero point,
 /// threshold, ...) is one of three things:
 ///   given    a field of the format says what it is;
 ///   derived  the field is empty: it follows from the data, at every run anew;
 ///   owned    a tensor of the network, trained or fixed, which stands in for the field of its name.
-/// Copies refer to the same owned parameters; those of a Graph have their own.
+/// Copies share owned parameters; those of a Graph have their own.
 struct Quantizer {
   QuantSpec spec;
   CodeRounding code_rounding = CodeRounding::kNearest;
   NormFolding norm_folding = NormFolding::kNo;  // of the weights of a layer
   std::optional<ScaleObserver> observer;        // of a learned scale
-  /// Owned parameters, by the name of the field: "scale".
+  /// Owned parameters by field: "scale".
   std::vector<std::pair<std::string, ParameterRef>> parameters;
 
   Quantizer() = default;
@@ -83,36 +83,34 @@ struct Quantizer {
   const Parameter* find_parameter(std::string_view name) const;
   Parameter* find_parameter(std::string_view name);
 
-  /// Whether `spec` says all.
+  /// Whether `spec` is complete.
   bool is_spec_alone() const {
     return parameters.empty() && code_rounding == CodeRounding::kNearest && norm_folding == NormFolding::kNo;
   }
-  /// Whether it rounds to the nearest code after training, as formats do.
+  /// Whether it rounds to nearest after training, as formats do.
   bool rounds_to_nearest() const {
     return code_rounding == CodeRounding::kNearest || code_rounding == CodeRounding::kStochastic;
   }
 
-  /// With what it rounds: a spec that gives the values of the owned parameters, the rest as `spec` says.
-  /// Whoever executes, packs, exports or checks a quantizer asks here. nullopt where no format has the values
-  /// (fixed point that rounds down, or of 1 bit, or more than 24, with a scale that is no power of two).
-  /// Throws Error where an owned parameter has no legal value.
+  /// The complete spec, with the values of owned parameters, for execution, packing, export and checks.
+  /// nullopt where no format has the values (fixed point that rounds down, or of 1 bit, or more than 24, with
+  /// a scale that is no power of two). Throws Error if an owned parameter has no legal value.
   std::optional<QuantSpec> rounding() const;
 
-  /// Equal values: whether parameters are shared does not matter.
+  /// Compares values, not identity of parameters.
   bool operator==(const Quantizer& other) const;
 };
 
-/// Quantizer of an operand. A value that is rounded where it is computed and where it is read has one
-/// quantizer, to which all these operands refer.
+/// Quantizer of an operand, shared by producer and consumers of a value.
 using QuantizerRef = SharedRef<Quantizer>;
 
-/// Names of the parameters that quantizers with this spec own.
+/// Names of the owned parameters of this spec.
 std::vector<std::string> owned_parameters(const QuantSpec& spec);
 
 /// "weight_scale": what an owned parameter is called beside the parameters of the node whose operand this is.
 std::string owned_parameter_name(std::string_view operand, std::string_view parameter);
 
-/// The values that the quantizer makes of `input`, as formats/quant_spec.h says.
+/// Rounds `input` as in formats/quant_spec.h.
 Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed = 0);
 
 }  // namespace detent

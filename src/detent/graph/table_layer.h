@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// Most entries that a table may have.
+/// Most entries of a table.
 inline constexpr int64_t kMostTableEntries = int64_t{1} << 24;
 
 /// The constants of a layer of truth tables (operators with the trait TableLayer). A window of the input is
@@ -48,7 +48,7 @@ struct TableLayerView {
     if (!has_thresholds()) return {};
     return all_thresholds.subspan(static_cast<size_t>(output * thresholds), static_cast<size_t>(thresholds));
   }
-  /// nullopt of a value that is not among `input_values`.
+  /// nullopt for a value not in `input_values`.
   std::optional<int32_t> code_of(float value) const;
   int32_t output_code(int64_t output, int32_t sum) const;
   float output_value(int32_t code) const {
@@ -81,12 +81,12 @@ struct TrainedTables {
   double unit = 0;     // amplitudes and biases are multiples of it; 0: of nothing
   bool binarized = true;
 
-  /// Sums of which each level of the input is part.
+  /// Sums that include each level of the input.
   int64_t sums_of_level() const { return sums / levels; }
   int64_t entries() const { return int64_t{1} << fan_in; }
 };
 
-/// nullopt of other nodes.
+/// nullopt for other nodes.
 std::optional<TrainedTables> trained_tables(const Node& node);
 
 /// The operator of such layers with that many spatial dimensions, 0 to 2, and that of layers of truth tables
@@ -94,7 +94,7 @@ std::optional<TrainedTables> trained_tables(const Node& node);
 const char* trained_tables_operator(size_t spatial_dims);
 const char* truth_tables_operator(size_t spatial_dims);
 
-/// Entry of `inputs` where there is no table.
+/// Entry of `inputs` without a table.
 inline constexpr int64_t kNoTable = -1;
 constexpr int64_t kMostTableInputs = 6;
 constexpr int64_t kMostLevels = 4;

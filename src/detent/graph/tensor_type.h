@@ -9,14 +9,13 @@
 
 namespace detent {
 
-/// The dtype of a value of a graph that dtype_name calls so: all but the 8-bit floats, in which tensors are
-/// only stored. Throws Error naming the nearest known name.
+/// The dtype named by dtype_name: all but the 8-bit floats, which are for storage only. Throws Error naming
+/// the nearest known name.
 DType dtype_of_name(std::string_view name);
 
-/// The size of one dimension: a number, or the name of one that is known when the network runs ("N",
-/// "sequence").
+/// A dimension: a number, or a name of a size known at run time ("N", "sequence").
 struct Dimension {
-  /// Its number; a named one has this size where nothing gives another: windows of the network fit into it.
+  /// Its number; for a named one the default size, which fits the network's windows.
   int64_t size = 1;
   std::string symbol;  // "" for a number
 
@@ -27,13 +26,13 @@ struct Dimension {
   bool operator==(const Dimension&) const = default;
 };
 
-/// The dimension of the samples that run together.
+/// The batch dimension.
 inline constexpr const char* kBatchName = "N";
 
 /// Sizes of named dimensions in a run.
 using NamedSizes = std::map<std::string, int64_t, std::less<>>;
 
-/// Shapes of inputs, by name, as users give them.
+/// User-given input shapes by name.
 using InputShapes = std::map<std::string, Shape, std::less<>>;
 
 /// Declared type of an input tensor.
@@ -41,7 +40,7 @@ struct TensorType {
   DType dtype = DType::kFloat32;
   std::vector<Dimension> shape;
 
-  /// The shape where the named dimensions have these sizes; those that are not listed have their usual one.
+  /// The shape for these named sizes; others take their usual ones.
   Shape concrete(const NamedSizes& sizes = {}) const;
   /// Whether the shape is this for some sizes, which agree with `sizes` and are added to it.
   bool matches(const Shape& concrete_shape, NamedSizes& sizes) const;

@@ -11,8 +11,8 @@
 
 #include "detent/graph/element_movement.h"
 
-// Traits: passes and executors ask for them instead of an operator's name. Each is declared with the
-// operator, in graph/operators/.
+// Traits, which passes and executors use instead of operator names. Declared with the operator, in
+// graph/operators/.
 
 namespace detent {
 
@@ -43,12 +43,12 @@ struct Clamp {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 
-  /// max(x, 0): f(s x) = s f(x) for s > 0, and codes can be compared as they are, since 0 has one.
+  /// max(x, 0): f(s x) = s f(x) for s > 0, and codes can be compared directly, since 0 has one.
   bool is_rectifier() const { return low == 0 && high == std::numeric_limits<double>::infinity(); }
   bool operator==(const Clamp&) const = default;
 };
 
-/// A function of each element by itself. What clamps is exact in float32; others round.
+/// An elementwise function. Clamps are exact in float32; others round.
 struct Unary {
   using Function = std::function<double(double)>;
   std::function<Function(const Node&)> function;  // in double, with the attributes of the node
@@ -61,7 +61,7 @@ enum class PairOperation { kAdd, kSub, kMul, kDiv, kPrelu };
 /// [..., m, k] x [..., k, n] of two inputs, whose leading dimensions broadcast.
 struct MatrixProduct {};
 
-/// Every element of the result is an element of an input, or zero.
+/// Every result element is an input element or zero.
 struct Movement {
   /// Which ones, from the shapes of the tensors among the inputs and of the result. Empty of a view, whose
   /// result has the elements of its first input in their order.
@@ -106,16 +106,16 @@ struct Softmax {
   bool log = false;
 };
 
-/// The computation of an operator, as far as passes and executors ask for it.
+/// The computation of an operator for passes and executors.
 using Trait = std::variant<std::monostate, WeightedSum, MatrixProduct, Unary, PairOperation, Movement,
                            Pooling, Normalization, Softmax, TableLayer>;
 
-// For nodes whose operator is unknown, which verify refuses, these return what means "nothing".
+// For unknown operators, which verify refuses, these return empty answers.
 
 OperatorRole role_of(const Node& node);
 const Trait& trait_of(const Node& node);
 
-/// nullptr when the node's operator is none of that kind.
+/// nullptr if the operator has another trait.
 template <class T>
 const T* trait(const Node& node) {
   return std::get_if<T>(&trait_of(node));

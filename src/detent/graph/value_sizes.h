@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// The named dimensions of a graph's inputs, each with its usual size.
+/// Named dimensions of a graph's inputs with their usual sizes.
 NamedSizes usual_sizes(const Graph& graph);
 
 /// The same with batches of so many samples: the first size of every input that is usually 1, where the
@@ -37,8 +37,7 @@ std::string open_shape_text(std::span<const std::string> sizes);
 /// are fetched.
 constexpr int64_t kActivationBytes = int64_t{8} << 20;
 
-/// How many samples a run takes where the graph's inputs say so, instead of leaving it open: one where no
-/// first size is that of a batch.
+/// Samples per run fixed by the graph's inputs, if any: one if no first size is a batch.
 std::optional<int64_t> fixed_samples(const Graph& graph);
 
 /// How many samples may run at once where no node's inputs and results together are to take more than

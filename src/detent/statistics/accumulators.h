@@ -23,7 +23,7 @@ struct SampleRangeSums {
 
   void add(const Extremes& sample);
   void merge(const SampleRangeSums& other);
-  /// Means over the samples (there must be one).
+  /// Means over the samples (at least one).
   double mean_min(bool abs) const { return mean(abs ? min_magnitude : min); }
   double mean_max(bool abs) const { return mean(abs ? max_magnitude : max); }
 
@@ -35,8 +35,8 @@ struct SampleRangeSums {
   double mean(const ExactSum& sum) const;
 };
 
-/// Adds `samples` samples of the given layout, one after another at `data`, to the sums of each slot; and
-/// max(x, 0) for each x to `post_relu`, unless null.
+/// Adds `samples` consecutive samples of this layout at `data` to the sums of each slot, and max(x, 0) for
+/// each x to `post_relu`, unless null.
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
                        std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* post_relu);
 
@@ -48,12 +48,12 @@ struct Needs {
   std::optional<ValueResolution> values = {};
   std::optional<int64_t> record_bytes = {};  // Recording, of at most so many
 
-  /// Enough for both.
+  /// Satisfies both.
   void include(const Needs& other);
 };
 
-/// All accumulators for one way of reducing dimensions, one of each kind per kept position. All are integers
-/// or extremes, so adding and merging are exact and commute. The magnitudes' statistics derive from the same
+/// All accumulators for one set of reduced dimensions, one of each kind per kept position. All are integers
+/// or extremes, so adding and merging are exact and commute. Statistics of magnitudes derive from the same
 /// state.
 class Accumulators {
  public:
@@ -63,8 +63,8 @@ class Accumulators {
   /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
   /// recording, and has seen as many values.
   ///
-  /// `after`, unless null, is called during the sweep with the number of samples seen so far, ascending up
-  /// to all: other readers of the same values then find the last ones in the caches.
+  /// `after`, unless null, is called during the sweep with the number of samples seen so far, ascending:
+  /// other readers of the same values then find them in the caches.
   using AfterSamples = std::function<void(int64_t seen)>;
   void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* post_relu = nullptr,
               const AfterSamples& after = {});
@@ -72,7 +72,7 @@ class Accumulators {
 
   /// The accumulated kinds.
   const Needs& needs() const { return needs_; }
-  /// Whether sweeps have no use for the single values.
+  /// Whether sweeps ignore the single values.
   bool only_extremes() const;
   const Reduction& reduction() const { return reduction_; }
   size_t slots() const { return extremes_.size(); }
@@ -82,7 +82,7 @@ class Accumulators {
   int64_t samples() const { return samples_; }
 
   const Extremes& extremes(size_t slot) const { return extremes_[slot]; }
-  /// Each only when needed.
+  /// Each only if needed.
   const PowerSums& sums(size_t slot) const { return sums_[slot]; }
   const HigherPowerSums& higher_sums(size_t slot) const { return higher_sums_[slot]; }
   const SampleRangeSums& sample_ranges(size_t slot) const { return sample_ranges_[slot]; }
@@ -98,7 +98,7 @@ class Accumulators {
   bool is_exact(const ValueResolution& resolution) const { return elements_ <= resolution.exact_values; }
 
   void write(StateWriter& writer) const;
-  /// Into empty accumulators. Throws Error on bytes that `write` cannot have written.
+  /// Into empty accumulators. Throws Error on invalid bytes.
   void read(StateReader& reader);
 
  private:

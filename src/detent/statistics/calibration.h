@@ -53,13 +53,12 @@ struct CalibrationOptions {
 QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
                     const CalibrationOptions& options, const std::string& where);
 
-/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order: as
-/// much of it as `calibrator` asks for. Throws Error beginning with `where` on weights that are not finite.
+/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order, as
+/// needed by `calibrator`. Throws Error beginning with `where` on weights that are not finite.
 std::vector<Distribution> weight_distributions(const Tensor& weight, const QuantSpec& spec,
                                                Calibrator calibrator, const std::string& where);
 
-/// The range that calibrators other than mse and entropy choose, and for those the one that is chosen for the
-/// format of `spec`.
+/// The range chosen by the calibrator; for mse and entropy, for the format of `spec`.
 Interval clipping_range(const Format& format, const Distribution& distribution,
                         const CalibrationOptions& options, const std::string& where);
 

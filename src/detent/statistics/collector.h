@@ -13,12 +13,10 @@
 
 namespace detent {
 
-/// Statistics of all values of one operand of a network, all in one sweep over the data. Results depend on
-/// the values alone: to the last bit, they do not depend on how these were cut into
-/// batches, on their order, on threads, on which collectors were merged and in which order, or on which other
-/// statistics are collected.
+/// Statistics of all values of one operand, in one sweep over the data. Results depend on the values alone,
+/// to the last bit: not on batches, order, threads, merging, or on other statistics collected.
 ///
-/// NaN has no part in a statistic and infinities do; both are counted, and a result that met any has the
+/// NaN is excluded from statistics, infinities are not; both are counted, and a result that met any has the
 /// extra keys `nan_count` and `infinity_count`.
 class Collector {
  public:
@@ -36,10 +34,9 @@ class Collector {
   /// costs little more than one. It is another collector of the same statistics and options, of which none
   /// records, and has seen as many values.
   void update_with_post_relu(const Tensor& sample_batch, Collector& post_relu);
-  /// Whether a statistic keeps the samples themselves.
+  /// Whether a statistic records the samples.
   bool records() const;
-  /// As if everything that `other` saw had been passed to this one. `other` is another collector of the same
-  /// statistics and options.
+  /// As if this collector had seen everything that `other` saw, which has the same statistics and options.
   void merge(const Collector& other);
 
   std::vector<std::string> names() const;
@@ -48,13 +45,13 @@ class Collector {
   /// Names and values in a fixed order; a value is a number, or nested lists of the shape that is kept.
   /// Throws Error when no value, or for a kept position nothing but NaN, was seen.
   Table result(std::string_view statistic) const;
-  /// The source of the statistic's result.
+  /// The accumulators of the statistic.
   const Accumulators& accumulators(std::string_view statistic) const;
 
-  /// All that was seen, for another process or a later run.
+  /// The state, for another process or a later run.
   std::vector<std::byte> serialize() const;
-  /// Replaces what was seen by a state that a collector of the same statistics and options wrote. Throws
-  /// Error and changes nothing when it is damaged, of another version or of other statistics.
+  /// Replaces the state by one written by a collector of the same statistics and options. Throws Error and
+  /// changes nothing if it is damaged, of another version or of other statistics.
   void deserialize(std::span<const std::byte> state);
 
  private:
@@ -82,7 +79,7 @@ class Collector {
 /// Every statistic there is.
 std::vector<StatisticInfo> all_statistics();
 
-/// Throws Error, beginning with `where`, as the constructor of Collector does.
+/// Throws the errors of Collector's constructor.
 std::unique_ptr<Statistic> make_statistic(std::string_view name, const Table& options,
                                           const std::string& where);
 

@@ -11,8 +11,8 @@
 
 namespace detent {
 
-/// The finite values of one tensor or channel, as calibration knows them. Parts that were not collected are
-/// absent.
+/// Distribution of the finite values of a tensor or channel for calibration. Parts that were not collected
+/// are absent.
 struct Distribution {
   struct Bin {
     float value;    // stands for all values of the bin
@@ -31,9 +31,9 @@ struct Distribution {
 
   int64_t count() const;
 
-  /// Distribution of values that are all there; those that are not finite are left out.
+  /// Distribution of given values; those that are not finite are ignored.
   static Distribution of(std::span<const float> values);
-  /// The same without bins and moments, which take sorting: the range alone.
+  /// The same without bins and moments, which need sorting: the range alone.
   static Distribution range_of(std::span<const float> values);
   /// Distribution of all their values together; parts that one of them lacks are absent. The mean of several
   /// average ranges is not known: it is absent unless there is just one distribution. `intervals` is the

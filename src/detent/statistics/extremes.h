@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// Values that are looked at together: they stay in the nearest cache.
+/// Values per chunk, which stays in the first-level cache.
 constexpr size_t kChunkValues = 4096;
 
 /// Finite values that are not zero, and the extremes of their magnitudes.
@@ -19,12 +19,12 @@ struct FiniteChunk {
   Magnitudes magnitudes;
 };
 
-/// Gathers the finite values of one sign from chunks until there are enough to be looked at together.
+/// Collects finite values of one sign from chunks until there are enough to process.
 class SignBuffer {
  public:
   static constexpr size_t kMostValues = 2 * kChunkValues;
 
-  /// Where there is room for another chunk.
+  /// Space for another chunk.
   float* end() { return values_.data() + size_; }
   void append(size_t count, const Magnitudes& magnitudes) {
     size_ += count;
@@ -56,7 +56,7 @@ class Extremes {
   /// Adds up to kChunkValues values. The rest of the sweep looks only at the finite values, which are
   /// appended to `buffers`; they have room. Returns how many of them are negative.
   int64_t add(std::span<const float> chunk, SignBuffers& buffers);
-  /// The same where nothing else is needed: `buffers`, which are empty, stay so.
+  /// The same if nothing else is needed: `buffers` stay empty.
   int64_t add_alone(std::span<const float> chunk, SignBuffers& buffers);
   /// Extremes of max(x, 0) for each x; `negatives` of the finite values are negative.
   Extremes post_relu(int64_t negatives) const;
@@ -89,7 +89,7 @@ class Extremes {
   float finite_max(bool abs) const { return abs ? finite_max_magnitude() : finite_max(); }
 
   void write(StateWriter& writer) const;
-  /// Throws Error on a state that no values have.
+  /// Throws Error on an impossible state.
   void read(StateReader& reader);
   static constexpr size_t kStateBytes = 5 * sizeof(int64_t) + 3 * sizeof(float);
 

@@ -6,17 +6,16 @@
 
 namespace detent {
 
-/// How finely values are kept.
+/// Resolution of kept values.
 struct ValueResolution {
-  /// A tensor's values are kept as they are while it has seen at most so many, in all its positions together.
+  /// Values are kept exactly while the tensor has seen at most this many, in all positions.
   int64_t exact_values = 0;
-  /// Beyond, their counts by the first so many bits (KeyHistogram).
+  /// Beyond that, counts by this many leading bits (KeyHistogram).
   int key_bits = 0;
 };
 
-/// The finite values of each slot that are not zero: themselves, 4 bytes each, or a KeyHistogram. The owner
-/// decides when to change to the second by the number of values alone, so that the way in which they were cut
-/// does not matter. Different slots may be added to by different threads.
+/// The nonzero finite values of each slot: 4 bytes each, or a KeyHistogram. The owner switches to the second
+/// by the number of values alone, so batching does not matter. Threads may add to different slots.
 class KeptValues {
  public:
   explicit KeptValues(ValueResolution resolution) : resolution_(resolution) {}
@@ -24,14 +23,14 @@ class KeptValues {
   void resize(size_t slots);
   const ValueResolution& resolution() const { return resolution_; }
   bool is_exact() const { return exact_; }
-  /// From now on, counts.
+  /// Switches to counts.
   void become_histograms();
   void add(size_t slot, const FiniteChunk& chunk);
-  /// Takes what was counted, and `positive`, unless null, what of it is positive. Not while exact.
+  /// Adds counts, and their positive part to `positive`, unless null. Not while exact.
   void add(size_t slot, KeyCounter& counter, KeptValues* positive) {
     counter.empty_into(histograms_[slot], positive == nullptr ? nullptr : &positive->histograms_[slot]);
   }
-  /// Not of histograms into exact values.
+  /// Histograms cannot merge into exact values.
   void merge(const KeptValues& other);
 
   /// In ascending order, each value in a bin of its own. Only while exact.

@@ -15,14 +15,14 @@ namespace detent {
 /// parts that are counted in become memory.
 class KeyCounter {
  public:
-  /// One for the calling thread, which is empty.
+  /// The calling thread's counter, empty.
   static KeyCounter& of_thread(int key_bits);
   static int64_t worthwhile_values(int key_bits) { return int64_t{1} << (key_bits - 7); }
 
   void add(const FiniteChunk& chunk);
-  /// The same, but the caller counts the chunk's values himself, as SideWork.
+  /// The same, but the caller counts the chunk's values, as SideWork.
   void expect(const FiniteChunk& chunk, SideWork& side_work);
-  /// Must be emptied before more is added.
+  /// Must be emptied before adding more.
   bool is_full() const { return total_ >> 31 != 0; }
   /// Moves all to `histogram`, and what is positive to `positive` too unless that is null. They have as many
   /// key bits.

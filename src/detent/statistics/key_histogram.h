@@ -17,7 +17,7 @@ uint32_t sum_of_counts(std::span<const uint32_t> counts);
 /// counter has passed its end. Whether one has.
 bool add_counts(std::span<uint32_t> counts, uint16_t* counters);
 
-/// The same in plain loops: for tests and for the last few.
+/// The same in plain loops, for tests and tails.
 uint32_t sum_of_counts_reference(std::span<const uint32_t> counts);
 bool add_counts_reference(std::span<uint32_t> counts, uint16_t* counters);
 
@@ -28,10 +28,10 @@ struct ValueBin {
   int64_t count;
 };
 
-/// How many of the values (finite, not zero) begin with each `key_bits` bits: sign, exponent and the first
-/// key_bits - 9 bits of the fraction. A cell is as wide as 2^(9 - key_bits) of the power of two below it, so
-/// its middle is within 2^(8 - key_bits) of each of its values, relatively (subnormal values: within half a
-/// cell of the smallest normal ones). Counts add up whatever the order, so merging is exact.
+/// Counts of finite nonzero values by their first `key_bits` bits: sign, exponent and the first key_bits - 9
+/// bits of the fraction. A cell is as wide as 2^(9 - key_bits) of the power of two below it, so its middle is
+/// within a relative 2^(8 - key_bits) of its values (subnormal values: within half a cell of the smallest
+/// normal ones). Counts commute, so merging is exact.
 ///
 /// Memory: a page of 2^(key_bits - 9) counters of 2 bytes for each sign and exponent that has occurred, at
 /// most 510 pages, and an entry of a table for each cell with 2^16 values or more. With 20 bits a page
@@ -55,12 +55,11 @@ class KeyHistogram {
   /// The same histogram with fewer (or as many) bits.
   KeyHistogram coarsened(int key_bits) const;
 
-  /// The cells that are not empty, in ascending order.
+  /// Nonempty cells in ascending order.
   std::vector<ValueBin> cells() const;
 
   void write(StateWriter& writer) const;
-  /// Throws Error on what `write` cannot have written. Allocates at most 64 bytes for each one read, and 4
-  /// KiB.
+  /// Throws Error on invalid bytes. Allocates at most 64 bytes for each one read, and 4 KiB.
   void read(StateReader& reader);
 
  private:
@@ -70,7 +69,7 @@ class KeyHistogram {
   uint32_t cell_number(size_t page, size_t cell) const {
     return static_cast<uint32_t>(page * cells_per_page() + cell);
   }
-  /// Makes room for the pages [from, to].
+  /// Allocates the pages [from, to].
   void cover(size_t from, size_t to);
   /// Not null; the number is covered.
   uint16_t* page(size_t page_number);

@@ -7,8 +7,8 @@
 #include "detent/statistics/key_counter.h"
 #include "detent/statistics/wide_integer.h"
 
-// Sums of powers of finite float32 values, to the last bit: integers in units of the power of the smallest
-// float32, 2^-149. They have room for 2^62 values.
+// Exact sums of powers of finite float32 values: integers in units of that power of the smallest float32,
+// 2^-149. They hold 2^62 values.
 
 namespace detent {
 
@@ -69,14 +69,13 @@ struct HigherPowerSums {
   static constexpr size_t kStateBytes = (2 * 14 + 19) * sizeof(uint64_t);
 };
 
-/// Where powers are added; the second may be null.
+/// Targets of the sums; the second may be null.
 struct PowerTarget {
   PowerSums* sums = nullptr;
   HigherPowerSums* higher = nullptr;
 };
 
-/// Adds chunks to sums, a few exponents at a time (WindowSums), the largest first. Not to be shared by
-/// threads.
+/// Adds chunks to sums, a few exponents at a time (WindowSums), the largest first. Not thread-safe.
 class PowerAdder {
  public:
   /// Values of one sign, to each of the targets; these differ in nothing but what they hold. And to the

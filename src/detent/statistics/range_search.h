@@ -12,16 +12,16 @@
 
 namespace detent {
 
-/// Effect of a format on the values of a distribution.
+/// Effect of a format on a distribution.
 class FormatError {
  public:
-  /// `distribution` has values and must outlive this.
+  /// `distribution` is not empty and must outlive this.
   explicit FormatError(const Distribution& distribution);
 
   /// Sum over all values of (x - quantized x)^2. A scale that the data give (is_scaled_by_data) derives from
   /// the whole distribution.
   double squared(const Format& format);
-  /// Each bin's value, quantized, without a scale that the data give.
+  /// Quantized value of each bin, without a data-dependent scale.
   std::span<const float> quantized(const Format& format);
 
  private:
@@ -52,14 +52,14 @@ Interval held_to(const Interval& full, double magnitude);
 Interval least_divergence_range(const Format& format, const Distribution& distribution, const Interval& full,
                                 ScaleForm form, const std::string& where);
 
-/// Ends of the codes that the threshold is for.
+/// Range of the codes for the threshold.
 struct CodeRange {
   double low = -127;
   double high = 127;
 };
 
-/// Threshold of elements that share a scale; 0 where all are 0. `argument`: percentile or sigma. NaN and
-/// infinities are left out: a network that computes them is told of by what runs it.
+/// Threshold of elements that share a scale; 0 if all are 0. `argument`: percentile or sigma. NaN and
+/// infinities are ignored; the caller reports them.
 double find_threshold(Threshold kind, double argument, std::span<const float> values, const CodeRange& codes);
 
 /// The k-th smallest value, k = ceil(percentile / 100 * n) counted from 1, but at most 0;

@@ -8,8 +8,8 @@
 
 namespace detent {
 
-/// The samples themselves, all of one shape. Their order is that of their indices; samples of equal or no
-/// index are ordered by their values, so that the order is a fact about the samples too.
+/// The samples, all of one shape, ordered by index; samples of equal or no index by their values, so that the
+/// order is a property of the data.
 class Recording {
  public:
   explicit Recording(int64_t max_bytes) : max_bytes_(max_bytes) {}
@@ -33,7 +33,7 @@ class Recording {
     uint64_t index;  // the largest: unknown
     std::vector<float> values;
   };
-  /// Throws Error when samples of this shape do not fit to those present, or `more` bytes exceed the limit.
+  /// Throws Error if the shape does not match, or `more` bytes exceed the limit.
   void check(const Shape& shape, int64_t more) const;
   std::vector<const Sample*> sorted() const;
 

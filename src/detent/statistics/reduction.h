@@ -38,29 +38,29 @@ struct Dims {
   bool operator==(const Dims&) const = default;
 };
 
-/// Maps the elements of batches to slots, one for each kept position. The shape of a sample is learnt from
-/// the first batch, and unless all dimensions are reduced the others must have it too.
+/// Maps elements of batches to slots, one per kept position. The first batch determines the sample shape;
+/// unless all dimensions are reduced, the others must match.
 class Reduction {
  public:
   explicit Reduction(Dims dims) : dims_(std::move(dims)) {}
 
-  /// Learns or checks the shape of the samples (a batch without its first dimension). Throws Error when it
-  /// differs or a dimension is out of range.
+  /// Sets or checks the sample shape (a batch without its first dimension). Throws Error if it differs or a
+  /// dimension is out of range.
   void accept(const Shape& sample_shape);
-  /// Learns or checks what the other one has learnt. Throws Error when it differs.
+  /// Merges the shape of another one. Throws Error if it differs.
   void accept(const Reduction& other);
 
   const Dims& dims() const { return dims_; }
   /// 1 when all dimensions are reduced; 0 before the shape is known.
   size_t slots() const;
-  /// Shape of a sample, where it matters and is known.
+  /// Sample shape, if relevant and known.
   const std::optional<Shape>& sample_shape() const { return sample_shape_; }
   /// For each dimension of a sample of this shape, which was accepted and arranged, whether it is kept.
   std::vector<bool> kept(const Shape& sample_shape) const;
   /// The batch as one whose kept positions lie in dimensions of their own: of groups [samples, indices of
   /// the axis, groups, elements], else as it is.
   Tensor arranged(const Tensor& batch) const;
-  /// One value a slot as nested lists of the kept shape; the bare value when nothing is kept.
+  /// One value per slot as nested lists of the kept shape; the bare value if nothing is kept.
   Value shaped(const std::function<Value(size_t slot)>& value_of) const;
 
  private:

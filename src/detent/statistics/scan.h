@@ -22,8 +22,7 @@ struct Magnitudes {
   bool operator==(const Magnitudes&) const = default;
 };
 
-/// Results of one pass over some values. The sign bit decides what is positive and negative; zeros of either
-/// sign are neither.
+/// Results of one pass over values. The sign bit decides the sign; zeros are neither positive nor negative.
 struct ValueScan {
   size_t positive_count = 0;
   size_t zeros = 0;
@@ -45,7 +44,7 @@ struct ValueKinds {
   bool operator==(const ValueKinds&) const = default;
 };
 
-/// With the processor's widest vectors. Not with subnormals flushed (DefaultFloatEnvironment).
+/// Vectorized. Not with subnormals flushed (DefaultFloatEnvironment).
 ValueScan scan_values(std::span<const float> values);
 
 struct SplitValues {
@@ -58,7 +57,7 @@ struct SplitValues {
 /// Copies the positive and the negative finite values, in their order. Each target has room for all.
 SplitValues split_values(std::span<const float> values, float* positive, float* negative);
 
-/// The same in plain loops, on top of what `scan` and `split` hold: for tests and for the last few values.
+/// The same in plain loops, added to the state of `scan` and `split`: for tests and tails.
 void scan_values_reference(std::span<const float> values, ValueScan& scan);
 void split_values_reference(std::span<const float> values, float* positive, float* negative,
                             SplitValues& split);

@@ -10,9 +10,9 @@
 
 namespace detent {
 
-/// Where the elements of each kept position ("slot") lie in a dense row-major tensor, and how to read them in
-/// chunks. Neighbouring slots whose elements are interleaved (the last dimension is kept) are read together
-/// as a tile, so that each cache line is fetched once.
+/// Layout of each kept position ("slot") in a dense row-major tensor, read in chunks. Neighbouring slots
+/// whose elements interleave (the last dimension is kept) are read together as a tile, so that each cache
+/// line is fetched once.
 class SlotLayout {
  public:
   /// `kept[i]`: whether dimension i is kept.

@@ -37,8 +37,8 @@ class StateWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what StateWriter wrote. Everything throws Error where the state ends too early; nothing allocates
-/// more than the bytes that are left.
+/// Reads the output of StateWriter. Throws Error if the state ends early; allocates no more than the bytes
+/// left.
 class StateReader {
  public:
   explicit StateReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -59,7 +59,7 @@ class StateReader {
   uint64_t compact();
   std::string text();
   std::vector<float> reals();
-  /// The next bytes, as they are.
+  /// The next bytes, raw.
   std::span<const std::byte> take(size_t count);
   /// Throws Error unless `count` items of at least `bytes_each` bytes can follow.
   void expect(uint64_t count, size_t bytes_each) const;

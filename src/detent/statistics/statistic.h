@@ -20,12 +20,12 @@ class Statistic {
 
   virtual Dims dims() const = 0;
   virtual Needs needs() const = 0;
-  /// A function of what `needs` asked for. Each kept position has seen something that is not NaN.
+  /// A function of the needed accumulators. Each kept position has seen a value other than NaN.
   virtual Table result(const Accumulators& data) const = 0;
   virtual Table options() const = 0;
 };
 
-/// A statistic's description, for help and documentation, and its factory.
+/// A statistic's description for help and documentation, and its factory.
 struct StatisticInfo {
   std::string name;
   std::string help;
@@ -68,11 +68,11 @@ Value shaped(const Accumulators& data, Function value_of) {
 /// Throws Error when a kept position has no finite value.
 void check_finite(const Accumulators& data, std::string_view statistic);
 
-/// Help of fields that many statistics have.
+/// Help of common fields.
 inline constexpr const char* kDimsHelp = "dimensions that are reduced, beside the samples";
 inline constexpr const char* kAbsHelp = "take the magnitudes";
 
-/// Base of statistics that have no other option.
+/// Base of statistics with no other option.
 struct DimsOption {
   Dims dims;
 

@@ -20,7 +20,7 @@ struct ValueOptions {
     visit("dims", self.dims, kDimsHelp);
     visit("abs", self.abs, kAbsHelp);
   }
-  /// Fields that follow a statistic's own.
+  /// Fields after a statistic's own.
   template <class Self, class Visitor>
   static void resolution_fields(Self& self, Visitor& visit) {
     visit("exact_values", self.exact_values, "exact up to so many values, within a bound beyond",
@@ -36,7 +36,7 @@ struct ValueOptions {
   std::vector<ValueBin> bins(const Accumulators& data, size_t slot) const {
     return data.bins(slot, resolution(), abs);
   }
-  /// Where the values were binned, adds relative_error: how far a value may lie from where it is taken to be.
+  /// For binned values, adds relative_error: how far a value may be from its bin.
   void write_error(const Accumulators& data, Table& table) const;
 };
 

@@ -11,9 +11,9 @@ namespace detent {
 __extension__ using Float128 = __float128;
 __extension__ using UInt128 = unsigned __int128;
 
-/// An unsigned integer of 64 * kWords bits: room for every bit that a sum of powers of float32 values can
-/// have, so that sums do not round and the order of adding and merging does not matter (Kulisch's exact
-/// accumulator: U. Kulisch, W. Miranker, "The arithmetic of the digital computer", SIAM Review 28, 1986).
+/// An unsigned integer of 64 * kWords bits that holds every bit of a sum of powers of float32 values, so that
+/// sums do not round and order does not matter (Kulisch's exact accumulator: U. Kulisch, W. Miranker, "The
+/// arithmetic of the digital computer", SIAM Review 28, 1986).
 template <size_t kWords>
 class WideInteger {
  public:

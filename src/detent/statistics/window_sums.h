@@ -15,7 +15,7 @@ namespace detent {
 struct WindowSums {
   UInt128 n = 0;
   UInt128 squares = 0;
-  // Only where asked for.
+  // Only if requested.
   UInt128 an = 0, bn = 0;
   UInt128 aa = 0, ab = 0, bb = 0;
 
@@ -25,14 +25,14 @@ struct WindowSums {
 
 constexpr uint32_t kWindowExponents = 5;
 
-/// Work done alongside the sums: it uses other units of the processor than vector arithmetic, so that all
-/// together takes little longer than the slowest.
+/// Work interleaved with the sums: it uses other execution units, so that all together takes little longer
+/// than the slowest.
 struct SideWork {
   /// Unless null, counters of 2^(32 - dropped) keys, the values' bits without the last `dropped`: each value
   /// is counted.
   uint32_t* counts = nullptr;
   int dropped = 0;
-  /// Next data to be read, of which as much as there are values is prefetched.
+  /// Next data to read; as much as there are values is prefetched.
   std::span<const float> next = {};
 };
 
