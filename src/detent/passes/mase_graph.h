@@ -9,8 +9,8 @@
 namespace detent {
 
 /// Writes graph_module.mz (graph, quantization, weights, metadata), node_meta_param.toml and state_dict.pt.
-/// The weights of the first may be packed (write_packed_graph); those of the last are what the graph has, so
-/// that nothing is lost. Returns a line for each quantized parameter that could not be packed.
+/// Weights of the first may be packed (write_packed_graph); those of the last are the graph's own, so nothing
+/// is lost. Returns a line for each quantized parameter that could not be packed.
 enum class StoredWeights { kFloat, kPacked };
 std::vector<std::string> save_mase_graph(const Graph& graph, const std::filesystem::path& directory,
                                          StoredWeights weights = StoredWeights::kFloat);

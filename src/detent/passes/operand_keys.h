@@ -16,14 +16,14 @@ namespace detent {
 /// input), bias, data_out.
 const std::vector<std::string>& operand_prefixes();
 
-/// The longest operand prefix that `key` begins with, "" for keys of the whole node.
+/// The longest operand prefix of `key`, "" for keys of the whole node.
 std::string prefix_of_key(const std::string& key);
 
-/// The keys with that prefix, which is taken off.
+/// The keys with that prefix, without it.
 Table keys_with_prefix(const Table& config, const std::string& prefix);
 
-/// Whether `config` says anything of such operands: it has keys of the prefix; a bias takes the weight's; and
-/// without any operand's keys, data_in, weight and bias are meant.
+/// Whether `config` covers such operands: it has keys of the prefix; a bias takes the weight's; and without
+/// any operand's keys, data_in, weight and bias are meant.
 bool quantizes_operand(const Table& config, const std::string& prefix);
 
 /// The name of the format for operands of `prefix`: `<prefix>_name`, else `name`; nullopt when that is NA.
@@ -37,7 +37,7 @@ std::optional<std::string> format_of_operand(const Table& config, const std::str
 std::optional<QuantSpec> operand_spec(const Table& config, const std::string& prefix,
                                       const std::string& where);
 
-/// Replaces the keys of `prefix` by those of `spec`, or by one that leaves such operands alone.
+/// Replaces the keys of `prefix` by those of `spec`, or by a name that leaves such operands alone.
 void set_operand_spec(Table& config, const std::string& prefix, const std::optional<QuantSpec>& spec);
 
 }  // namespace detent

@@ -24,51 +24,50 @@ namespace detent {
 
 struct QuantSpec;  // formats/quant_spec.h
 
-/// Accuracy and loss of a classifier over samples with labels.
+/// Accuracy and loss of a classifier on labelled samples.
 struct Score {
   double accuracy = 0;
   double standard_error = 0;  // of the accuracy
   double loss = 0;
 };
 
-/// Context of passes: where to write, whom to tell, and how to run the network.
+/// Context of passes: output, messages, and execution of the network.
 struct PassContext {
-  /// Default place of files that passes write; a pass's own path option wins.
+  /// Default folder of files; a pass's own path option wins.
   std::filesystem::path output_dir;
   /// Text for the user; the command line prints it.
   std::function<void(const std::string&)> report;
-  /// Things that are probably not what the user meant.
+  /// Probable mistakes of the user.
   std::function<void(const std::string&)> warn;
-  /// The training inputs in a random order, the same for all passes, and the batch size to which numbers of
-  /// samples are rounded up.
+  /// The training inputs in a random order, the same for all passes, and the batch size to which sample
+  /// counts are rounded up.
   std::function<std::unique_ptr<CalibrationSet>()> open_calibration;
   int64_t batch_size = 1;
-  /// Threads that load inputs ahead of the network.
+  /// Threads that prefetch inputs.
   int64_t loader_threads = 0;
   /// Micro-batches after which calibration saves its progress under output_dir; 0: never.
   int64_t checkpoint_every = 0;
-  /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
+  /// Runs graphs; a function, so that other pipelines need not load the executor.
   std::function<Executor&()> executor;
   /// Score of a network on the validation samples; empty where those have no labels.
   std::function<Score(const Graph& graph)> score;
-  /// The network before the first pass that chose the values of its weights: what later passes compare with.
+  /// The network before the first pass that chose weights: the reference of later passes.
   std::shared_ptr<const Graph> float_network;
-  /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
+  /// The workers of this pipeline. Each has the same graph; only the first writes files.
   ProcessGroup* group = &single_process();
-  /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
+  /// File and table of the running pass's options, for messages: `x.toml, [passes.quantize]`.
   std::string where;
-  /// In the first process: what is written into this folder appears there when the pipeline has ended. None:
-  /// each file at once.
+  /// In the first process: files written here appear when the pipeline ends. nullptr: each file at once.
   std::shared_ptr<OutputFolder> outputs;
-  /// The samples that an earlier pass has warned of being too few; copies of the context share it.
+  /// Sample counts already warned about; shared by copies of the context.
   std::shared_ptr<int64_t> few_samples = std::make_shared<int64_t>(-1);
 
-  /// Warns where there are fewer samples than `wanted`, once for all passes.
+  /// Warns if there are fewer samples than `wanted`, once for all passes.
   void warn_of_few_samples(int64_t samples, int64_t wanted) const;
-  /// The same without a word to the user.
+  /// The same without messages.
   PassContext quiet() const;
 
-  /// Where to write, and where to read, what belongs to `path` in the end.
+  /// Paths to write and to read what ends up at `path`.
   std::filesystem::path to_write(const std::filesystem::path& path) const {
     return outputs == nullptr ? path : outputs->staged(path);
   }
@@ -82,7 +81,7 @@ struct PassContext {
 enum class PassKind { kAnalysis, kTransform, kInterface };
 constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 
-/// Stage of a pass: within a pipeline, stages do not decrease. Passes of stage any run anywhere.
+/// Stage of a pass. Stages do not decrease within a pipeline; passes of stage any run anywhere.
 enum class PassStage {
   kAny,
   kBeforeQuantizing,
@@ -100,7 +99,7 @@ constexpr std::array<const char*, 6> enum_names(PassStage) {
           "after rounding weights"};
 }
 
-/// Changes that earlier passes of a pipeline may have made to its graph.
+/// Possible changes of the graph by earlier passes.
 struct EarlierPasses {
   bool change_network = false;  // nodes may be gone
   bool quantize = false;
@@ -113,7 +112,7 @@ struct PassFile {
   bool is_written = false;                    // or read
 };
 
-/// A pass whose options have been read, and found good as far as they tell by themselves.
+/// A pass with parsed options, checked as far as possible without a graph.
 struct ParsedPass {
   std::function<void(Graph& graph, PassContext& context)> run;
   /// Throws Error, as `run` would, on what is wrong with these options for a graph, as far as that can be
@@ -130,15 +129,15 @@ struct PassInfo {
   std::string help;
   std::vector<FieldDescription> options;
   std::string former_name = {};  // of an earlier version: still understood, with a warning
-  /// Why it cannot choose weights of a format, "" where it can; nullptr: it can, or the weights decide.
+  /// Why it cannot choose weights of a format, "" if it can; nullptr: it can, or the weights decide.
   std::string (*weight_obstacle)(const QuantSpec& spec) = nullptr;
-  /// Changes of the graph by passes before it do not matter to those after it.
+  /// Passes after it do not depend on changes by passes before it.
   bool replaces_graph = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
   /// with `where` (file and table).
   std::function<ParsedPass(const Table& options, const std::string& where)> parse;
 
-  /// Parses and runs, without a pipeline around it.
+  /// Parses and runs without a pipeline.
   void run(Graph& graph, const Table& table, PassContext& context) const {
     parse(table, context.where).run(graph, context);
   }

@@ -95,7 +95,7 @@ PassInfo make_pass(std::string name, PassKind kind, std::string help,
   return pass;
 }
 
-/// Options of a pass that has none.
+/// Options of a pass without any.
 struct NoOptions {
   template <class Self, class Visitor>
   static void fields(Self&, Visitor&) {}

@@ -10,8 +10,8 @@
 
 namespace detent {
 
-/// The passes of `[passes]` in the order of the table. What can be wrong with them is found as early as it
-/// can be known: by the constructor without a graph, by `check` before anything runs.
+/// The passes of `[passes]` in order. Errors are found as early as possible: by the constructor without a
+/// graph, by `check` before anything runs.
 class Pipeline {
  public:
   /// Throws Error, beginning with `file` (the configuration's name; "": options name the passes), on unknown
@@ -20,15 +20,15 @@ class Pipeline {
   /// files that cannot be written.
   Pipeline(const Table& passes, std::string file);
 
-  /// Claims the files that options name outside of `results`, the folder that is replaced as a whole, as
-  /// claim_output does; notes which files are read.
+  /// Claims the output files outside of `results`, the folder replaced as a whole, as claim_output does;
+  /// records input files.
   void claim_files(const std::filesystem::path& results, bool overwrite) const;
 
-  /// Throws Error on what the graph that the pipeline will run on tells: names that match no node, nodes that
-  /// are quantized already or not yet.
+  /// Throws Error on conflicts with the graph: names that match no node, nodes that are quantized already or
+  /// not yet.
   void check(const Graph& graph) const;
 
-  /// As checked; `check` may be called before, long computations between.
+  /// Runs as checked; `check` may be called before, with long computations in between.
   void run(Graph& graph, PassContext& context) const;
 
   /// Whether a pass changes the network.

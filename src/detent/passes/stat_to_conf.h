@@ -20,8 +20,7 @@ struct OperandStatistics {
   Table results;
 };
 
-/// The table under `key`, nullptr when absent. Throws Error, beginning with `where`, when it is something
-/// else.
+/// The table under `key`, nullptr if absent. Throws Error, beginning with `where`, if it is no table.
 const Table* find_table(const Table& table, std::string_view key, const std::string& where);
 
 /// Arguments, then results, of the node that `block` describes. Throws Error, beginning with `where`, on
@@ -54,8 +53,8 @@ struct StatToConfInput {
 /// they are, and so do operands with granularity "group" where statistics are not of such groups: their
 /// scales follow from the tensor itself.
 ///
-/// `warn` hears of what is probably not meant. Throws Error naming file, node and operand when an operand
-/// that is to be quantized has none of these statistics, and on tables of the wrong kind.
+/// `warn` gets probable mistakes. Throws Error naming file, node and operand if an operand to quantize lacks
+/// these statistics, and on tables of the wrong kind.
 Table stat_to_conf(const StatToConfInput& input, const std::function<void(const std::string&)>& warn);
 
 }  // namespace detent

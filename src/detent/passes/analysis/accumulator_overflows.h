@@ -14,17 +14,17 @@
 
 namespace detent {
 
-/// The narrowest accumulator of integers that no input can overflow, of a layer on codes.
+/// The narrowest integer accumulator of a layer on codes that no input can overflow.
 struct GuaranteedWidth {
   std::string node;
   int width = 0;
 };
-/// Widths for layers that add up products of codes, in execution order.
+/// Widths for layers on codes, in execution order.
 std::vector<GuaranteedWidth> guaranteed_widths(const Graph& graph);
 /// "15 (conv1) to 18 bits (fc) hold every sum of 4 layers"; "" where no layer has codes.
 std::string guaranteed_widths_text(const Graph& graph);
 
-/// Overflows in the accumulators of a layer while a network ran.
+/// Overflows in a layer's accumulators during a run.
 struct AccumulatedLayer {
   std::string node;
   std::string accumulator;

@@ -13,12 +13,12 @@
 
 namespace detent {
 
-/// Error of one node by quantization. Where only relu or relu6 reads its result, that of the clamp; where its
-/// result is an output, what is compared of it (compared_values).
+/// Quantization error of one node: of the clamp if only relu or relu6 reads its result, of the compared
+/// values (compared_values) if it is an output.
 struct NodeError {
   std::string node;
   std::string op;
-  /// Gain of the SQNR of the network's logits with the node in float, in dB; none where that was not tried.
+  /// Gain of the logits' SQNR with the node in float, in dB; nullopt if not tried.
   std::optional<double> output_gain = {};
   std::string more_bits;  // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
   Distortion alone;       // of its result, when only this node is quantized
@@ -27,8 +27,7 @@ struct NodeError {
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
 
-/// An output of the quantized network against that in float: of floats what is compared of them
-/// (compared_values).
+/// An output of the quantized network compared with float, by compared_values.
 struct OutputError {
   std::string name;  // as the model that the network was read from calls it
   bool is_float = false;

@@ -17,11 +17,10 @@ namespace detent {
 /// and inputs that are not rounded where they are computed. Other readers of these round them for themselves.
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position);
 
-/// The output that networks are compared by: the first that is a tensor of floats and the first result of a
-/// node.
+/// The output by which networks are compared: the first float tensor that is the first result of a node.
 std::optional<size_t> measured_output(const Graph& graph);
 
-/// Whether the output gives a row of two and more numbers a sample, as of classes.
+/// Whether the output has a row of two or more numbers per sample, as of classes.
 bool is_classifier(const Tensor& output);
 
 /// Compared values of an output of floats, wherever an SQNR of outputs is told. Of a classifier: logits less
@@ -36,7 +35,7 @@ double squared_distance(const std::vector<double>& expected, const std::vector<d
 
 /// Distance of compared values, in the memory of the outputs where each element is compared by itself.
 double compared_distance(const Graph& graph, size_t output, const Tensor& expected, const Tensor& actual);
-/// The same of zeros.
+/// The same for zeros.
 double compared_signal(const Graph& graph, size_t output, const Tensor& expected);
 
 /// SQNR in dB of the compared values of the measured output; of none, where there is none.
@@ -46,11 +45,11 @@ struct OutputSqnr {
   double quantized = 0;                 // over these samples
   std::vector<double> with_float_node;  // with one node in float, as many as were tried
 
-  /// Gain of node i in float, in dB; below 0 where its errors make up for others'.
+  /// Gain of node i in float, in dB; negative if its errors cancel others.
   double gain(size_t i) const;
 };
 
-/// A network in float and quantized, and what `executor` has made of them.
+/// A network in float and quantized, compiled by `executor`.
 struct ComparedNetworks {
   const Graph& reference;
   const Graph& quantized;

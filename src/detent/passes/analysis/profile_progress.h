@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// XXH64 of inputs in their order, each with the checksum before it for a seed.
+/// XXH64 of inputs in order, each seeded with the checksum before it.
 class InputChecksum {
  public:
   void add(std::span<const Tensor> inputs);
@@ -23,19 +23,18 @@ class InputChecksum {
   uint64_t value_ = 0;
 };
 
-/// How far a worker has come in profiling, in a file, so that a run that was killed can be resumed.
+/// A worker's progress in profiling, in a file, so that a killed run can be resumed.
 class ProfileProgress {
  public:
-  /// `identity` says which run it is: networks, data and shares that differ must not be mixed.
+  /// `identity` identifies the run: networks, data and shares must match.
   ProfileProgress(std::filesystem::path path, std::string identity);
 
-  /// Brings `probes` to where the file says, and returns how many micro-batches of this worker they have
-  /// seen; 0 without a file. A file of another run, or of other inputs, is passed over: `warn` hears of it.
-  /// `checksum_of(n)` is that of the first n micro-batches as they are now. Throws Error on a file that is
-  /// damaged.
+  /// Restores `probes` from the file, and returns how many micro-batches of this worker they have seen; 0
+  /// without a file. A file of another run, or of other inputs, is ignored with a warning to `warn`.
+  /// `checksum_of(n)` is that of the first n micro-batches now. Throws Error on a damaged file.
   int64_t restore(std::span<Probe> probes, const std::function<InputChecksum(int64_t)>& checksum_of,
                   const std::function<void(const std::string&)>& warn) const;
-  /// Replaces the file. `inputs` is of the micro-batches that are done.
+  /// Replaces the file. `inputs` is the checksum of finished micro-batches.
   void save(std::span<const Probe> probes, int64_t micro_batches, const InputChecksum& inputs) const;
   void remove() const;
 
@@ -44,20 +43,19 @@ class ProfileProgress {
   std::string identity_;
 };
 
-/// One look at the values of a probe's operand.
+/// One observation of a probe's operand.
 struct ProfileSweep {
   Probe* probe = nullptr;
   Probe* post_relu = nullptr;  // if any: sees what a ReLU makes of them
 };
 
-/// Which operands have to be looked at for all probes to know theirs. What several operands have in common
-/// is looked at once: a node's result and what other nodes read of it, where it is not quantized between. And
-/// the input of a ReLU and its output, where both are profiled and nothing is quantized between, share a
-/// sweep. Where samples are recorded, values are seen after they are quantized, or the graph computes on
-/// codes, each probe looks itself.
+/// Observations needed by all probes. Shared values are observed once: a node's result and its consumers'
+/// inputs, unless quantized in between. The input of a ReLU and its output share a sweep if both are profiled
+/// and nothing is quantized in between. Where samples are recorded, values are observed after quantization,
+/// or the graph computes on codes, each probe observes for itself.
 struct SweepPlan {
   std::vector<ProfileSweep> sweeps;
-  /// Probes that see what the second one of the pair sees.
+  /// Probes that share the observation of the second one.
   std::vector<std::pair<Probe*, const Probe*>> copies;
 };
 

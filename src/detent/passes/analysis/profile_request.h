@@ -50,7 +50,7 @@ struct ProfileRequest {
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
 };
 
-/// One operand and what is collected of it.
+/// One operand and its collector.
 struct Probe {
   size_t node = 0;
   std::string operand;  // "weight", "data_in_0", "data_out_0"

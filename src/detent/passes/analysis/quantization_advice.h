@@ -11,14 +11,14 @@
 
 namespace detent {
 
-/// Options of `detent quantize` and the network that they gave.
+/// Options of `detent quantize` and the resulting network.
 struct TriedOptions {
   std::string options;  // those that change: "--improve gptq,bias_correction"
   double output_sqnr_db = 0;
   int64_t weight_bytes = 0;
 };
 
-/// Advice that brings a quantized network nearer to the one in float.
+/// Advice to bring a quantized network closer to float.
 struct QuantizationAdvice {
   double output_sqnr_db = 0;  // as it is
   int64_t weight_bytes = 0;
@@ -29,18 +29,17 @@ struct QuantizationAdvice {
   Value to_value() const;  // of `tried`, each with what it wins
 };
 
-/// A network before and after static_quantize and what follows it.
+/// A network before and after static_quantize and later passes.
 struct QuantizedNetwork {
   const Graph& reference;
   const Graph& quantized;
   const Table& passes;  // that change weights before static_quantize, it and those after it, as given
 };
 
-/// Quantizes the network again with options that may make it better, and keeps those that do: first what
-/// takes no more bytes (better weights, their ranges), then more bits, where they win most for their bytes.
-/// The SQNR is that of `errors`, on the same samples. All of it together takes some seconds of a core; where
-/// choosing weights would take longer (few samples are enough for it, but wide layers need their time
-/// whatever the samples), it is not tried. Nothing is where the SQNR is high enough already.
+/// Tries options that may improve the network, and keeps those that do: first what takes no more bytes
+/// (better weights, their ranges), then more bits where they gain most per byte. The SQNR is that of
+/// `errors`, on the same samples. All takes some seconds of a core; weights that would take longer to choose
+/// (wide layers, whatever the samples) are not tried. Nothing is tried if the SQNR is high enough.
 QuantizationAdvice advise_quantization(const QuantizedNetwork& network, const LayerwiseErrors& errors,
                                        PassContext& context);
 

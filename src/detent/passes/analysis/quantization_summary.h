@@ -13,13 +13,13 @@ namespace detent {
 /// call_function or call_method.
 std::string fx_opcode(const Node& node);
 
-/// "data_in_0=fixed:width=4 weight=affine:symmetric=true,scale=(64 numbers)": the formats of the operands,
-/// long lists counted only; "" of a node without.
+/// "data_in_0=fixed:width=4 weight=affine:symmetric=true,scale=(64 numbers)": formats of the operands, long
+/// lists only counted; "" if there are none.
 std::string operand_formats_text(const Node& node);
 
-/// A row a node: name, what it is, what its operands became, whether anything changed.
+/// A row per node: name, operator, formats, whether anything changed.
 TextTable quantization_table(const Graph& graph);
-/// A row an operator: how many of its nodes changed.
+/// A row per operator: how many nodes changed.
 TextTable quantization_histogram(const Graph& graph);
 
 /// Both as quantize_table.csv and quantize_histogram.csv in `directory`, and printed when `print`.

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// A network with the nodes of another, which computes as that one before the node `first`.
+/// A variant: a network with the nodes of another, equal to it before the node `first`.
 struct Variant {
   Graph graph;
   size_t first = 0;
@@ -22,8 +22,8 @@ struct Variant {
   std::optional<size_t> parent = {};
 };
 
-/// Runs a network and variants of it, each only from the node on where it begins to differ: what lies before
-/// is computed once. n variants that begin evenly spread so cost n / 2 runs.
+/// Runs a network and variants of it, each only from its first difference on; the common part is computed
+/// once. n evenly spread variants cost n / 2 runs.
 class VariantRuns {
  public:
   /// `base` must outlive this.
@@ -44,7 +44,7 @@ class VariantRuns {
     std::map<std::string, Quantizer, std::less<>> input_quantizers;
   };
 
-  /// State that all runs of one call share.
+  /// Shared state of the runs of one call.
   struct Call {
     std::span<const Tensor> inputs;
     const Executor& executor;

@@ -17,7 +17,7 @@ struct CodeRead {
   std::string value;  // the node whose result it reads
 };
 
-/// Results that hold the same codes: what one node computes, and all that only moves or compares it.
+/// Results with the same codes: one node's result, and all nodes that only move or compare it.
 struct CodeGroup {
   std::string root;              // the node that computes it, or an input of the network
   std::vector<size_t> clamps;    // positions of nodes that clamp, which must know the scale
@@ -32,7 +32,7 @@ struct ConstantWeight {
   size_t constant;  // position of what it reads
 };
 
-/// Which values of a network are to be codes.
+/// Chooses the values of a network that become codes.
 struct CodePlan {
   std::vector<CodeGroup> groups;          // those that a node reads as codes, or whose root needs a type
   std::vector<size_t> weighted;           // positions of linear layers and convolutions that compute on codes
@@ -50,8 +50,8 @@ struct CodePlan {
 CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float,
                     const std::set<std::string, std::less<>>& unrounded = {});
 
-/// Rounds what the group's root computes to `quantizer`, and what its clamps take and give; nothing where the
-/// root computes in float or its values are needed as they are, and then false.
+/// Rounds the result of the group's root to `quantizer`, and its clamps' operands; returns false without
+/// change if the root computes in float or its values must stay exact.
 bool quantize_result(Graph& graph, const CodePlan& plan, const CodeGroup& group,
                      const QuantizerRef& quantizer);
 

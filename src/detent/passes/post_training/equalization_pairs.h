@@ -27,8 +27,7 @@ struct EqualizationPairs {
       obstacles;  // "<value>: <reason>" for each value that weighted sums read and that is in no pair
 };
 
-/// All pairs of the graph whose producer `may_produce`. Nodes that are quantized already have no part in
-/// them.
+/// All pairs of the graph whose producer `may_produce`, except quantized nodes.
 EqualizationPairs find_equalization_pairs(const Graph& graph,
                                           const std::function<bool(const Node&)>& may_produce);
 

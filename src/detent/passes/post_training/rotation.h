@@ -23,18 +23,18 @@ Tensor with_rotated_inputs(const Tensor& weight, int64_t block);
 /// H W on each block along dimension 0, of a weight or a bias.
 Tensor with_rotated_outputs(const Tensor& weight, int64_t block);
 
-/// Where `passes` rotate in blocks without saying of how many elements: as many as share a scale in the
-/// activations of `options`, else in its weights, if that is a power of two.
+/// Default block size for rotations in `passes`: the elements that share a scale in the activations of
+/// `options`, else in its weights, if a power of two.
 void fit_rotated_blocks(Table& passes, const StaticQuantizeOptions& options);
 
-/// A value that linear layers read and that is to be rotated, a block of its last dimension at a time.
+/// A value read by linear layers to be rotated, a block of its last dimension at a time.
 struct Rotation {
   NodeInput value;
   size_t rank = 0;                 // of the value
   int64_t features = 0;            // size of its last dimension
   std::vector<std::string> sinks;  // layers that read it
-  /// The linear layer whose outputs are rotated instead, where nothing else reads what lies between: blocks
-  /// are only moved on the way, or added up with factors. "": none, nodes rotate the value.
+  /// The linear layer whose outputs are rotated instead, if all consumers in between only move blocks or add
+  /// them with factors. "": none, nodes rotate the value.
   std::string source = {};
 };
 
@@ -46,7 +46,7 @@ struct Rotations {
 /// For blocks of `block` elements.
 Rotations find_rotations(const Graph& graph, int64_t block);
 
-/// The network with rotated values and weights; it computes the same.
+/// The network with rotated values and weights; outputs stay equal.
 Graph with_rotations(const Graph& graph, const std::vector<Rotation>& rotations, int64_t block);
 
 }  // namespace detent

@@ -14,7 +14,7 @@ namespace detent {
 
 struct MaskedScores {
   std::set<std::string, std::less<>> in_float;
-  /// Softmaxes whose results reach 1 where an input masks all but one score, whatever the samples show.
+  /// Softmaxes that may reach 1 because an input masks all but one score.
   std::set<std::string, std::less<>> up_to_one;
 };
 
@@ -54,7 +54,7 @@ struct MeasuredNetwork {
 /// Runs the float network over calibration samples.
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context);
-/// The same for several formats at once: of all options but these and the calibrators, those of the first.
+/// The same for several formats; options other than formats and calibrators are those of the first.
 MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
                              PassContext& context);
 

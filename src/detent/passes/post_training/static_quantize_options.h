@@ -17,24 +17,24 @@
 
 namespace detent {
 
-/// Which layers add their products up in what (graph/accumulator.h): "int16" of all, "layer1.*=int24:wrap" of
-/// those whose whole names match; of several entries that match the first counts.
+/// Accumulators of layers (graph/accumulator.h): "int16" for all, "layer1.*=int24:wrap" for layers whose
+/// whole names match; the first match counts.
 using AccumulatorChoice = std::vector<std::string>;
 
 inline constexpr const char* kAccumulatorHelp =
     "accumulator of layers, simulated at each addition: int16, int24, ... with :saturate (default) or :wrap, "
     "fp16, bf16, fp22; of single layers by regular expressions, 'layer1.*=int16,int24'; none: exact sums";
 
-/// Throws Error, beginning with `where`, on an entry that names no accumulator or no regular expression.
+/// Throws Error, beginning with `where`, on an invalid accumulator or regular expression.
 void check_accumulators(const AccumulatorChoice& choice, const std::string& where);
-/// The same on a pattern that matches no layer with weights.
+/// The same on a pattern without a matching layer.
 void check_accumulators(const AccumulatorChoice& choice, const Graph& graph, const std::string& where);
 
-/// Gives the layers their accumulators. Those that compute in float take no integers: a pattern that names
-/// one, or no layer, is an Error; others are left, and the text says which.
+/// Sets the layers' accumulators. Layers that compute in float take no integers: a pattern that names only
+/// such layers, or none, is an Error; others are left out and reported.
 std::string set_accumulators(Graph& graph, const AccumulatorChoice& choice, const std::string& where);
 
-/// How the first and the last layer with weights are quantized.
+/// Quantization of the first and last layer with weights.
 enum class FirstLastLayers { kAsOthers, kEightBits, kFloat };
 constexpr std::array<const char*, 3> enum_names(FirstLastLayers) {
   return {"as_others", "eight_bits", "float"};
@@ -60,7 +60,7 @@ struct StaticQuantizeOptions {
 
   /// The entries of `formats` and then of `bits`.
   NodeBits named() const;
-  /// Whether weights or activations, all or of named nodes, have fewer than 8 bits.
+  /// Whether any weights or activations have fewer than 8 bits.
   bool is_below_eight_bits() const;
 
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};

@@ -12,22 +12,22 @@
 
 namespace detent {
 
-/// Quantizers of layers for quantization-aware training, by a name that people use. The texts are those of
-/// parse_quant_spec_text, without the axis of channels.
+/// Named quantizers for quantization-aware training, as texts of parse_quant_spec_text without the channel
+/// axis.
 struct QatPreset {
   std::string name;
   std::string help;
   std::string weights;
   std::string activations;              // "": these stay in float
   std::string activations_not_below_0;  // of inputs that were never negative, as after a relu
-  /// Learned parameter that gives the scales.
+  /// Learned parameter of the scales.
   ScaleParameter weight_scale = ScaleParameter::kScale;
   ScaleParameter activation_scale = ScaleParameter::kScale;
   bool learns_zero_points = false;  // of activations, which are unsigned then
   bool learns_widths = false;       // of weights
   bool learns_threshold = false;    // of ternary weights
   bool learns_field = false;        // codebooks of weights, or the exponent biases of all
-  /// How affine weights with a learned scale are rounded. Codes of kDorefa are odd: they take a bit more than
+  /// Rounding of affine weights with a learned scale. Codes of kDorefa are odd: they take slightly more than
   /// the width of `weights`.
   CodeRounding weight_rounding = CodeRounding::kNearest;
   bool range_is_one = false;  // of activations, and stays
@@ -38,7 +38,7 @@ std::span<const QatPreset> all_qat_presets();
 /// Throws Error, beginning with `where`, naming the nearest.
 const QatPreset& find_qat_preset(std::string_view name, const std::string& where);
 
-/// How the scales of weights begin.
+/// Initial scales of weights.
 struct WeightBeginning {
   std::optional<CodeRounding> rounding;  // nullopt: as the preset says
   std::optional<Threshold> statistic;    // nullopt: as of LSQ; of a learned rounding squared_error
@@ -50,11 +50,11 @@ struct WeightBeginning {
 void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginning& beginning,
                       const std::string& where);
 
-/// Puts another parameter in the place of the scale, which stands for the same.
+/// Replaces the scale by an equivalent parameter.
 void represent_scale(Quantizer& quantizer, ScaleParameter kind);
 /// Adds a parameter of one number.
 void add_number(Quantizer& quantizer, const char* name, float value);
-/// Lets the quantizer own its exponent bias: the largest with which `range` does not saturate.
+/// Makes the exponent bias owned: the largest with which `range` does not saturate.
 void own_exponent_bias(Quantizer& quantizer, Interval range, const std::string& where);
 
 /// Up to `count` values, ascending, of which the nearest are, in a local optimum, at the least squared

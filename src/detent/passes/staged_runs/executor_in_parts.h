@@ -23,7 +23,7 @@ class GraphCut {
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.
   explicit GraphCut(const Graph& graph);
 
-  /// Names of the values from before node `index` that it or later nodes read.
+  /// Names of values computed before node `index` and read from there on.
   std::vector<std::string> read_from(size_t index) const;
 
   /// The part that computes `captured` from the values that `is_there` names, with a node of capture_name
@@ -44,15 +44,15 @@ class GraphCut {
   std::optional<ValueTypes> values_of_two_;  // samples
 };
 
-/// Compiled networks with many weights take as much memory again as these. This one lets another compile them
-/// part after part while they run, and keeps no part: the same values, to the bit, for the time that it takes
-/// to compile each part in every run. Several threads at the same part share it.
+/// Compiled networks duplicate their weights. This executor compiles them part by part during each run and
+/// keeps none: bit-identical results, at the cost of compiling in every run. Threads at the same part share
+/// it.
 class ExecutorInParts final : public Executor {
  public:
   /// Networks whose weights take fewer bytes are compiled as a whole, as are those with several outputs or
   /// rounded inputs, and those of which parts would compute layers of others again (GraphCut).
   static constexpr int64_t kLeastBytes = int64_t{256} << 20;
-  /// Weights of a part from which on it ends.
+  /// Weight limit of a part.
   static constexpr int64_t kPartBytes = int64_t{32} << 20;
 
   /// `whole` must outlive this and its programs.
@@ -60,7 +60,7 @@ class ExecutorInParts final : public Executor {
                            int64_t part_bytes = kPartBytes)
       : whole_(whole), least_bytes_(least_bytes), part_bytes_(part_bytes) {}
 
-  /// Where the network is cut, what the other executor does not run shows when the program runs.
+  /// Where the network is cut, errors of the other executor show only when the program runs.
   std::unique_ptr<const Program> compile(const Graph& graph) const override;
 
   /// Weights, in bytes, of the largest part of such a network, or all of them.

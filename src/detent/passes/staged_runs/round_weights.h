@@ -17,23 +17,22 @@ namespace detent {
 using RoundRows = std::function<void(const InputMoments& inputs, const std::string& where, Tensor& weight,
                                      int64_t row_begin, int64_t row_end)>;
 
-/// How the weight of a layer is rounded, and the spec that can hold what is chosen.
+/// Rounding of a layer's weight, and the spec for the chosen values.
 struct WeightRounding {
   QuantSpec spec;
   RoundRows round;
 };
-/// For the weight of a layer and its spec. Throws Error, beginning with `where`, where the format does not
-/// fit.
+/// For a layer's weight and its spec. Throws Error, beginning with `where`, if the format does not fit.
 using MakeWeightRounding =
     std::function<WeightRounding(const QuantSpec& spec, const Node& layer, const std::string& where)>;
 
 /// "23.41" dB of signal to noise, "exact" without noise, "-inf" without a signal: for tables of layers.
 std::string decibel(double signal, double noise);
 
-/// Throws Error, beginning with `where`, where no linear layer or convolution has a quantized weight.
+/// Throws Error, beginning with `where`, unless a linear layer or convolution has a quantized weight.
 void check_weights_to_round(const Graph& graph, const std::string& where);
 
-/// Target of the outputs of a layer, with the inputs that it gets from the quantized network.
+/// Target of a layer's outputs, given the inputs from the quantized network.
 enum class RoundingTarget {
   kSameInputs,   // what the layer gave with these inputs before it was rounded
   kFloatNetwork  // what the float network gives

@@ -10,8 +10,7 @@
 
 namespace detent {
 
-/// Values of many micro-batches, in memory as long as they fit a budget, else in files that disappear with
-/// them.
+/// Values of many micro-batches, in memory up to a budget, else in temporary files.
 class SpilledTensors {
  public:
   SpilledTensors(int64_t budget_bytes, std::filesystem::path directory)

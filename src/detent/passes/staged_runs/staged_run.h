@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// Options that all passes share which look at a layer's inputs.
+/// Common options of passes that use a layer's inputs.
 struct CalibrationInputOptions {
   int64_t num_samples = 1024;
   int64_t memory_budget = 512;
@@ -31,11 +31,11 @@ struct CalibrationInputOptions {
 /// size: kernels may round differently for batches of different sizes.
 class CalibrationBatches {
  public:
-  /// Throws Error when there is no sample; warns when there are fewer than asked for.
+  /// Throws Error without samples; warns if there are fewer than requested.
   CalibrationBatches(const Graph& graph, const CalibrationInputOptions& options, const PassContext& context);
 
   int64_t count() const;
-  /// A tensor an input of the network.
+  /// A tensor per input of the network.
   std::vector<Tensor> inputs(int64_t index) const;
 
  private:
@@ -43,14 +43,13 @@ class CalibrationBatches {
   std::vector<SampleRange> batches_;
 };
 
-/// `value` as the node sees it: quantized when that operand has a spec. Throws Error, beginning with `where`,
+/// `value` as the node sees it: quantized if that operand has a spec. Throws Error, beginning with `where`,
 /// on a learned scale.
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
                          const std::string& where);
 
-/// Runs a network over the calibration samples in stages, from the inputs of one layer to those of the next,
-/// so that a layer can be changed before the layers after it see what it gives. Between stages only the
-/// values wait that later layers read.
+/// Runs a network over the calibration samples in stages, from one layer's inputs to the next's, so that a
+/// layer can change before later layers run. Between stages only values that later layers read are kept.
 class StagedRun {
  public:
   /// `graph` must outlive this; between calls its parameters and specs may change, its nodes may not.

@@ -9,10 +9,10 @@
 
 namespace detent {
 
-/// How many inputs of nodes name a node, by the node's name; nodes that nothing reads have 0.
+/// Number of consumers by node name; 0 for nodes that nothing reads.
 std::map<std::string, size_t> reader_counts(const Graph& graph);
 
-/// Makes every node that reads a key of `replaced` read its value instead, which may be a key itself.
+/// Replaces references to keys of `replaced` by their values, which may be keys themselves.
 void redirect_readers(Graph& graph, const std::map<std::string, std::string>& replaced);
 
 /// Removes the nodes that the output does not depend on, placeholders excepted; returns how many.
@@ -21,7 +21,7 @@ size_t remove_unreachable_nodes(Graph& graph);
 /// The network in float.
 Graph without_quantization(const Graph& graph);
 
-/// How far the outputs of two graphs differed, in units of the largest magnitude, and on how many samples.
+/// Difference of two graphs' outputs, in units of the largest magnitude, and the number of samples.
 struct OutputDifference {
   double relative = 0;
   int64_t samples = 0;
@@ -39,7 +39,7 @@ struct OutputBits {
   int64_t differing = 0;
 };
 
-/// Compares what two networks make of so many calibration samples, all that there are if these are fewer.
+/// Compares two networks on this many calibration samples, or all if there are fewer.
 OutputBits compare_output_bits(const Graph& before, const Graph& after, int64_t samples,
                                const PassContext& context);
 
@@ -48,13 +48,13 @@ OutputBits compare_output_bits(const Graph& before, const Graph& after, int64_t 
 /// weights are, per channel. Returns how many.
 size_t make_constant_layers(Graph& graph);
 
-/// Makes what reads a sum with 0, a difference from it, a product with 1 or a quotient by it read the other
-/// operand, and leaves these nodes without readers: a value that is not changed need not be rounded again.
-/// The sign of a zero alone may change. Returns how many.
+/// Bypasses sums with 0, differences from it, products with 1 and quotients by it, which leaves these nodes
+/// unread: an unchanged value need not be rounded again. Only the sign of a zero may change. Returns how
+/// many.
 size_t bypass_neutral_nodes(Graph& graph);
 
-/// Which tensors of weights a quantized network keeps in float32 and what share of its weights' bytes they
-/// take, a line; "" where none has two dimensions or more.
+/// A line on weight tensors that a quantized network keeps in float32 and their share of all bytes; "" if
+/// none has two or more dimensions.
 std::string float_weights_text(const Graph& graph);
 
 }  // namespace detent

@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// Codes or formats of the nodes whose names match.
+/// Widths or formats of matching nodes.
 struct NodeWidths {
   struct Codes {
     int width = 8;
@@ -66,7 +66,7 @@ class NodeBitsMatcher {
   /// pattern that is no regular expression.
   NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where);
 
-  /// The first entry that matches, or nullptr.
+  /// The first matching entry, or nullptr.
   const NodeWidths* find(const std::string& node) const;
 
   /// Throws Error naming an entry that no node can take its widths from: it matches none (then the nearest is

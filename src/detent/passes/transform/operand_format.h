@@ -17,7 +17,7 @@ struct IntegerType {
   static std::string field_type() { return "int2 to int16 or uint2 to uint16"; }
   Value to_value() const;
   static IntegerType from_value(const Value& value, const std::string& where);
-  /// nullopt when the text is none.
+  /// nullopt for other texts.
   static std::optional<IntegerType> parse(std::string_view text);
   bool operator==(const IntegerType&) const = default;
 };
@@ -41,9 +41,9 @@ struct OperandFormat {
   static OperandFormat parse(std::string_view text, const std::string& where);
 
   bool is_integer() const { return !other; }
-  /// Bits of a code; scales are not counted.
+  /// Bits of a code, without scales.
   double bits() const;
-  /// "8", "nvfp4": for names of folders.
+  /// "8", "nvfp4": for folder names.
   std::string short_name() const;
 
   bool operator==(const OperandFormat&) const = default;

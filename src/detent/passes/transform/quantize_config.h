@@ -13,8 +13,7 @@ namespace detent {
 
 using NodeQuantization = std::map<std::string, QuantizerRef, std::less<>>;
 
-/// Operand -> its format, or none: it is not to be quantized. Operands that are not listed are left as they
-/// are.
+/// Operand -> its format, or nullopt for float. Unlisted operands stay unchanged.
 using OperandFormats = std::map<std::string, std::optional<QuantSpec>, std::less<>>;
 
 /// Throws Error, beginning with `where`, on blocks of activations that would span the batch dimension.
@@ -43,7 +42,7 @@ class QuantizeConfig {
   /// formats do not have.
   QuantizeConfig(const Table& config, std::string where);
 
-  /// Empty when the node is to be left alone. Keys for operands that the node does not have are passed over.
+  /// Empty if the node is left alone. Keys for missing operands are ignored.
   OperandFormats formats_for(const Node& node) const;
 
   /// The node and operand that `operand` of a selected node stands for. Throws Error where the nodes between

@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// How a layer of signs becomes one of tables.
+/// Options of turning a layer of signs into tables.
 struct LutnetLayer {
   int64_t table_inputs = 4;
   double pruned_share = 0;      // of the connections, those with the smallest weights
@@ -20,13 +20,13 @@ struct LutnetLayer {
   bool binarize = true;         // or train real values first
 };
 
-/// How many connections a layer has and had: one XNOR for each level of the input and of the weights.
+/// Connections of a layer before and after: one XNOR per level of input and weights.
 struct LutnetConnections {
   int64_t kept = 0;
   int64_t all = 0;
 };
 
-/// Why the node cannot become a layer of tables; "" when it can.
+/// Why the node cannot become a layer of tables; "" if it can.
 std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted);
 
 /// Makes a layer whose weights and inputs are (residual) binary one of tables, graph/operators/lutnet.cc. The
@@ -38,14 +38,13 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
 /// The power of two of which the largest amplitude takes `width` bits; 0: none.
 double amplitude_unit(const Tensor& amplitude, int64_t width);
 
-/// Steps between a layer and the signs of the next: batch norms and what clamps, each of which grows or falls
-/// with its input, for each channel by itself.
+/// Steps between a layer and the next signs: batch norms and clamps, each monotone per channel.
 class ElementSteps {
  public:
   /// `steps` in the order of execution; `rank` is that of what they take.
   ElementSteps(const std::vector<const Node*>& steps, int64_t channels, size_t rank, Executor& executor);
 
-  /// Results for rows of one number a channel.
+  /// Results for rows of one number per channel.
   std::vector<float> run(const std::vector<float>& rows) const;
   int64_t channels() const { return channels_; }
 

@@ -22,12 +22,12 @@ struct IntegerTables {
 
   int32_t* tables_of(int64_t output) { return tables.data() + output * terms * entries; }
   const int32_t* tables_of(int64_t output) const { return tables.data() + output * terms * entries; }
-  /// The least and the largest sum.
+  /// The smallest and largest sum.
   std::pair<int64_t, int64_t> range(int64_t output) const;
   void negate(int64_t output);
 };
 
-/// Whether windows of the layer reach beyond its input, where there is no sign.
+/// Whether the layer's windows reach beyond its input, where there is no sign.
 bool has_padding(const Node& layer);
 
 /// `elements_of_channel` are the positions of the layer's window in a channel. Throws Error where amplitudes

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// How large the tables of a chain will be.
+/// Size of a chain's tables.
 struct TableSize {
   int64_t outputs = 0;
   int64_t connections = 0;  // of all outputs
@@ -24,9 +24,9 @@ struct TableSize {
   double bytes() const { return static_cast<double>(outputs) * entries * sizeof(int32_t); }
 };
 
-/// The weights of the layer as it computes with them.
+/// The layer's weights in use.
 Connections connections_of(const Node& layer);
-/// The values of the chain's inputs, and 0 where a convolution pads with it.
+/// Values of the chain's inputs, and 0 if a convolution pads with it.
 ValueList table_inputs(const Graph& graph, const TableChain& chain);
 TableSize table_size(const Graph& graph, const TableChain& chain);
 

@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// Values that an operand can have, ascending.
+/// Values of an operand, ascending.
 using ValueList = std::vector<float>;
 
 /// Values of a quantizer. nullopt where the list follows from the data, is one for each channel, or has more
