@@ -11,8 +11,8 @@
 
 namespace detent {
 
-/// Additions whose exact sum an accumulator of integers does not hold, or is beyond the largest float; and
-/// sums that had one or more of them.
+/// Additions whose exact sum an integer accumulator does not hold or that exceed the largest float, and sums
+/// with at least one of them.
 struct AccumulatorOverflows {
   int64_t additions = 0;
   int64_t sums = 0;
@@ -24,7 +24,7 @@ struct AccumulatorOverflows {
   }
 };
 
-/// How many sums are computed at once: the number of columns is a multiple of it.
+/// Sums computed at once; the number of columns is a multiple of it.
 inline constexpr int64_t kAddedColumns = 64;
 
 /// sums[i] = 0, then + factors[k] * values[k * columns + i] for each k in order, each sum in the accumulator.
@@ -45,7 +45,7 @@ struct AccumulatedSums {
 /// The sums of a form in accumulators, in the order that graph/accumulator.h says.
 AccumulatedSums accumulated_sums(const SumForm& form, const Node& node, const Accumulator& accumulator,
                                  const Tensor& codes);
-/// The same of a layer on values; `bias` may be empty. An accumulator of floats.
+/// The same for a layer on values; `bias` may be empty. Takes a float accumulator.
 AccumulatedSums accumulated_sums(const Tensor& weight, std::span<const float> bias, const Node& node,
                                  const Accumulator& accumulator, const Tensor& values);
 
@@ -53,11 +53,11 @@ AccumulatedSums accumulated_sums(const Tensor& weight, std::span<const float> bi
 /// the inputs' range and the sums of the weights above and below 0, which A2Q (Colbert et al. 2023,
 /// arXiv:2308.13504) and A2Q+ (2024, arXiv:2401.10432) bound so. The bias is not in it.
 int64_t products_bound(const SumForm& form, const Node& node);
-/// Bits of the narrowest integers that hold every sum up to that bound.
+/// Bits of the narrowest integers that hold sums up to that bound.
 int guaranteed_width(int64_t bound);
 
-/// The accumulator in which sums differ from exact ones, or may; nullopt where the node has none, or its
-/// bound proves that the accumulator holds every sum.
+/// The accumulator whose sums may differ from exact ones; nullopt if the node has none, or its bound proves
+/// that it holds every sum.
 std::optional<Accumulator> inexact_accumulator(const SumForm& form, const Node& node);
 /// "has the accumulator int16, where 19 bits would hold every sum"; "" where inexact_accumulator has none,
 /// or the node has no accumulator.

@@ -46,7 +46,7 @@ inline constexpr int64_t kLeastConvolvedBlock = 8;
 /// too short, its operands have no codes, or an accumulator of its own adds its products up.
 std::optional<BlockSumForm> block_sum_form(const Node& node);
 
-/// float32: the steps that inputs in codes lead to, of the shape of the node's result.
+/// float32: the steps for coded inputs, in the shape of the node's result.
 Tensor block_sum_steps(const BlockSumForm& form, const Node& node, const Tensor& codes);
 
 }  // namespace detent

@@ -33,18 +33,18 @@ struct CodeType {
     if (is_sign) return number < 0 ? low : high;
     const float below = number < most ? number : most;
     const float held = below > least ? below : least;
-    // Behind these 24 bits there is no place for a fraction.
+    // These 24 bits leave none for a fraction.
     constexpr float kWhole = 0x1.8p23F;
     return static_cast<int32_t>((held + kWhole) - kWhole) + zero_point;
   }
   /// The nearest code, the one that encode() of the format finds.
   int32_t code(float x) const { return at(x / scale); }
-  /// The clamp of a number of steps that was computed in integers.
+  /// Clamps a number of steps computed in integers.
   int32_t at(int64_t steps) const {
     if (is_sign) return steps < 0 ? low : high;
     return static_cast<int32_t>(std::clamp<int64_t>(steps + zero_point, low, high));
   }
-  /// The type of these codes and of 0, which signs do not have.
+  /// The type extended by 0, which signs lack.
   CodeType with_zero() const {
     CodeType type = *this;
     type.is_sign = false;
@@ -56,11 +56,10 @@ struct CodeType {
 /// is an affine format of at most 16 bits whose scales do not depend on the data, with finite values.
 std::vector<CodeType> code_types(const QuantSpec& rounding);
 
-/// That of an operand; nullopt where it is not quantized, has no such codes, or more than one scale.
+/// The type of an operand; nullopt if it is not quantized, has no such codes, or several scales.
 std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand);
 
-/// Types that integer execution computes with: the same, and the signs of `binary` without a scale of its
-/// own.
+/// Types of integer execution: the same, and signs of `binary` without a scale.
 std::vector<CodeType> executed_types(const QuantSpec& rounding);
 std::optional<CodeType> executed_type(const Node& node, std::string_view operand);
 

@@ -29,7 +29,7 @@ struct SumForm {
   std::optional<CodeType> output;      // none: the result is the sums' values, in float
   std::vector<float> multiplier;       // scale / output scale; with Requantization::kFloat
   std::vector<FixedMultiplier> fixed;  // the same; with Requantization::kFixedPoint
-  /// No sum of some of the products and the bias, in any order, is larger in magnitude.
+  /// Bound on the magnitude of any partial sum of products and bias, in any order.
   int64_t bound = 0;
 
   /// Code of the result in channel c.
@@ -50,14 +50,14 @@ struct SignedSums {
 };
 SignedSums signed_sums(std::span<const int32_t> weights);
 
-/// A function of each element by itself; `codes[code - input.low]` is the result's code.
+/// An elementwise function; `codes[code - input.low]` is the result's code.
 struct TableForm {
   CodeType input;
   CodeType output;
   std::vector<int32_t> codes;
 };
 
-/// In float32, as IEEE 754 defines it.
+/// In float32 by IEEE 754.
 float pair_result(PairOperation operation, float a, float b);
 
 /// A function of two tensors. In floats as dequantizing, computing and quantizing does; in fixed point as
@@ -91,7 +91,7 @@ struct ProductForm {
 
   /// Whether sums of `depth` products stay within 32 bits.
   bool fits_depth(int64_t depth) const;
-  /// Throws Error naming the node where they could not.
+  /// Throws Error naming the node otherwise.
   void check_depth(const Node& node, int64_t depth) const;
   int32_t requantized(int32_t sum) const {
     if (fixed) return output->at(int64_t{fixed_product(sum, *fixed)});
@@ -123,8 +123,7 @@ using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, Average
 /// where its sums could exceed 32 bits or a multiplier does not fit.
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization);
 
-/// Whether the result's elements are elements of the inputs, or zeros: what moves elements, the largest of
-/// windows, max(x, 0).
+/// Whether result elements are input elements or zeros: movements, maxima, max(x, 0).
 bool moves_codes(const Node& node);
 /// The type of what a node makes of codes of `type` that it moves: zeros may come between signs.
 CodeType moved_type(const Node& node, const CodeType& type);
@@ -145,7 +144,7 @@ struct RaisedScales {
 /// lose nothing that matters beside the bias. Sums of products that are beyond 32 bits by less than a bit
 /// lose that bit; by more, the widths are too large for them, which node_form refuses.
 std::optional<RaisedScales> raised_to_fit(const Node& node);
-/// Gives the weight of a layer that computes on codes these scales, where it needs any.
+/// Sets these scales on a layer's weight, if needed.
 void fit_weight_scales(Node& layer);
 
 }  // namespace detent

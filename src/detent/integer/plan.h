@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// How integer execution computes a node.
+/// How a node computes in integer execution.
 enum class NodeEngine {
   kGiven,  // not at all: inputs, outputs, constants, numbers that follow from shapes
   kCodes,  // on codes, by its form
@@ -30,25 +30,25 @@ struct PlannedNode {
   std::string op;
   NodeEngine engine = NodeEngine::kGiven;
   std::string why = {};  // of kFloat
-  /// Operands that come as codes, and that it takes as values.
+  /// Operands to dequantize.
   std::vector<std::string> dequantized = {};
-  /// Operands that come as values, and that it takes or gives as codes.
+  /// Operands to quantize.
   std::vector<std::string> quantized = {};
 };
 
 /// In execution order. Throws Error as node_form does.
 std::vector<PlannedNode> integer_plan(const Graph& graph);
 
-/// How many nodes compute in which way, and which of them in float and why, in lines of 80 columns.
+/// Counts of nodes by way of computing, and those in float with reasons, in lines of 80 columns.
 std::string plan_summary(std::span<const PlannedNode> plan);
 /// "integers", "integers, moved", "float"; "" of what is given.
 const char* engine_text(NodeEngine engine);
 
-/// A row a node.
+/// A row per node.
 TextTable plan_table(std::span<const PlannedNode> plan);
 
-/// The types of the codes that nodes give, by value_name: of those that say so, and those that only move or
-/// compare codes of one type. Others give float values.
+/// Code types by value_name: of nodes that declare them, and of those that only move or compare codes of one
+/// type. Others give floats.
 std::map<std::string, CodeType> result_types(const Graph& graph);
 
 }  // namespace detent

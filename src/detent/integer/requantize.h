@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-// How a 32-bit sum becomes a code of the result, in the two ways in use.
+// Requantization of a 32-bit sum, in the two ways in use.
 //
 // Float multiplier, as ONNX Runtime and oneDNN: code = clamp(round(float(sum) * m) + zero_point), with the
 // float32 m = input scale * weight scale / output scale, ties to even.
@@ -21,8 +21,7 @@ struct FixedMultiplier {
   int32_t multiplier = 0;
   int shift = 0;
 
-  /// The nearest to `real`, which is at least 0. One below 2^-31 counts as 0. Throws Error at 2^30 and
-  /// beyond.
+  /// The nearest to `real` >= 0. Values below 2^-31 count as 0. Throws Error from 2^30 on.
   static FixedMultiplier of(double real);
 };
 

@@ -9,7 +9,7 @@ namespace detent {
 /// and the element that is not one of its input values.
 Tensor table_layer_result(const Node& node, const Tensor& input);
 
-/// The codes of its results, int32: what the tables' sums are before they stand for values.
+/// The codes of its results, int32, before they become values.
 Tensor table_layer_codes(const Node& node, const Tensor& input);
 
 }  // namespace detent
