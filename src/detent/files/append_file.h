@@ -8,13 +8,12 @@
 
 namespace detent {
 
-/// A file that grows by whole records. Each is written when it is given; one that does not fit on the disk
-/// leaves nothing of itself. Every failure throws Error naming the path and the reason.
+/// A file that grows by whole records, each written at once; one that does not fit on the disk leaves
+/// nothing. Every failure throws Error naming the path and the reason.
 class AppendFile {
  public:
-  /// Keeps the first `keep` bytes of a file that is there, or fewer if it has fewer. One that is not appears,
-  /// with missing parent directories, when the first record is given. Symbolic links are dealt with as
-  /// output_file says (unfinished_file.h).
+  /// Keeps the first `keep` bytes of an existing file, if it has as many. A new one appears with the first
+  /// record, with missing parent directories. Symbolic links: see output_file (unfinished_file.h).
   AppendFile(std::filesystem::path path, uint64_t keep);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
@@ -22,7 +21,7 @@ class AppendFile {
 
   void append(std::string_view record);
   uint64_t size() const { return size_; }
-  /// All of it is on the disk when this returns.
+  /// The record is on the disk on return.
   void flush();
 
  private:
@@ -44,8 +43,8 @@ struct ScalarEvent {
 /// The file's name must contain "tfevents" for TensorBoard to find it.
 class EventFile {
  public:
-  /// Goes on after the first `keep` bytes of a file that is there, which must be whole records; with 0 it
-  /// begins anew. `wall_time`: seconds since 1970.
+  /// Continues after the first `keep` bytes of an existing file, which must be whole records; 0 starts anew.
+  /// `wall_time`: seconds since 1970.
   EventFile(std::filesystem::path path, uint64_t keep, double wall_time);
 
   void write(double wall_time, int64_t step, std::span<const ScalarEvent> scalars);

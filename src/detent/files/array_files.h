@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// A tensor of a file, described without touching its elements.
+/// Description of a tensor in a file, without its elements.
 struct TensorSummary {
   std::string name;
   std::string dtype;  // numpy's name or, where Detent cannot read it, the file's
@@ -29,7 +29,7 @@ struct TensorSummary {
 /// type, uint64 int64. Throws Error naming the file on another dtype or byte order, on integers beyond int64,
 /// and on data that are shorter or longer than the shape says.
 Tensor read_npy(const std::filesystem::path& path);
-/// The same of bytes that `owner` keeps alive; `name` begins the messages.
+/// The same for bytes kept alive by `owner`; `name` begins the messages.
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
                  const std::string& name);
 
@@ -37,12 +37,11 @@ Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& 
 /// type; 64 bits stay int64. Throws Error, beginning with `name`, on larger ones than int64 holds.
 Tensor unsigned_elements(const Tensor& bits, const std::string& name);
 
-/// As many bytes hold the header of every array whose dtype is supported.
+/// Enough bytes for the header of every supported array.
 inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
 
-/// From the header alone. `prefix` is what is at hand of a file of `file_size` bytes, at least the first
-/// kNpyPrefixBytes where there are so many. Throws Error, beginning with `name`, on what `parse_npy`
-/// refuses and the header shows.
+/// From the header alone. `prefix` holds the first bytes of a file of `file_size` bytes, kNpyPrefixBytes if
+/// available. Throws Error, beginning with `name`, on headers that `parse_npy` refuses.
 TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name);
 
 /// Writes an array piece by piece, in C order: version 1 or, for a header of more than 64 kB, 2. Without
@@ -51,7 +50,7 @@ class NpyWriter {
  public:
   NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape);
 
-  /// The next elements, of the array's dtype; all together are as many as the shape says.
+  /// The next elements, of the array's dtype; in total as many as the shape has.
   void append(const Tensor& elements);
   void commit();
 
@@ -69,7 +68,7 @@ void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 /// file and the array on what `read_npy` refuses, a damaged archive or array, and entries that are not .npy.
 std::vector<std::pair<std::string, Tensor>> read_npz(const std::filesystem::path& path);
 
-/// Reads the headers only.
+/// Reads only the headers.
 std::vector<TensorSummary> summarize_npz(const std::filesystem::path& path);
 
 /// A table of finite numbers as the nearest float32 [rows, columns], which is 0 below its range: fields

@@ -15,7 +15,7 @@ namespace detent {
 
 static_assert(std::endian::native == std::endian::little, "the file formats read here are little endian");
 
-/// Walks through untrusted bytes; a read past the end throws Error naming the file.
+/// Reads untrusted bytes; reading past the end throws Error naming the file.
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}

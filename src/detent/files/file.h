@@ -25,7 +25,7 @@ class AtomicFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// In place of bytes that were written before; the position stays.
+  /// Overwrites earlier bytes; the position stays.
   void overwrite(uint64_t offset, std::string_view text);
   uint64_t position() const { return position_; }
   void commit();
@@ -41,17 +41,15 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// A file that is read as an input must not be replaced by one that is written (file_roles.h); what the
-/// program itself has written before may be.
+/// Input files must not be replaced by outputs (file_roles.h); the program's own outputs may be.
 enum class ReadAs { kInput, kOwnResult };
 
-/// The whole file. Throws Error when it cannot be read, is no regular file (a FIFO is not waited for) or has
-/// more than `limit` bytes.
+/// The whole file. Throws Error if it cannot be read, is no regular file (it does not wait for a FIFO) or
+/// exceeds `limit` bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32,
                       ReadAs how = ReadAs::kInput);
 
-/// The same of a text, without the mark of UTF-8 (BOM) that some programs put before it. Throws Error on one
-/// in UTF-16.
+/// The same for a text, without a UTF-8 byte order mark. Throws Error on UTF-16.
 std::string read_text_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
 
 /// A regular file mapped read-only into memory. Tensors that view it keep it alive through
@@ -75,18 +73,16 @@ class MappedFile {
 
 std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);
 
-/// Gives memory back that whole pages among these bytes take where they are mapped of a file; it is read
-/// again when somebody asks for it. They must not have been written to.
+/// Releases whole pages of a mapped file among these bytes; they are read again on access. They must not have
+/// been written to.
 void release_pages(std::span<const std::byte> bytes);
 
-/// Writes the names in a folder to the disk, so that a rename in it survives a loss of power. Some file
-/// systems have nothing to flush, and a folder that may be written but not read cannot be opened: then
-/// nothing happens. Throws Error naming the folder.
+/// Flushes a folder so that a rename survives a power loss. Does nothing on file systems without that, and
+/// for folders that cannot be opened for reading. Throws Error naming the folder.
 void flush_folder(const std::filesystem::path& folder);
 
-/// Whether a file could be written as `path`, asked long before it is: `path` is a regular file or none, and
-/// its folder, or the nearest one above that exists, takes new files. Leaves nothing there. Throws Error,
-/// beginning with `where`.
+/// Checks early whether `path` can be written: it is a regular file or absent, and its folder, or the nearest
+/// existing one above, accepts new files. Leaves nothing there. Throws Error, beginning with `where`.
 void check_writable(const std::filesystem::path& path, const std::string& where);
 
 /// Treatment of a missing folder of a file to write.
@@ -98,7 +94,7 @@ enum class MissingFolder { kIsRefused, kIsCreated };
 void claim_output(const std::filesystem::path& path, const std::string& where, bool overwrite,
                   MissingFolder missing = MissingFolder::kIsRefused);
 
-/// The folder above `folder` that would have to be created as well; empty where it is there.
+/// The parent of `folder` that would have to be created as well; empty if it exists.
 std::filesystem::path missing_parent(const std::filesystem::path& folder);
 
 }  // namespace detent

@@ -13,14 +13,13 @@
 
 namespace detent {
 
-/// Which files a program reads and which it will write, known by what they are: links and relative paths lead
-/// to the same file. None is both, in whichever order it turns out, and none is written over that the user
-/// has not given up.
+/// Files that a program reads and writes, by identity: links and relative paths lead to the same file. None
+/// is both, in whichever order, and none is overwritten without permission.
 ///
-/// Libraries keep no such record; a program does between the construction and the end of a FileRoles::Use.
+/// Libraries keep no such record; a program does while a FileRoles::Use is alive.
 class FileRoles {
  public:
-  /// Makes `roles` the record that files which are read and written ask.
+  /// Makes `roles` the record consulted by reads and writes.
   class Use {
    public:
     explicit Use(FileRoles* roles);
@@ -32,22 +31,22 @@ class FileRoles {
     FileRoles* before_;
   };
 
-  /// nullptr where none is kept.
+  /// nullptr if there is none.
   static FileRoles* current();
 
-  /// Throws Error where the file will be replaced.
+  /// Throws Error if the file will be replaced.
   void note_read(const struct stat& status, const std::filesystem::path& path);
   bool is_read(const std::filesystem::path& path) const;
   /// `target` will be written, and may `replace` what is there. `where`, the option that names it, begins
   /// messages. Throws Error where the file is read, or written twice.
   void note_output(const std::filesystem::path& target, const std::string& where, bool replace);
-  /// Whether a file that has appeared since may be replaced.
+  /// Whether a file that appeared since may be replaced.
   bool may_replace(const std::filesystem::path& target) const;
-  /// It is there now: the program may read it, and replace it again.
+  /// The file exists now: the program may read and replace it.
   void note_written(const std::filesystem::path& target);
 
  private:
-  /// Numbers of files are used again when these are gone: the time tells them apart.
+  /// Inode numbers are reused; the time tells them apart.
   struct FileId {
     dev_t device = 0;
     ino_t number = 0;

@@ -20,7 +20,7 @@ enum class JsonLayout : uint8_t {
 /// read results; or an Error, where what is written is read back.
 enum class InvalidText : uint8_t { kIsReplaced, kIsRefused };
 
-/// `text` with U+FFFD in place of such bytes.
+/// `text` with U+FFFD for invalid UTF-8.
 std::string valid_utf8(const std::string& text);
 
 /// A value as JSON: NA is null, keys keep their order, integers have neither point nor exponent and floats

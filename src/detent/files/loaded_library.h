@@ -4,13 +4,13 @@
 
 namespace detent {
 
-/// A shared library that is loaded when it is first needed, so that programs start without it. It stays.
+/// A shared library loaded on first use, so that programs start without it. It stays loaded.
 class LoadedLibrary {
  public:
-  /// Throws Error, beginning with `need` ("downloads need libcurl (package libcurl4)"), where it is missing.
+  /// Throws Error, beginning with `need` ("downloads need libcurl (package libcurl4)"), if it is missing.
   LoadedLibrary(std::string name, const std::string& need);
 
-  /// Throws Error where the library has none of this name.
+  /// Throws Error if the library lacks the symbol.
   template <class Function>
   void find(const char* symbol, Function& function) const {
     function = reinterpret_cast<Function>(address(symbol));

@@ -10,9 +10,8 @@
 
 namespace detent {
 
-/// A file that a signal handler must know of while this object lives: a temporary one or a temporary folder,
-/// which are removed when a signal ends the process, or a mapped one, which is named when it was truncated
-/// after the mapping's back.
+/// A file known to signal handlers while this object lives: a temporary file or folder, removed when a signal
+/// ends the process, or a mapped file, named when it was truncated.
 class OpenFile {
  public:
   enum class Temporary { kFile, kFolder };
@@ -26,7 +25,7 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /// The mapped file that `address` lies in; empty where there is none.
+  /// The mapped file that contains `address`; empty if none.
   static std::string mapped_at(const void* address);
 
  private:
@@ -48,8 +47,7 @@ class OpenFile {
 /// "detent: error: FILE was truncated while it was read". Programs call it once, before other threads start.
 void handle_signals_for_open_files();
 
-/// Removes what is in a folder, and it. For signal handlers: allocates no memory, and gives up where it
-/// cannot go on, with what is left there left.
+/// Removes a folder and its contents. For signal handlers: allocates no memory, and gives up on errors.
 void remove_folder_in_handler(const char* path);
 
 }  // namespace detent

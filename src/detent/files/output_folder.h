@@ -26,7 +26,7 @@ class OutputFolder {
   /// this process (FileRoles).
   OutputFolder(const std::filesystem::path& folder, bool overwrite,
                std::function<void(const std::string&)> warn);
-  /// Removes what was not committed.
+  /// Removes uncommitted files.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
@@ -34,12 +34,12 @@ class OutputFolder {
   /// Throws Error where a file that will be written, called so in the folder, would replace one that is no
   /// part of an earlier result. `staged` and `commit` ask as well, but after the work.
   void check_names(const std::vector<std::string>& names) const;
-  /// Where to write, until `commit`, what shall become `path`; `path` itself where that is not in the folder,
-  /// whichever links lead there.
+  /// Where to write until `commit` what becomes `path`; `path` itself if it is outside of the folder, through
+  /// whatever links.
   std::filesystem::path staged(const std::filesystem::path& path);
-  /// Where to read it: as `staged` if it was written there, else `path`.
+  /// Where to read it: as `staged` if written there, else `path`.
   std::filesystem::path readable(const std::filesystem::path& path) const;
-  /// Does nothing where nothing was staged. Throws Error naming the folder, which then is as it was.
+  /// Does nothing if nothing was staged. Throws Error naming the folder, which is then unchanged.
   void commit();
 
  private:
@@ -63,7 +63,7 @@ void check_names_not_read(const std::filesystem::path& folder, const std::vector
 /// replace it. The list goes where nothing that it names has appeared.
 class ClaimedNames {
  public:
-  /// Throws Error where one is there that is no part of an earlier result, unless `overwrite`.
+  /// Throws Error if one exists that is no part of an earlier result, unless `overwrite`.
   ClaimedNames(const std::filesystem::path& folder, const std::vector<std::string>& names, bool overwrite);
   ~ClaimedNames();
   ClaimedNames(const ClaimedNames&) = delete;
@@ -74,9 +74,8 @@ class ClaimedNames {
   std::set<std::string> listed_;
 };
 
-/// The right to write what is in a folder. One process has it at a time, by a lock (flock) on the file
-/// ".<name>.detent-lock" beside the folder, which ends with the process however that ends. The file says who
-/// holds the lock; it is removed at the end.
+/// Exclusive right to write into a folder, by a lock (flock) on the file ".<name>.detent-lock" beside it,
+/// which ends with the process. The file names the holder and is removed at the end.
 class FolderLock {
  public:
   /// flock, or a substitute of tests.
@@ -88,7 +87,7 @@ class FolderLock {
   FolderLock(const std::filesystem::path& folder, const std::string& command,
              const std::function<void(const std::string&)>& warn, const Locker& locker = {});
   ~FolderLock();
-  /// Where the lock on a folder lies; one that was killed leaves it there.
+  /// Path of a folder's lock; a killed process leaves it there.
   static std::filesystem::path file_for(const std::filesystem::path& folder);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

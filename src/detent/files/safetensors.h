@@ -48,7 +48,7 @@ struct SafetensorsSummary {
 };
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& path);
 
-/// A tensor that is going to be written.
+/// A tensor to write.
 struct TensorEntry {
   std::string name;
   DType dtype;
@@ -80,7 +80,7 @@ class SafetensorsWriter {
   size_t written_ = 0;
 };
 
-/// All tensors at once.
+/// Writes all tensors at once.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,
                        const std::map<std::string, std::string>& metadata = {});

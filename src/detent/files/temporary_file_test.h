@@ -9,7 +9,7 @@
 
 namespace detent {
 
-/// A path of its own in the temporary directory, removed at the end.
+/// A unique path in the temporary directory, removed at the end.
 class TemporaryPath {
  public:
   explicit TemporaryPath(const std::string& name)

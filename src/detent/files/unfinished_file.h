@@ -19,15 +19,15 @@ class UnfinishedFile {
   /// Leftovers in the folder are removed before, once a folder. Throws Error as `output_file` does, and
   /// naming `target` where the file cannot be created.
   explicit UnfinishedFile(const std::filesystem::path& target);
-  /// Removes it, unless it has taken its name.
+  /// Removes it unless renamed.
   ~UnfinishedFile();
   UnfinishedFile(const UnfinishedFile&) = delete;
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
   const std::filesystem::path& target() const { return target_; }
   int descriptor() const { return descriptor_; }
-  /// Replaces the target; a new file where FileRoles say that nothing may be replaced. False where that
-  /// fails, with the reason in errno.
+  /// Replaces the target, or creates it where FileRoles forbid replacing. Returns false on failure, with the
+  /// reason in errno.
   bool take_name();
 
  private:
@@ -61,14 +61,14 @@ class UnfinishedFolder {
   std::unique_ptr<OpenFile> folder_;
 };
 
-/// Removes from `folder`, if there is one, the temporary files and folders of processes that have ended.
-/// Files of living processes stay, and so do all where the file system has no locks.
+/// Removes temporary files and folders of dead processes from `folder`, if it exists. Those of living
+/// processes stay, and all where the file system has no locks.
 void remove_unfinished_files(const std::filesystem::path& folder);
 
 /// A descriptor, for reading and writing, of a file without a name; -1 with the reason in errno.
 int create_nameless_file(const std::filesystem::path& folder);
 
-/// "a folder", "a FIFO (named pipe)", ...: what is no regular file, in words.
+/// "a folder", "a FIFO (named pipe)", ...: kind of a file that is not regular.
 const char* file_type_text(mode_t mode);
 
 }  // namespace detent

@@ -48,7 +48,7 @@ class ZipReader {
   /// The first bytes of an entry, at most `limit`, without a check of the CRC-32.
   std::vector<std::byte> prefix(const Entry& entry, size_t limit) const;
   const std::string& name() const { return name_; }
-  /// Keeps what `read` returns alive.
+  /// Keeps results of `read` alive.
   const std::shared_ptr<const MappedFile>& file() const { return file_; }
 
  private:
@@ -75,7 +75,7 @@ class ZipWriter {
   /// Names must differ and have at most 1024 bytes.
   void add(const std::string& name, std::span<const std::byte> bytes);
   void add(const std::string& name, std::string_view text);
-  /// Writes the directory and gives the file its name.
+  /// Writes the directory and renames the file.
   void commit();
 
  private:
