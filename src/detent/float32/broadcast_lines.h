@@ -29,7 +29,7 @@ class BroadcastLines {
     }
   }
 
-  /// 1 or 0: from an element to the next of a line.
+  /// Step within a line: 1 or 0.
   const Places& steps() const { return line_.steps; }
 
   /// Calls `visit(first, places, count)` for the parts of lines that elements [begin, end) are; `places` are

@@ -6,9 +6,8 @@
 
 namespace detent {
 
-// The sums of sums.h, in the same order and so with the same bits, of values whose channels lie next to each
-// other: vectors run over outputs, and what a network computes next on a sum is computed while it is in a
-// register.
+// The sums of sums.h, in the same order and so with the same bits, for channels-last values: vectors run over
+// outputs, and the epilogue runs while a sum is in a register.
 
 /// Epilogue of sums, element by element. Pointers are those of the first output, nullptr: nothing; as many
 /// numbers are read as outputs are computed together, kSumOutputs or twice as many.
@@ -33,7 +32,7 @@ struct SumsEnd {
 /// Outputs that a vector holds, or several of them; arrays of outputs are filled up to a multiple.
 inline constexpr int64_t kSumOutputs = 16;
 
-/// A position of windows: where it lies, from their first, and which packed tap has its weights.
+/// A tap: its offset from the first, and the packed weights it uses.
 struct SumTap {
   int64_t at;
   int64_t packed;
@@ -62,7 +61,7 @@ struct ChannelsLastSums {
   /// of results those that these leave.
   const float* sums_before = nullptr;
   float* sums_after = nullptr;
-  /// As many weights as these, which come next: brought nearer meanwhile.
+  /// Weights to prefetch meanwhile, as many as these.
   const float* next = nullptr;
 };
 void add_channels_last(const ChannelsLastSums& sums);
@@ -97,7 +96,7 @@ struct PlaneSums {
 };
 void add_planes(const PlaneSums& sums);
 
-/// Applies SumsEnd to positions of `channels` values each, in place or elsewhere.
+/// Applies SumsEnd to positions of `channels` values, in place or elsewhere.
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
 
 /// result = a + b, clamped as `end` says.

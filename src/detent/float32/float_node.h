@@ -25,22 +25,22 @@ struct FloatFlow {
   bool is_absent = false;
 };
 
-/// A node that is about to be computed in float32: its operands are as its quantizers leave them.
+/// A node to compute in float32: its operands are rounded by its quantizers.
 struct FloatNode {
   const Node& node;
   std::span<const FloatFlow> inputs;
   const NamedTensors& parameters;
 
   bool is_absent(size_t index) const;
-  /// The input. Throws Error naming the node where it is no tensor of float32.
+  /// The input. Throws Error naming the node unless it is a float32 tensor.
   const Tensor& tensor(size_t index) const;
   /// The input, of whatever element type. A list becomes a tensor of one dimension, int64 or float32; a
   /// number one of rank 0, of the type of the first tensor of numbers among the inputs, so that it broadcasts
   /// without changing that. Throws Error naming the node where that type does not hold it.
   Tensor operand(size_t index) const;
-  /// An input that lists sizes or dimensions, or is one.
+  /// An input of sizes or dimensions, or a single one.
   std::vector<int64_t> integers(size_t index) const;
-  /// One that is an integer, or lists just one.
+  /// An input that is one integer.
   int64_t integer(size_t index) const;
   /// An input that lists numbers, as float32 holds them.
   std::vector<double> numbers(size_t index) const;
@@ -51,7 +51,7 @@ struct FloatNode {
   std::vector<Operand> inferred() const;
 
   std::optional<Tensor> parameter(std::string_view name) const;
-  /// Empty where there is none.
+  /// Empty if there is none.
   std::span<const float> values_of(std::string_view name) const;
 };
 
@@ -79,8 +79,8 @@ enum class CodeOperator {
   kValues,        // back to floats
 };
 
-/// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on
-/// tensors of other element types where it takes them.
+/// Computation of an operator without libtorch, bit-identical on every processor: in float32, or on tensors
+/// of other element types if it takes them.
 struct FloatOperator {
   std::string_view op;
   Tensor (*compute)(const FloatNode&);  // nullptr where it has other than one result
@@ -90,7 +90,7 @@ struct FloatOperator {
   std::optional<RowFunction> (*rows)(const FloatNode&, const Shape& input) = nullptr;
   /// Where each result is one of an element of each of two inputs that broadcast.
   PairFunction pairs = nullptr;
-  /// Instead of `compute`.
+  /// Alternative to `compute`.
   std::vector<Tensor> (*compute_all)(const FloatNode&) = nullptr;
   /// Where elements are those of the first input, weighted along some dimensions, one dimension after the
   /// other in ascending order; nullopt where others are among them. Input 0 is not read.
@@ -109,13 +109,13 @@ struct FloatOperator {
 /// Whether each dimension of the first input, of that rank, is reduced: those that input 1 lists, or all.
 std::vector<bool> reduced_dims(const FloatNode& node, size_t rank);
 
-/// The result of an operator that has `rows`.
+/// The result of an operator with `rows`.
 Tensor computed_by_rows(const FloatNode& node);
 
-/// nullptr where there is none.
+/// nullptr if there is none.
 const FloatOperator* find_float_operator(std::string_view op);
 
-// One list a file, in operators/; find_float_operator() joins them.
+// One list per file in operators/; find_float_operator() joins them.
 using FloatOperators = std::vector<FloatOperator>;
 FloatOperators box_operators();
 FloatOperators region_operators();

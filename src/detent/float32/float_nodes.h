@@ -13,7 +13,7 @@
 
 namespace detent {
 
-/// A parameter of a node as its quantizers leave it, where somebody else than the node has it.
+/// A node's rounded parameter, if held elsewhere.
 using GiveParameter = std::function<std::optional<Tensor>(const Node& node, std::string_view name)>;
 
 /// Computes the nodes of a graph that have no integer form, by the operators of this layer (float_node.h):
@@ -25,10 +25,10 @@ class FloatNodes {
   /// The node's results before they are rounded. `inputs` are values as its quantizers leave them; constant
   /// inputs need not be given. Several threads may ask at once; nodes have different names.
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const;
-  /// The same by the node's operator, which a caller need not look up each time.
+  /// The same with the operator already looked up.
   std::vector<FloatFlow> results(const FloatOperator& op, const Node& node,
                                  std::span<const FloatFlow> inputs) const;
-  /// The node's parameters as its quantizers leave them, rounded once.
+  /// The node's parameters, rounded once.
   const NamedTensors& parameters_of(const Node& node) const;
 
  private:
@@ -37,8 +37,8 @@ class FloatNodes {
   mutable std::map<std::string, NamedTensors> parameters_;
 };
 
-/// A parameter of a layer or norm, of which subnormal numbers count as 0: processors take some hundred cycles
-/// for each product of one, and weights that training decayed towards 0 may have thousands.
+/// A parameter of a layer or norm, with subnormals as 0: a product with one takes some hundred cycles, and
+/// weights decayed by training may contain thousands.
 Tensor without_subnormals(const Node& node, Tensor parameter);
 /// The node's parameters as its quantizers leave them in inference, without subnormals.
 NamedTensors rounded_parameters(const Node& node);

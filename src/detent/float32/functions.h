@@ -48,7 +48,7 @@ void apply_hardswish(std::span<const float> values, std::span<float> results);
 /// a^b, computed as functions of elements are. One of both may be a single number.
 void apply_power(std::span<const float> base, std::span<const float> exponent, std::span<float> results);
 
-// One by one, without vectors.
+// Without vectors.
 float function_reference(const ElementFunction& function, float x);
 float hardswish_reference(float x);
 float power_reference(float base, float exponent);

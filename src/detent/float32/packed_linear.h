@@ -26,7 +26,7 @@ class PackedLinear {
   PackedLinear(const Tensor& weight, const std::optional<Tensor>& bias, const WeightScales& scales = {});
 
   int64_t depth() const { return depth_; }
-  /// How far rows of results lie apart: `out`, filled up for vectors.
+  /// Stride of result rows: `out`, padded for vectors.
   int64_t stride() const { return stride_; }
   int64_t byte_size() const {
     return static_cast<int64_t>(weights_.byte_size() + bias_.byte_size() + scales_.byte_size() +
@@ -35,7 +35,7 @@ class PackedLinear {
   /// inputs [rows, in], results [rows, stride()]. Who multiplies by the same weights again and again lets
   /// every other product read them backwards, beginning with those that are still in the cache.
   void sums(const float* inputs, int64_t rows, float* results, bool backwards = false) const;
-  /// The same of inputs that are all 0.
+  /// The same for inputs that are all 0.
   void sums_of_zeros(int64_t rows, float* results) const;
 
  private:
@@ -43,7 +43,7 @@ class PackedLinear {
   int64_t panel_width(int64_t panel) const;
   template <class Word>
   void pack(const Tensor& weight);
-  /// Whether all weights are codes, which then are kept.
+  /// Whether all weights are kept as codes.
   bool pack_codes(const Tensor& weight, const WeightScales& scales);
   Tensor packed_groups(const std::vector<float>& numbers, int64_t outputs, int64_t groups) const;
   void panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const;

@@ -13,7 +13,7 @@ namespace detent {
 
 enum class RecurrentKind { kRnn, kGru, kLstm };
 
-/// Where the operands of a recurrent node stand.
+/// Operand indices of a recurrent node.
 namespace recurrent_operands {
 inline constexpr size_t kInputs = 0;
 inline constexpr size_t kWeights = 1;  // W and R
@@ -24,7 +24,7 @@ inline constexpr size_t kFirstStates = 5;  // and of an LSTM 6
 inline constexpr size_t kPeepholes = 7;
 }  // namespace recurrent_operands
 
-/// As the quantizers of the node leave them.
+/// As rounded by the node's quantizers.
 struct RecurrentWeights {
   Tensor inputs;
   Tensor states;
@@ -35,7 +35,7 @@ struct RecurrentWeights {
   std::vector<float> state_scales = {};
 };
 
-/// Where a layer reads and writes. Tensors are those of the node's operands and results.
+/// Inputs and outputs of a layer: tensors of the node's operands and results.
 struct RecurrentRun {
   int64_t steps;
   int64_t samples;
@@ -63,7 +63,7 @@ class RecurrentLayer {
   /// Products that one sample takes at one step.
   int64_t products() const;
 
-  /// A thread takes some samples in one direction through all steps.
+  /// A thread computes some samples in one direction through all steps.
   void run(const RecurrentRun& run) const;
 
  private:

@@ -7,8 +7,7 @@
 
 namespace detent {
 
-/// A tensor whose elements are yet to be set. Memory that such tensors give back is kept for later ones
-/// (core/block_cache.h).
+/// An uninitialized tensor. Freed memory is kept for later ones (core/block_cache.h).
 Tensor result_tensor(DType dtype, const Shape& shape);
 inline Tensor result_tensor(const Shape& shape) { return result_tensor(DType::kFloat32, shape); }
 

@@ -17,7 +17,7 @@ struct WindowPlaces {
   std::vector<int64_t> padding;
   std::vector<int64_t> dilation;
 
-  /// -1 in the border.
+  /// -1 in the padding.
   int64_t place_of(int64_t window, int64_t tap) const {
     int64_t place = 0;
     int64_t step = 1;
