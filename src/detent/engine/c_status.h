@@ -9,11 +9,10 @@
 
 namespace detent {
 
-/// Notes what the calling thread's detent_error_text() gives. Returns the status.
+/// Sets the calling thread's detent_error_text(). Returns the status.
 detent_status failed(detent_status status, const std::string& text) noexcept;
 
-/// Runs a function of the C interface: what is thrown becomes a status. `fault` is that of errors that the
-/// caller's data is at fault for.
+/// Runs a function of the C interface and turns exceptions into a status; `fault` is that of invalid data.
 template <class Work>
 detent_status guarded(detent_status fault, const Work& work) noexcept {
   try {

@@ -12,16 +12,15 @@
 
 namespace detent {
 
-// Sizes that follow from data, as the length of speech does that a network itself foretells, are known in the
-// run alone. What needs no sizes runs as the plan says, step by step; before the first layer whose kernel
-// needs them the plan ends, and the rest is planned for the sizes that have come out. Plans are kept for the
-// next run.
+// Sizes that follow from data, such as the length of synthesized speech, are known only at run time. Steps
+// that need no sizes run as planned; before the first layer whose kernel needs them the plan ends, and the
+// rest is planned for the actual sizes. Plans are kept for the next run.
 
 /// The place, from `first` on, of the first layer that needs a size which `types` leave open; the number of
 /// steps where there is none.
 size_t open_layer(const ProgramParts& program, size_t first, const ValueTypes& types);
 
-/// Values that steps before `step` compute and others read.
+/// Values computed before `step` and read later.
 std::vector<std::string> values_between(const ReferencePlan& reference, size_t step);
 
 /// All steps from `first` on.

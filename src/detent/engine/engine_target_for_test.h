@@ -7,7 +7,7 @@
 
 namespace detent {
 
-/// A test that chooses engine targets and numbers of threads: they are what they were after it.
+/// A test that changes engine targets and thread counts, and restores them.
 class EngineTargetTest : public testing::Test {
  protected:
   void TearDown() override {

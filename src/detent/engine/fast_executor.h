@@ -10,7 +10,7 @@
 
 namespace detent {
 
-/// One step of a program, as a run of FastProgram::profile() measures it.
+/// One step of a program, as measured by FastProgram::profile().
 struct StepProfile {
   std::string nodes;
   std::string kernel;
@@ -20,8 +20,7 @@ struct StepProfile {
   int64_t bytes = 0;   // read and written, weights included
   double seconds = 0;  // the least of the runs
 
-  /// Whether the plain reference computes it, or a function for any element type, without a kernel of the
-  /// engine.
+  /// Whether it has no kernel: the reference, or a function for any element type, computes it.
   bool is_slow() const { return kernel == "reference" || kernel == "float"; }
 };
 
@@ -34,12 +33,11 @@ std::string slow_steps_text(std::span<const StepProfile> steps);
 /// (reference/integer_executor.h), byte for byte, whatever the instruction set and the number of threads.
 /// A step without a kernel is computed as the reference does, within the same program.
 ///
-/// Several threads may run it at once; each run takes memory of its own, which later runs use again. Programs
-/// share their threads: who comes while they are busy computes on its own.
+/// Thread-safe; each run takes its own memory, which later runs reuse. Programs share threads: a run that
+/// finds them busy computes alone.
 class FastProgram final : public Program {
  public:
-  /// Weights of a graph that is moved here are given back as they are packed. Throws Error as IntegerProgram
-  /// does.
+  /// Frees the weights of a moved graph as they are packed. Throws Error as IntegerProgram does.
   explicit FastProgram(Graph graph);
   ~FastProgram() override;
 
@@ -54,7 +52,7 @@ class FastProgram final : public Program {
   int64_t weight_bytes() const;
   int64_t arena_bytes(std::span<const Tensor> inputs) const;
 
-  /// The instruction set of the kernels.
+  /// Instruction set of the kernels.
   std::string target() const;
 
  private:

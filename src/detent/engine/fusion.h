@@ -14,7 +14,7 @@
 
 namespace detent {
 
-/// Steps that read a value; the output node counts.
+/// Consumers of a value, the output node included.
 using ValueReaders = std::map<std::string, std::vector<size_t>, std::less<>>;
 ValueReaders readers_of(std::span<const ReferenceStep> steps);
 
@@ -39,7 +39,7 @@ std::optional<std::vector<uint8_t>> byte_table(const ReferenceStep& step);
 std::optional<std::pair<uint8_t, uint8_t>> cut_of(const ReferenceStep& step);
 /// From codes of one type to those of another, by value.
 std::vector<uint8_t> conversion_table(const CodeType& from, const CodeType& to);
-/// Whether the node adds codes of 8 bits in float.
+/// Whether the node adds 8-bit codes in float.
 bool adds_bytes(const ReferenceStep& step);
 /// Whether the node is a rectifier that leaves codes of `type` in that type.
 bool rectifies_bytes(const ReferenceStep& step, const CodeType& type);

@@ -51,7 +51,7 @@ struct PackedBlocks {
   int64_t byte_size() const;
 };
 
-/// Why the kernels cannot compute it; "" when they can.
+/// Why the kernels cannot compute it; "" if they can.
 std::string why_not_packed(const BlockSumForm& form, const Node& node);
 PackedBlocks packed_blocks(const BlockSumForm& form, const Node& node, const KernelSet& kernels);
 

@@ -102,9 +102,9 @@ struct PackedSums {
   int64_t weight_bytes() const;
 };
 
-/// Why the kernels cannot compute a layer; "" when they can.
+/// Why the kernels cannot compute a layer; "" if they can.
 std::string why_not_packed(const SumForm& form, const Node& node);
-/// A layer that is not transposed.
+/// A plain layer, not transposed.
 PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
 
 /// Weights [output, input of a group, position of the window].

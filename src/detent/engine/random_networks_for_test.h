@@ -19,7 +19,7 @@
 #include "detent/graph/operators.h"
 #include "detent/reference/integer_executor.h"
 
-// Networks for which the fast engine and the plain reference are to give the same numbers.
+// Networks on which the fast engine and the plain reference must agree.
 
 namespace detent {
 

@@ -14,7 +14,7 @@ namespace detent {
 
 class ReadyPlan;
 
-/// The least time of each step over some runs, in the order of the first run.
+/// Minimum time of each step over some runs, in the order of the first.
 class StepTimes {
  public:
   struct Step {
@@ -33,7 +33,7 @@ class StepTimes {
   std::vector<std::shared_ptr<const ReadyPlan>> plans_;
 };
 
-/// A plan, with the memory of runs that are over. Several threads may run it at once.
+/// A plan with the memory of finished runs. Thread-safe.
 class ReadyPlan : public std::enable_shared_from_this<ReadyPlan> {
  public:
   explicit ReadyPlan(ProgramPlan plan) : plan_(std::move(plan)) {}

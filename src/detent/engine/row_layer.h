@@ -33,8 +33,7 @@ class RowLayer {
 std::unique_ptr<const RowLayer> take_row_layer(ReferenceStep& step);
 
 struct ProgramWeights;
-/// With weights that are packed already. Null where the step is no linear layer among them, or has codes
-/// around values.
+/// With packed weights. Null unless the step is one of these linear layers, without codes around values.
 std::shared_ptr<const RowLayer> packed_row_layer(const ReferenceStep& step, const ProgramWeights& weights);
 
 /// Sums, differences and products of codes of 8 bits by a kernel. The results are those of the plain
@@ -47,7 +46,7 @@ class CodePairs {
   virtual Tensor results(const Tensor& a, const Tensor& b) const = 0;
 };
 
-/// Null where no kernel computes the pairs.
+/// Null without a kernel for the pairs.
 std::unique_ptr<const CodePairs> code_pairs(const PairForm& form);
 
 }  // namespace detent

@@ -29,7 +29,7 @@ class ShownValues {
   const std::vector<ShownValue>& results_of(size_t step) const { return results_[step]; }
   /// Whether the value has to be there by itself, so that no kernel may compute it on the way.
   bool needs(const std::string& value) const { return needed_.contains(value); }
-  /// Something else needs it too.
+  /// It has another consumer.
   void need(const std::string& value) { needed_.insert(value); }
 
  private:
