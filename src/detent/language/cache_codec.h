@@ -12,19 +12,19 @@
 
 namespace detent {
 
-/// How a cache keeps elements in a byte or half of one: signed integers, or places in a table.
+/// Storage of cached elements in a byte or half of one: signed integers, or indices of a table.
 ///
 ///     values of integer formats   (byte - zero point) * scale
 ///     values of other formats     table[byte] * scale
 ///     codes                       byte + offset
 ///
-/// with a scale and a zero point for each row, as far as there are some.
+/// with a scale and a zero point per row, if any.
 class CacheCodec {
  public:
   /// For rows that are rounded to an element format, each by itself; null where its codes have more than 8
   /// bits, or its values are not codes times a scale.
   static std::shared_ptr<const CacheCodec> of_format(const Format& format);
-  /// For codes of a type; null where they have more than 8 bits.
+  /// For codes of a type; null if they have more than 8 bits.
   static std::shared_ptr<const CacheCodec> of_codes(const CodeType& type);
 
   /// Whether two elements share a byte.

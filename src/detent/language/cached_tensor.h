@@ -15,11 +15,10 @@
 
 namespace detent {
 
-/// Memory of pages that caches share: what one gives back is taken by the next. Pages of one size come from
-/// large blocks, so that they do not lie between what comes and goes in the heap. Several threads may use it.
+/// Pool of pages shared by caches, in large blocks so that they do not fragment the heap. Thread-safe.
 class PagePool : public std::enable_shared_from_this<PagePool> {
  public:
-  /// So many zeros; given back when the last copy of the tensor is gone.
+  /// This many zeros; freed with the last copy of the tensor.
   Tensor page(int64_t bytes);
 
  private:
@@ -49,17 +48,17 @@ class CachedTensor {
   const CacheCodec* codec() const { return codec_.get(); }
   int64_t pages() const { return std::ssize(pages_); }
   int64_t byte_size() const { return pages() * page_bytes(); }
-  /// Bytes of so many tokens.
+  /// Bytes of this many tokens.
   int64_t bytes_for(int64_t tokens) const;
 
   /// Writes tokens [from, from + tokens of the tensor), with more pages where they are needed.
   void write(const Tensor& tensor, int64_t from);
-  /// Gives back the pages after the first tokens.
+  /// Frees the pages after the first tokens.
   void truncate(int64_t tokens);
   /// A copy of the first tokens, without gaps. Not of what a codec keeps.
   Tensor first(int64_t tokens) const;
 
-  /// A head's part of a page. What lies after the tokens is finite.
+  /// A head's part of a page; finite after the tokens too.
   struct Part {
     const std::byte* elements;  // words [rows, columns], or bytes, two rows in one where they are nibbles
     const float* scales;        // of each token; null where there are none

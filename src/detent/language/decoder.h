@@ -44,11 +44,11 @@ class SequenceCache {
   SequenceCache(SequenceCache&&) noexcept;
   SequenceCache& operator=(SequenceCache&&) noexcept;
 
-  /// How many tokens it holds.
+  /// Number of tokens.
   int64_t size() const;
-  /// Bytes that it takes.
+  /// Its size in bytes.
   int64_t byte_size() const;
-  /// Forgets all but the first tokens.
+  /// Truncates it to the first tokens.
   void truncate(int64_t size);
 
  private:
@@ -58,7 +58,7 @@ class SequenceCache {
   std::unique_ptr<Contents> contents_;
 };
 
-/// Tokens that are going to be put after those of a sequence.
+/// Tokens to append to a sequence.
 struct DecoderInput {
   SequenceCache* cache;
   std::span<const int64_t> tokens;  // at least one
@@ -79,21 +79,21 @@ class Decoder {
   ~Decoder();
   Decoder(Decoder&&) noexcept;
 
-  /// A sequence without tokens.
+  /// An empty sequence.
   SequenceCache start() const;
   /// Appends the tokens of each sequence; a cache may be there once. For each: logits [1, vocabulary] after
   /// its last token, or [tokens, vocabulary]. Throws Error on a token that the vocabulary does not have; the
   /// caches then stay as they were.
   std::vector<Tensor> run(std::span<const DecoderInput> inputs,
                           WantedLogits wanted = WantedLogits::kOfLastToken) const;
-  /// The same of one sequence.
+  /// The same for one sequence.
   Tensor run(SequenceCache& cache, std::span<const int64_t> tokens,
              WantedLogits wanted = WantedLogits::kOfLastToken) const;
 
   int64_t vocabulary() const;
-  /// Bytes that runs take at most, the weights among them.
+  /// Upper bound of a run's memory in bytes, weights included.
   DecoderMemory memory(const DecoderLoad& load) const;
-  /// Bytes of the weights as they are packed.
+  /// Bytes of the packed weights.
   int64_t weight_bytes() const;
 
  private:

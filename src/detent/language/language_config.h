@@ -16,8 +16,8 @@ enum class NormKind { kLayerNorm, kRmsNorm };
 /// again (BERT); before them and after them, before that is added (Gemma 3); or only there (OLMo 2).
 enum class NormPlace { kBefore, kAfter, kAround, kBehind };
 
-/// A perceptron takes the sum of what attention took and gave; or it takes what attention took, through a
-/// norm of its own (GPT-NeoX) or through attention's (Phi), and both are added to that.
+/// Input of the perceptron: the sum of attention's input and output; or attention's input through a norm of
+/// its own (GPT-NeoX) or attention's (Phi), with both outputs added to it.
 enum class PerceptronPlace { kBehind, kBeside, kBesideOneNorm };
 
 /// down(act(up x)), or down(act(gate x) * up x).
@@ -25,15 +25,15 @@ enum class PerceptronKind { kPlain, kGated };
 
 enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu };
 
-/// From where positions are counted: all tokens from 0 on; tokens that the attention mask has (OPT), from
-/// `position_offset` on; or tokens other than the padding, from after it on (RoBERTa).
+/// Start of positions: all tokens from 0; tokens of the attention mask (OPT), from `position_offset`; or
+/// tokens other than padding, from after it (RoBERTa).
 enum class PositionCount { kAll, kAttended, kUnpadded };
 
 /// By what angle pairs of elements of queries and keys turn at each position (Su et al. 2021,
 /// arXiv:2104.09864): position * frequencies[i] for elements i and
 /// i + size of each head, of which 2 * size turn; those after them stay.
 struct Rotary {
-  /// One for each pair, as float32 has them. Empty: heads do not turn.
+  /// One per pair, in float32. Empty: no rotation.
   std::vector<float> frequencies = {};
   /// Instead of those, where a sequence has more than `long_from` tokens; empty: no others.
   std::vector<float> long_frequencies = {};
@@ -129,9 +129,9 @@ struct LanguageConfig {
   int64_t position_offset = 0;  // row of the first position
   PositionCount position_count = PositionCount::kAll;
   int64_t token_types = 0;  // rows of the table of token types; 0: none
-  /// Scores get a bias by the distance of key and query: rows of its table; 0: none. Half of them are of keys
-  /// behind, half of those are of one distance each, the others of more up to 128 (Raffel et al. 2020,
-  /// arXiv:1910.10683).
+  /// Scores get a bias by the distance of key and query: rows of its table; 0: none. Half of them are for
+  /// keys on either side, half of those for one distance each, the others for more, up to 128 (Raffel et al.
+  /// 2020, arXiv:1910.10683).
   int64_t distances = 0;
 
   std::optional<int64_t> bos = {};

@@ -22,10 +22,10 @@ struct LanguageModel {
   std::shared_ptr<const DeferredWeights> weights = {};
 };
 
-/// Whether it is a folder as Hugging Face's libraries save a model: it has a config.json.
+/// Whether it is a Hugging Face folder: it has a config.json.
 bool is_language_folder(const std::filesystem::path& path);
 
-/// Reads the folder's config.json, and generation_config.json where it is there.
+/// Reads the folder's config.json, and generation_config.json if present.
 LanguageConfig read_folder_config(const std::filesystem::path& folder);
 
 /// The network: weights of model.safetensors, or of the shards that model.safetensors.index.json lists. They
@@ -34,7 +34,7 @@ Graph read_language_folder(const std::filesystem::path& folder);
 /// The same for a decoder: matrices stay in the files until it packs them, and the table of tokens for good.
 LanguageModel read_folder_model(const std::filesystem::path& folder);
 
-/// Its tensors, in the order of the files.
+/// Its tensors in file order.
 std::vector<TensorSummary> summarize_language_folder(const std::filesystem::path& folder);
 
 /// Architecture from the metadata of a GGUF file and the names of its tensors. Throws Error naming file and

@@ -57,7 +57,7 @@ class StoredTensors {
  public:
   virtual ~StoredTensors() = default;
   virtual std::vector<std::string> names() const = 0;
-  /// nullopt where there is none.
+  /// nullopt if there is none.
   virtual std::optional<Shape> shape(const std::string& name) const = 0;
   /// In float32. Throws Error naming file and tensor.
   virtual Tensor values(const std::string& name) = 0;
@@ -69,7 +69,7 @@ class StoredTensors {
   virtual std::string where() const = 0;
 };
 
-/// A tensor that a network asks for.
+/// A tensor required by a network.
 struct NamedShape {
   std::string name;
   Shape shape;

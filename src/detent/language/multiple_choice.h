@@ -33,7 +33,7 @@ struct AnswerScores {
   int64_t questions = 0;
   int64_t right = 0;
   int64_t right_per_byte = 0;
-  // Where there is a reference:
+  // With a reference:
   int64_t reference_right = 0;
   int64_t agreements = 0;  // the same answer as the reference's
   int64_t changed = 0;     // right where the reference is wrong, or wrong where it is right

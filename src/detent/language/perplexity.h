@@ -12,7 +12,7 @@
 
 namespace detent {
 
-/// Which tokens of a long text are scored, after which others.
+/// Protocol: scored tokens of a long text and their contexts.
 enum class PerplexityProtocol {
   /// Windows that begin every `stride` tokens, each run by itself; of each, all tokens that no window before
   /// has
@@ -46,7 +46,7 @@ struct TokenWindow {
 /// does not fill one window. What does not fill a window at the end is left out.
 std::vector<TokenWindow> token_windows(const PerplexityOptions& options, int64_t tokens);
 
-/// How many tokens these score.
+/// Number of scored tokens.
 int64_t scored_tokens(const std::vector<TokenWindow>& windows);
 
 /// Gives the logits of a sequence of tokens from place `from` on: `visit(first, logits)` for consecutive runs
@@ -61,7 +61,7 @@ double perplexity_of(double mean_loss);
 struct TokenScores {
   std::vector<double> losses;  // -log of the token's probability
   int64_t hits = 0;            // the most likely token is the text's
-  // Where there is a reference:
+  // With a reference:
   std::vector<double> divergences;  // KL of the reference's probabilities from the network's
   std::vector<double> reference_losses;
   int64_t agreements = 0;  // the most likely token is the reference's

@@ -16,13 +16,13 @@ double log_sum_exp(std::span<const float> logits);
 double divergence(std::span<const float> reference, double reference_sum, std::span<const float> logits,
                   double sum);
 
-/// The index of the largest; of the first of several.
+/// Index of the first largest element.
 int64_t most_likely(std::span<const float> logits);
 
 /// exp(x), on every processor the same bits; infinity where it is too large.
 double exact_exp(double x);
 
-/// How the next token is drawn. What is off by default leaves the model's distribution as it is.
+/// Sampling options. Defaults leave the model's distribution unchanged.
 struct SamplingOptions {
   double temperature = 0;  // logits are divided by it; 0: the most likely token, the first of equal ones
   int64_t top_k = 0;       // only so many of the most likely tokens; 0: all
@@ -33,7 +33,7 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
-/// Throws UsageError naming the option whose value makes no sense.
+/// Throws UsageError naming an invalid option.
 void check_sampling_options(const SamplingOptions& options);
 
 /// Draws the token at `position` of a sequence. Penalty, temperature, top_k, top_p and min_p apply in this
