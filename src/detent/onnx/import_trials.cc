@@ -68,15 +68,17 @@ std::vector<ImportTrial> other_trials(const OnnxImporter& usual, const ImportTri
   return trials;
 }
 
+/// What an error says that other sizes change.
+constexpr std::string_view kNoneFits =
+    "no size that was tried for the dimensions that the model leaves open fits";
+
 /// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
 [[noreturn]] void fail_of_sizes(const std::exception_ptr& error, const std::string& text,
                                 bool follows_sizes) {
   const bool has_advice = text.find("--shape") != std::string::npos;
   if (!follows_sizes || has_advice) std::rethrow_exception(error);
-  fail(
-      "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
-      "sizes alone, --shape NAME=... gives them; Python: shapes)",
-      text);
+  fail("{} ({}; where it takes certain sizes alone, --shape NAME=... gives them; Python: shapes)", text,
+       kNoneFits);
 }
 
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
@@ -194,16 +196,18 @@ InputShapes states_of_one(const onnx::GraphProto& graph) {
 
 /// Exporters that trace a run may declare a size open that a constant of the graph fixes. What does not fit
 /// names that constant: of the sizes in the error, the first that the network takes for all open dimensions
-/// but the batch, or for the batch. Or states begin as one number.
+/// but the batch, or for the batch. Or states begin as one number, or a run took one sample, which the
+/// exporter wrote down, or one step of it.
 std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
                                               const OnnxLoops* kept_loops, const std::string& message) {
   std::vector<int64_t> sizes = sizes_in(message);
-  if (sizes.empty()) return std::nullopt;
+  if (sizes.empty() && message.find(kNoneFits) == std::string::npos) return std::nullopt;
   std::optional<Graph> graph;
   OnnxImportOptions fixing = options;
-  fixing.shapes = states_of_one(file.model().graph());
-  const bool has_others = fixing.shapes.size() < static_cast<size_t>(file.model().graph().input_size());
-  if (!fixing.shapes.empty() && has_others)
+  const InputShapes states = states_of_one(file.model().graph());
+  fixing.shapes = states;
+  const bool has_others = states.size() < static_cast<size_t>(file.model().graph().input_size());
+  if (!states.empty() && has_others && !sizes.empty())
     graph =
         import_with_fixed_sizes(file, fixing, {.kept_loops = kept_loops}, "1 in inputs that are all open");
   fixing = options;
@@ -218,6 +222,17 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
   for (size_t i = 0; i < sizes.size() && !graph; ++i)
     graph = import_with_fixed_sizes(file, fixing, {.sizes = {.batch = sizes[i]}, .kept_loops = kept_loops},
                                     fmt::format("{} samples at once", sizes[i]));
+  for (size_t i = 1; i < std::size(kTriedSizes) && !graph; ++i) {
+    OpenSizes of_one = kTriedSizes[i];
+    of_one.batch = 1;
+    graph = import_with_fixed_sizes(file, fixing, {.sizes = of_one, .kept_loops = kept_loops},
+                                    "1 samples at once");
+  }
+  fixing.shapes = states;
+  fixing.fixes_first = true;
+  if (!states.empty() && has_others && !graph)
+    graph = import_with_fixed_sizes(file, fixing, {.sizes = {.batch = 1}, .kept_loops = kept_loops},
+                                    "1 in inputs that are all open and for the first size of others");
   return graph;
 }
 

@@ -164,6 +164,41 @@ TEST(ImportTrials, FixABatchThatAConstantFixes) {
   EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [8, 10]");
 }
 
+/// A batch that the exporter's run had fixed, where a window needs more samples than are tried first.
+TEST(ImportTrials, FixABatchOfOneAtOtherSizes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2});
+  model.output("y");
+  model.constant<int64_t>("axis", {1}, {1});
+  model.constant<int64_t>("shape", {2}, Ints{1, -1});
+  model.constant<float>("window", {1, 1, 200}, std::vector<float>(200, 1));
+  model.node("Unsqueeze", {"x", "axis"}, {"u"});
+  model.node("Conv", {"u", "window"}, {"c"});
+  model.node("Reshape", {"c", "shape"}, {"flat"});
+  model.node("Squeeze", {"c", "axis"}, {"same"});
+  model.node("Add", {"flat", "same"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(tensor_type_text(graph.input_types().at("x")), HasSubstr("float32 [1, "));
+  EXPECT_EQ(result_shapes(graph, {ones({1, 300})}).at(0), (Shape{1, 101}));
+}
+
+/// A step of a decoder as an exporter's run had it: one token of one sample, and any number before it. The
+/// first size of the past has a name of its own.
+TEST(ImportTrials, FixAStepOfOneSample) {
+  OnnxModelForTest model(17);
+  model.input("ids", {-1, -2}, onnx::TensorProto::INT64);
+  model.input("past", {-3, -4, 2});
+  model.output("y");
+  model.constant<float>("table", {5, 2}, std::vector<float>(10, 1));
+  model.constant<int64_t>("step", {3}, Ints{1, 1, 2});
+  model.node("Gather", {"table", "ids"}, {"e"});
+  model.node("Reshape", {"e", "step"}, {"now"});
+  model.node("Concat", {"past", "now"}, {"y"}, {{"axis", 1}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("ids")), "int64 [1, 1]");
+  EXPECT_EQ(result_shapes(graph, {Tensor(DType::kInt64, {1, 1}), ones({1, 7, 2})}).at(0), (Shape{1, 8, 2}));
+}
+
 /// As in video matting: the first state is one number that is expanded, whatever the size of images.
 TEST(ImportTrials, BeginStatesWithOneNumber) {
   OnnxModelForTest model(17);

@@ -254,9 +254,9 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   }
   if (given == options_.shapes.end()) {
     for (Dimension& dim : type.shape) {
-      const bool is_fixed = dim.symbol == kBatchName
-                                ? options_.fixes_batch || (options_.fixes_open && options_.fixes_first)
-                                : options_.fixes_open;
+      const bool is_batch = dim.symbol == kBatchName || (options_.fixes_first && &dim == type.shape.data());
+      const bool is_fixed = is_batch ? options_.fixes_batch || (options_.fixes_open && options_.fixes_first)
+                                     : options_.fixes_open;
       if (dim.is_named() && is_fixed) dim = first_sizes_.at(dim.symbol);
     }
     return type;
