@@ -112,8 +112,9 @@ class CopyStep final : public EngineStep {
                : channels_to_front(from + row, channels, place.width(), to + first, step);
       return;
     }
-    for (int64_t x = 0; x < place.width(); ++x) {
-      for (int64_t c = 0; c < channels; ++c) {
+    // Planes may be a power of two apart, which puts all channels of a position into few sets of the cache.
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t x = 0; x < place.width(); ++x) {
         const int64_t at = row + x * channels + c;
         const int64_t element = first + x + c * step;
         kToPlace ? to[at] = from[element] : to[element] = from[at];
