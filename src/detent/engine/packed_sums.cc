@@ -481,7 +481,7 @@ PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const K
   const std::vector<std::vector<int32_t>> bytes = byte_parts(weights.codes);
   std::vector<Weights> parts;
   for (const std::vector<int32_t>& part : bytes) parts.push_back({part, weights.inputs, weights.positions});
-  if (is_deep && !packed.wide_input) {
+  if (is_deep) {
     pack_depthwise(form, weights, parts, layer.is_phase, packed);
     return packed;
   }

@@ -215,8 +215,8 @@ std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& 
                                           size_t place);
 /// The values of a flow, which may have codes; those that codes of `type` have, if there is one. Throws Error
 /// naming `node` on NaN then.
-std::unique_ptr<EngineStep> values_of_flow(const Node& node, std::optional<CodeType> type, size_t flow,
-                                           size_t place);
+std::unique_ptr<EngineStep> values_of_flow(const KernelSet& kernels, const Node& node,
+                                           std::optional<CodeType> type, size_t flow, size_t place);
 
 // Between places of one layout. Those that take values throw Error naming `node` on NaN.
 
@@ -228,8 +228,8 @@ std::unique_ptr<EngineStep> bytes_of_values(const KernelSet& kernels, const Node
 /// steps.
 std::unique_ptr<EngineStep> rounded_values(const KernelSet& kernels, const Node& node, float unit,
                                            const CodeType& type, size_t from, size_t to);
-/// `values[code - type.low]` for the values of codes of `type`.
-std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<float> values, size_t from,
+/// Values of the codes that those of the form's type become, given as values too.
+std::unique_ptr<EngineStep> values_by_code(const KernelSet& kernels, const TableForm& form, size_t from,
                                            size_t to);
 
 /// The codes of a flow's values.

@@ -17,7 +17,6 @@ struct CommonBlocks {
     const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return _mm512_mullo_epi32(numbers, Ops::Same(factor));
   }
-  static V Times256(V numbers) { return _mm512_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23));

@@ -16,7 +16,9 @@ struct Common {
     return _mm512_set1_epi32(four);
   }
   static V Sum(V a, V b) { return _mm512_add_epi32(a, b); }
+  static V SumOfPairs(V a, V b) { return _mm512_add_epi16(a, b); }
   static V Zero() { return _mm512_setzero_si512(); }
+  static V Times256(V numbers) { return _mm512_slli_epi32(numbers, 8); }
   /// Shifts 16-bit lanes; bits that come from the neighbouring byte are masked away.
   template <int kBits>
   static V Shifted(V v) {
@@ -84,6 +86,26 @@ struct Common {
       away = _mm512_range_ps(away, _mm512_reduce_ps(steps, 0), kLargerMagnitude);
     }
     if (_mm512_cmp_ps_mask(away, _mm512_set1_ps(s.most_away), _CMP_GT_OQ) != 0) return false;
+    _mm512_storeu_si512(result, InOrder(Packed(whole[0], whole[1], whole[2], whole[3], cut)));
+    return true;
+  }
+  /// MultiplyRun of kBytes.
+  static bool MultiplyVector(const ByteProduct& s, float factor, const uint8_t* a, const uint8_t* b,
+                             uint8_t* result, const Cut& cut) {
+    const __m512 zero_a = _mm512_set1_ps(static_cast<float>(s.zero_a));
+    const __m512 zero_b = _mm512_set1_ps(static_cast<float>(s.zero_b));
+    V whole[4];
+    __m512 away = _mm512_setzero_ps();
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      const __m512 x = _mm512_sub_ps(Values(a + q * kLanes), zero_a);
+      const __m512 y = _mm512_sub_ps(Values(b + q * kLanes), zero_b);
+      const __m512 steps = _mm512_mul_ps(_mm512_mul_ps(x, y), _mm512_set1_ps(factor));
+      whole[q] = _mm512_cvtps_epi32(steps);
+      constexpr int kLargerMagnitude = 0b1011;
+      away = _mm512_range_ps(away, _mm512_reduce_ps(steps, 0), kLargerMagnitude);
+    }
+    if (_mm512_cmp_ps_mask(away, _mm512_set1_ps(0.5F - 0x1p-12F), _CMP_GT_OQ) != 0) return false;
     _mm512_storeu_si512(result, InOrder(Packed(whole[0], whole[1], whole[2], whole[3], cut)));
     return true;
   }

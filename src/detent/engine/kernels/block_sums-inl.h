@@ -173,7 +173,7 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
             s.difference == 0 ? Ops::Zero() : Blocks::Times(s.weight_sums + at, s.difference);
 #pragma GCC unroll 16
         for (int w = 0; w < kWindows; ++w) {
-          if constexpr (kWide) low[w][v] = Ops::Sum(low[w][v], Blocks::Times256(high[w][v]));
+          if constexpr (kWide) low[w][v] = Ops::Sum(low[w][v], Ops::Times256(high[w][v]));
           sums[w][v] = Blocks::AddScaled(sums[w][v], Ops::Sum(low[w][v], start), scale);
         }
       }

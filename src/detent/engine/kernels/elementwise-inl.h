@@ -85,6 +85,17 @@ void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* res
   }
 }
 
+/// MultiplyRun of whole vectors, where steps fit into 32 bits.
+template <class O = Ops>
+inline bool MultiplyVector(const ByteProduct& s, float factor, const uint8_t* a, const uint8_t* b,
+                           uint8_t* result) {
+  if constexpr (kPacksBytes) {
+    const typename O::Cut cut({.least = s.least, .most = s.most, .zero = s.zero});
+    return O::MultiplyVector(s, factor, a, b, result, cut);
+  }
+  return false;
+}
+
 /// As AddRun. Four roundings there and two here are less than 6 * 2^-24 of 257 steps apart.
 inline bool MultiplyRun(const ByteProduct& s, float factor, const uint8_t* a, const uint8_t* b,
                         uint8_t* __restrict result, int64_t count) {
@@ -92,7 +103,9 @@ inline bool MultiplyRun(const ByteProduct& s, float factor, const uint8_t* a, co
   constexpr float kMostAway = 0.5F - 0x1p-12F;
   int32_t near = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const float steps = static_cast<float>((int32_t{a[i]} - s.zero_a) * (int32_t{b[i]} - s.zero_b)) * factor;
+    const auto x = static_cast<float>(int32_t{a[i]} - s.zero_a);
+    const auto y = static_cast<float>(int32_t{b[i]} - s.zero_b);
+    const float steps = x * y * factor;
     const float below = steps < s.most ? steps : s.most;
     const float held = below > s.least ? below : s.least;
     const float whole = (held + kWhole) - kWhole;
@@ -117,14 +130,16 @@ void Multiply(const ByteProduct& p, const uint8_t* a, const uint8_t* b, uint8_t*
   constexpr int64_t kRun = 64;
   const ByteProduct s = p;
   const auto factor = static_cast<float>(double{s.scale_a} * double{s.scale_b} / double{s.scale});
+  const bool packs = kPacksBytes && factor < 0x1p14F;
   uint8_t products[kRun];  // `result` may be an operand
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
     const uint8_t* const x = a + first;
     const uint8_t* const y = b + first;
+    if (packs && run == kRun && MultiplyVector(s, factor, x, y, result + first)) continue;
     if (run < kRun) {
       if (!MultiplyRun(s, factor, x, y, products, run)) MultiplyExactly(s, x, y, products, run);
-    } else if (!MultiplyRun(s, factor, x, y, products, kRun)) {
+    } else if (packs || !MultiplyRun(s, factor, x, y, products, kRun)) {
       MultiplyExactly(s, x, y, products, kRun);
     }
     std::memcpy(result + first, products, static_cast<size_t>(run));
@@ -176,18 +191,49 @@ bool Quantize(const ByteQuantization& q, const float* values, uint8_t* __restric
   return unordered != 0;
 }
 
-void Split(const WideCodes& codes, const float* values, uint8_t* __restrict low, uint8_t* __restrict high,
-           int64_t count) {
+/// Codes of values that are whole numbers of scales, at most 65,535: the product with a reciprocal is near
+/// the same.
+inline void CodesOf(const WideCodes& codes, const float* values, int32_t* __restrict result, int64_t count) {
   const WideCodes s = codes;
   constexpr float kWhole = 0x1.8p23F;
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t code = static_cast<int32_t>((values[i] / s.scale + kWhole) - kWhole) + s.zero;
-    low[i] = static_cast<uint8_t>(code);
-    high[i] = static_cast<uint8_t>(code >> 8);
+  if (s.scale > 1e-30F && s.scale < 1e30F) {
+    const float reciprocal = 1 / s.scale;
+    for (int64_t i = 0; i < count; ++i)
+      result[i] = static_cast<int32_t>((values[i] * reciprocal + kWhole) - kWhole) + s.zero;
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    result[i] = static_cast<int32_t>((values[i] / s.scale + kWhole) - kWhole) + s.zero;
+}
+
+constexpr int64_t kCodesAtOnce = 256;
+
+void Split(const WideCodes& s, const float* values, uint8_t* __restrict low, uint8_t* __restrict high,
+           int64_t count) {
+  int32_t codes[kCodesAtOnce];
+  for (int64_t first = 0; first < count; first += kCodesAtOnce) {
+    const int64_t some = std::min(kCodesAtOnce, count - first);
+    CodesOf(s, values + first, codes, some);
+    for (int64_t i = 0; i < some; ++i) {
+      low[first + i] = static_cast<uint8_t>(codes[i]);
+      high[first + i] = static_cast<uint8_t>(codes[i] >> 8);
+    }
   }
 }
 
-bool Round(const ValueRounding& rounding, const float* values, float* __restrict result, int64_t count) {
+void LookUpWide(const WideTable& table, const float* values, float* result, int64_t count) {
+  const WideTable s = table;
+  int32_t codes[kCodesAtOnce];
+  for (int64_t first = 0; first < count; first += kCodesAtOnce) {
+    const int64_t some = std::min(kCodesAtOnce, count - first);
+    CodesOf(s.from, values + first, codes, some);
+    for (int64_t i = 0; i < some; ++i) codes[i] = s.codes[codes[i]];
+    for (int64_t i = 0; i < some; ++i)
+      result[first + i] = static_cast<float>(codes[i] - s.result_zero) * s.result_scale;
+  }
+}
+
+bool Round(const ValueRounding& rounding, const float* values, float* result, int64_t count) {
   const ValueRounding s = rounding;
   constexpr float kWhole = 0x1.8p23F;
   int32_t unordered = 0;
@@ -241,16 +287,33 @@ void Largest(const uint8_t* const* rows, int64_t row_count, uint8_t* result, int
   }
 }
 
-void Mean(const ByteMean& m, const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count) {
-  constexpr int64_t kChunk = 256;
-  int32_t sums[kChunk];
-  for (int64_t first = 0; first < count; first += kChunk) {
-    const int64_t chunk = std::min(kChunk, count - first);
-    for (int64_t i = 0; i < chunk; ++i) sums[i] = -m.zero_sum;
-    for (int64_t r = 0; r < row_count; ++r) {
-      const uint8_t* row = rows[r] + first;
-      for (int64_t i = 0; i < chunk; ++i) sums[i] += row[i];
+/// Sums over rows of the bytes of a vector that begins at `first` of each.
+inline void SumBytes(const uint8_t* const* rows, int64_t row_count, int64_t first, int32_t* sums) {
+  constexpr int64_t kFewRows = 257;  // whose bytes add up to 16 bits
+  std::fill_n(sums, Ops::kBytes, 0);
+  for (int64_t begin = 0; begin < row_count; begin += kFewRows) {
+    const int64_t end = std::min(row_count, begin + kFewRows);
+    Ops::V low = Ops::Zero();
+    Ops::V high = Ops::Zero();
+    for (int64_t r = begin; r < end; ++r) {
+      const Ops::V bytes = Ops::LoadBytes(rows[r] + first);
+      low = Ops::SumOfPairs(low, Ops::LowBytes(bytes, Ops::Zero()));
+      high = Ops::SumOfPairs(high, Ops::HighBytes(bytes, Ops::Zero()));
     }
+    uint16_t words[2][Ops::kBytes / 2];
+    std::memcpy(words[0], &low, Ops::kBytes);
+    std::memcpy(words[1], &high, Ops::kBytes);
+    // Halves of 16 bytes each.
+    for (int64_t i = 0; i < Ops::kBytes; ++i) sums[i] += words[i / 8 % 2][i / 16 * 8 + i % 8];
+  }
+}
+
+void Mean(const ByteMean& m, const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count) {
+  int32_t sums[Ops::kBytes];
+  for (int64_t first = 0; first < count; first += Ops::kBytes) {
+    const int64_t chunk = std::min(Ops::kBytes, count - first);
+    SumBytes(rows, row_count, first, sums);
+    for (int64_t i = 0; i < chunk; ++i) sums[i] -= m.zero_sum;
     const SumFinish& f = m.finish;
     if (f.fixed == nullptr) {
       const float multiplier = *f.multiplier;

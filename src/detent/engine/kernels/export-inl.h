@@ -19,6 +19,7 @@ const KernelSet& kernels() {
       .quantize = Quantize,
       .round = Round,
       .split = Split,
+      .look_up_wide = LookUpWide,
       .interleave_three = InterleaveThree,
       .dequantize = Dequantize,
       .look_up = LookUp,

@@ -117,6 +117,7 @@ struct DepthwiseSums {
   int64_t height;  // rows of a plane of a window
   int64_t planes = 1;
   int64_t plane_bytes = 0;  // from a plane of inputs to the next
+  int64_t upper = 0;        // bytes from inputs to the upper bytes of their codes, if they have two
   /// [row of inputs][kMostDepthwiseRows]: the first quad of weights that it has for each row of results, or
   /// -1.
   const int64_t* row_quads;
@@ -239,6 +240,14 @@ struct WideCodes {
   int32_t zero;
 };
 
+/// Values of what codes become: (codes[value / scale + zero] - result_zero) * result_scale.
+struct WideTable {
+  WideCodes from;
+  const uint16_t* codes;
+  float result_scale;
+  int32_t result_zero;
+};
+
 /// Means over `count` bytes, of which `divisor` are counted.
 struct ByteMean {
   int32_t zero_sum;  // sum of the zero points
@@ -269,6 +278,7 @@ struct KernelSet {
   bool (*round)(const ValueRounding&, const float* values, float* result, int64_t count);
   /// The lower and the upper byte of each code.
   void (*split)(const WideCodes&, const float* values, uint8_t* low, uint8_t* high, int64_t count);
+  void (*look_up_wide)(const WideTable&, const float* values, float* result, int64_t count);
   /// `count` bytes of each of three planes: the first of each, the second of each, ...
   void (*interleave_three)(const uint8_t* const* planes, uint8_t* result, int64_t count);
   void (*dequantize)(float scale, int32_t zero, const uint8_t* bytes, float* result, int64_t count);

@@ -218,6 +218,20 @@ HWY_INLINE void FinishDepthwise(const DepthwiseSums& d, int64_t chunk,
   }
 }
 
+/// Makes sums of upper bytes the beginning of those of lower ones; without any, they begin anew.
+template <int kRows>
+HWY_INLINE void BeginDepthwise(const DepthwiseSums& d, int64_t chunk, bool has_upper,
+                               Ops::V (&sums)[size_t{kRows}][4]) {
+#pragma GCC unroll 4
+  for (int j = 0; j < kRows; ++j) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      const Ops::V start = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
+      sums[j][q] = has_upper ? Ops::Sum(Ops::Times256(sums[j][q]), start) : start;
+    }
+  }
+}
+
 /// Rows of inputs are interleaved once for all rows of results whose windows reach them.
 template <int kRows>
 void AddDepthwiseRows(const DepthwiseSums& d) {
@@ -225,27 +239,25 @@ void AddDepthwiseRows(const DepthwiseSums& d) {
   const int64_t plane_weights = d.height * d.quads * kQuadBytes;
   int64_t chunk = 0;
   for (int64_t at = 0; at < d.bytes; at += Ops::kBytes) {
-    Ops::V sums[size_t{kRows}][4];
+    Ops::V sums[size_t{kRows}][4] = {};
+    for (int64_t part = d.upper == 0 ? 1 : 0; part < 2; ++part) {
+      if (part == 1) BeginDepthwise<kRows>(d, chunk, d.upper != 0, sums);
+      const int8_t* weights = d.weights + chunk * d.planes * plane_weights;
+      const uint8_t* plane = d.input + (part == 0 ? d.upper : 0) + at;
+      for (int64_t z = 0; z < d.planes; ++z, plane += d.plane_bytes, weights += plane_weights) {
+        for (int64_t row = 0; row < d.input_rows[kRows - 1]; ++row) {
+          for (int64_t quad = 0; quad < d.quads; ++quad) {
+            const Mixed mixed(plane + row * d.input_row, d.taps + 4 * quad);
 #pragma GCC unroll 4
-    for (int j = 0; j < kRows; ++j) {
+            for (int j = 0; j < kRows; ++j) {
+              const int64_t first = d.row_quads[row * kMostDepthwiseRows + j];
+              if (first < 0) continue;
+              const int8_t* w = weights + (first + quad) * kQuadBytes;
 #pragma GCC unroll 4
-      for (int q = 0; q < 4; ++q) sums[j][q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
-    }
-    const int8_t* weights = d.weights + chunk * d.planes * plane_weights;
-    const uint8_t* plane = d.input + at;
-    for (int64_t z = 0; z < d.planes; ++z, plane += d.plane_bytes, weights += plane_weights) {
-      for (int64_t row = 0; row < d.input_rows[kRows - 1]; ++row) {
-        for (int64_t quad = 0; quad < d.quads; ++quad) {
-          const Mixed mixed(plane + row * d.input_row, d.taps + 4 * quad);
-#pragma GCC unroll 4
-          for (int j = 0; j < kRows; ++j) {
-            const int64_t first = d.row_quads[row * kMostDepthwiseRows + j];
-            if (first < 0) continue;
-            const int8_t* w = weights + (first + quad) * kQuadBytes;
-#pragma GCC unroll 4
-            for (int q = 0; q < 4; ++q)
-              sums[j][q] =
-                  Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+              for (int q = 0; q < 4; ++q)
+                sums[j][q] =
+                    Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+            }
           }
         }
       }
@@ -264,27 +276,26 @@ void AddDepthwise3x3(const DepthwiseSums& d) {
   const int64_t right = d.taps[2];
   int64_t chunk = 0;
   for (int64_t at = 0; at < d.bytes; at += Ops::kBytes) {
-    Ops::V sums[size_t{kRows}][4];
-#pragma GCC unroll 4
-    for (int j = 0; j < kRows; ++j) {
-#pragma GCC unroll 4
-      for (int q = 0; q < 4; ++q) sums[j][q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
-    }
-    const int8_t* weights = d.weights + chunk * kSide * kQuadBytes;
-    const uint8_t* x = d.input + at;
+    Ops::V sums[size_t{kRows}][4] = {};
+    for (int64_t part = d.upper == 0 ? 1 : 0; part < 2; ++part) {
+      if (part == 1) BeginDepthwise<kRows>(d, chunk, d.upper != 0, sums);
+      const int8_t* weights = d.weights + chunk * kSide * kQuadBytes;
+      const uint8_t* x = d.input + (part == 0 ? d.upper : 0) + at;
 #pragma GCC unroll 16
-    for (int row = 0; row < (kRows - 1) * kStride + kSide; ++row) {
-      const Ops::V left = Ops::LoadBytes(x);
-      const Mixed mixed(left, Ops::LoadBytes(x + middle), Ops::LoadBytes(x + right), left);
-      x += d.input_row;
+      for (int row = 0; row < (kRows - 1) * kStride + kSide; ++row) {
+        const Ops::V left = Ops::LoadBytes(x);
+        const Mixed mixed(left, Ops::LoadBytes(x + middle), Ops::LoadBytes(x + right), left);
+        x += d.input_row;
 #pragma GCC unroll 4
-      for (int j = 0; j < kRows; ++j) {
-        const int down = row - j * kStride;
-        if (down < 0 || down >= kSide) continue;
-        const int8_t* w = weights + down * kQuadBytes;
+        for (int j = 0; j < kRows; ++j) {
+          const int down = row - j * kStride;
+          if (down < 0 || down >= kSide) continue;
+          const int8_t* w = weights + down * kQuadBytes;
 #pragma GCC unroll 4
-        for (int q = 0; q < 4; ++q)
-          sums[j][q] = Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+          for (int q = 0; q < 4; ++q)
+            sums[j][q] =
+                Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+        }
       }
     }
     FinishDepthwise<kRows>(d, chunk, sums, at, std::min<int64_t>(Ops::kBytes, d.bytes - at));

@@ -28,6 +28,7 @@ struct Ops {
   static W LoadWeights(const int8_t* p) { return Factors(_mm256_loadu_si256(reinterpret_cast<const V*>(p))); }
   static V Sum(V a, V b) { return _mm256_add_epi32(a, b); }
   static V Zero() { return _mm256_setzero_si256(); }
+  static V Times256(V numbers) { return _mm256_slli_epi32(numbers, 8); }
   /// Shifts 16-bit lanes; bits that come from the neighbouring byte are masked away.
   template <int kBits>
   static V Shifted(V v) {
@@ -131,7 +132,6 @@ struct Blocks {
     const V numbers = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm256_mullo_epi32(numbers, Ops::Same(factor));
   }
-  static V Times256(V numbers) { return _mm256_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(exponents))), 23));

@@ -23,7 +23,6 @@ struct Ops : Common {
   static W Factors(V w) { return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)}; }
   /// Sums of two products each, in 16 bits.
   static V Pairs(V x, V codes) { return _mm512_maddubs_epi16(x, codes); }
-  static V SumOfPairs(V a, V b) { return _mm512_add_epi16(a, b); }
   static V Joined(V pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
   /// a x + b y, with sums of two such products in 16 bits.
   static HWY_INLINE V AddSmallProducts(V sums, V a, V x, V b, V y) {

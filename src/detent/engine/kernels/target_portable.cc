@@ -39,6 +39,11 @@ struct Ops {
   }
   static W Factors(V w) { return w; }
   static V Zero() { return {}; }
+  static V Times256(V numbers) {
+    Lanes lanes = LanesOf(numbers);
+    for (int32_t& lane : lanes) lane = static_cast<int32_t>(static_cast<uint32_t>(lane) << 8U);
+    return FromLanes(lanes);
+  }
   static V Sum(V a, V b) {
     Lanes lanes = LanesOf(a);
     const Lanes others = LanesOf(b);
@@ -209,11 +214,6 @@ struct Blocks {
   static V Times(const int16_t* p, int32_t factor) {
     Ops::Lanes lanes;
     for (size_t i = 0; i < 4; ++i) lanes[i] = p[i] * factor;
-    return Ops::FromLanes(lanes);
-  }
-  static V Times256(V numbers) {
-    Ops::Lanes lanes = Ops::LanesOf(numbers);
-    for (int32_t& lane : lanes) lane = static_cast<int32_t>(static_cast<uint32_t>(lane) << 8U);
     return Ops::FromLanes(lanes);
   }
   /// Floats of which these are the bits, but for the lowest.

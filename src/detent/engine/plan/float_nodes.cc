@@ -182,6 +182,21 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   return true;
 }
 
+/// A batch norm of or to codes.
+bool plan_normalized_codes(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  const bool has_positions = plan.may_be_pooled(result);
+  if (!is_batch_norm(node) || find_float_operator(node.op) == nullptr) return false;
+  if (!has_positions && plan.shape(result).size() != 2) return false;
+  const size_t from =
+      operand_values(plan, step, 0, has_positions ? std::optional(Layout::kChannelsLast) : std::nullopt);
+  const size_t to = plan.add_values_place(result, plan.place(from).layout);
+  FloatFollowUps follow_ups{.map = std::make_shared<const FloatChannelMap>(float_channel_map(node))};
+  plan.add(float_elements_step(std::move(follow_ups), plan.read(from), to), node.name, "elements float");
+  set_values(plan, step, to, result);
+  return true;
+}
+
 /// A softmax over the channels, of values that have them last.
 bool plan_channel_rows(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
@@ -270,33 +285,8 @@ std::optional<Layout> layout_of_pairs(PlanBuilder& plan, const ReferenceStep& st
       if (own == Layout::kChannelsLast) layout = own;
     }
   }
-  const bool has_channels = plan.has_positions(result) || plan.shape(result).size() <= 2;
+  const bool has_channels = plan.may_be_pooled(result) || plan.shape(result).size() <= 2;
   return has_channels || layout == Layout::kRows ? std::optional(layout) : std::nullopt;
-}
-
-bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
-  const Node& node = *step.node;
-  const FloatOperator* const found = find_float_operator(node.op);
-  if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
-  const std::optional<Layout> layout = layout_of_pairs(plan, step, result);
-  if (!layout) return false;
-  PairOperand operands[2];
-  for (size_t i = 0; i < 2; ++i) {
-    const NodeInput& input = node.inputs[i];
-    if (input.is_constant()) {
-      operands[i].number = *number_of(input);
-      continue;
-    }
-    const bool has_rank = plan.shape(value_name(input)).size() == plan.shape(result).size();
-    operands[i].place = operand_values(plan, step, i, has_rank ? layout : std::nullopt);
-  }
-  const size_t to = plan.add_values_place(result, *layout);
-  for (const PairOperand& operand : operands) {
-    if (operand.place) plan.read(*operand.place);
-  }
-  plan.add(float_pairs_step(found->pairs, operands[0], operands[1], to), node.name, "pairs float");
-  set_values(plan, step, to, result);
-  return true;
 }
 
 }  // namespace
@@ -419,7 +409,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
 bool has_operand_values(const PlanBuilder& plan, const ReferenceStep& step, size_t index) {
   const std::string value = value_name(step.node->inputs[index]);
   if (!step.inputs[index]) return plan.may_have_values(value);
-  return plan.is_placeable(value) && has_values_in_places(step.inputs[index]);
+  return plan.is_placeable(value) && (fits_bytes(*step.inputs[index]) || is_wide(*step.inputs[index]));
 }
 
 size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index,
@@ -433,6 +423,31 @@ size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index
 void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result) {
   const std::optional<CodeType>& type = step.outputs[0];
   type ? plan_rounded(plan, from, *type, *step.node, result) : plan.set_place(result, from);
+}
+
+bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  const FloatOperator* const found = find_float_operator(node.op);
+  if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
+  const std::optional<Layout> layout = layout_of_pairs(plan, step, result);
+  if (!layout) return false;
+  PairOperand operands[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput& input = node.inputs[i];
+    if (input.is_constant()) {
+      operands[i].number = *number_of(input);
+      continue;
+    }
+    const bool has_rank = plan.shape(value_name(input)).size() == plan.shape(result).size();
+    operands[i].place = operand_values(plan, step, i, has_rank ? layout : std::nullopt);
+  }
+  const size_t to = plan.add_values_place(result, *layout);
+  for (const PairOperand& operand : operands) {
+    if (operand.place) plan.read(*operand.place);
+  }
+  plan.add(float_pairs_step(found->pairs, operands[0], operands[1], to), node.name, "pairs float");
+  set_values(plan, step, to, result);
+  return true;
 }
 
 bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
@@ -477,12 +492,14 @@ bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes&
   if (node.inputs[0].is_constant()) return plan_value_pairs(plan, step, result);
   if (!has_operand_values(plan, step, 0)) return false;
   const bool has_no_codes = takes_values(step);
-  return plan_pooled(plan, step, result) || (has_no_codes && plan_element(plan, step, values, result)) ||
+  return plan_pooled(plan, step, result) ||
+         (has_no_codes ? plan_element(plan, step, values, result)
+                       : plan_normalized_codes(plan, step, result)) ||
          plan_channel_rows(plan, step, result) || plan_channel_norm(plan, step, result) ||
          plan_rows(plan, step, result) || plan_value_pairs(plan, step, result) ||
          plan_resampled(plan, step, result) || plan_reduced(plan, step, result) ||
-         (has_no_codes &&
-          (plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result)));
+         plan_float_product(plan, step, result) ||
+         (has_no_codes && plan_movement(plan, step, std::nullopt, result));
 }
 
 }  // namespace detent

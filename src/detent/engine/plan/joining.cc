@@ -49,7 +49,9 @@ std::optional<std::vector<Joined>> joined_inputs(const PlanBuilder& plan, const 
     const std::string value = value_name(input);
     if (!plan.is_float(value)) return std::nullopt;
     const std::optional<CodeType> type = step.inputs[i] ? step.inputs[i] : plan.value(value).type;
-    if (type ? !fits_bytes(*type) || type->is_sign : !plan.may_have_values(value)) return std::nullopt;
+    const bool has_place =
+        type ? !type->is_sign && (fits_bytes(*type) || is_wide(*type)) : plan.may_have_values(value);
+    if (!has_place) return std::nullopt;
     inputs.push_back({value, type});
   }
   return inputs;
@@ -106,6 +108,12 @@ void plan_joined_values(PlanBuilder& plan, const Node& node, std::span<const Joi
   }
   const size_t to = plan.add_values_place(result, layout);
   add_join(plan, node, std::move(joined), axis, to, "moved values");
+  const auto is_as_rounded = [&](const Joined& input) { return is_wide(*type) && input.type == type; };
+  if (type && std::ranges::all_of(inputs, is_as_rounded)) {
+    plan.place(to).type = *type;
+    plan.set_place(result, to);
+    return;
+  }
   type ? plan_rounded(plan, to, *type, node, result) : plan.set_place(result, to);
 }
 
@@ -126,7 +134,8 @@ bool plan_joined(PlanBuilder& plan, const ReferenceStep& step, const std::string
   const std::optional<CodeType> type = step.outputs[0] ? step.outputs[0]
                                        : alike         ? inputs->front().type
                                                        : std::nullopt;
-  const bool has_bytes = std::ranges::all_of(*inputs, [](const Joined& j) { return j.type.has_value(); });
+  const bool has_bytes =
+      std::ranges::all_of(*inputs, [](const Joined& j) { return j.type && fits_bytes(*j.type); });
   if (type && (type->is_sign || (!fits_bytes(*type) && !is_wide(*type)))) return false;
   if (has_bytes && type && fits_bytes(*type)) {
     plan_joined_bytes(plan, node, *inputs, *axis, *type, result);

@@ -175,7 +175,7 @@ size_t PlanBuilder::wide_place_of(const std::string& name, const CodeType& type,
     const size_t flow = value.quantizer != nullptr ? value.flow : flow_of(name);
     to = new_place(value, type, layout.value_or(Layout::kRows));
     note_flow(flow);
-    add(values_of_flow(node, type, flow, to), node.name, "quantize");
+    add(values_of_flow(kernels_, node, type, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
   }
   value.places.push_back(to);
   return to;
@@ -261,7 +261,7 @@ size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> lay
     add(copy_step(read(*from), to), reader.name, "copy", "another layout");
   } else {
     note_flow(flow);
-    add(values_of_flow(reader, std::nullopt, flow, to), reader.name, "copy", "another layout");
+    add(values_of_flow(kernels_, reader, std::nullopt, flow, to), reader.name, "copy", "another layout");
   }
   value.places.push_back(to);
   return to;

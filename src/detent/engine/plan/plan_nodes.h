@@ -75,6 +75,8 @@ size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index
                       std::optional<Layout> layout);
 /// Values at `from`, rounded to the step's type if it has one, are the result.
 void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result);
+/// A function of two operands that broadcast, in float32; false where one of them has no values in a place.
+bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 /// A recurrent layer whose weights are packed; false where its operands are in no places.
 bool plan_recurrent(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step);
 
@@ -98,8 +100,8 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::opti
 bool plan_parts(PlanBuilder& plan, const ReferenceStep& step);
 /// Joins inputs along a dimension, whatever types they have; false where there is no kernel for it.
 bool plan_joined(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
-/// A product of matrices of values.
-bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result);
+/// A product of matrices of values, which those of codes may be.
+bool plan_float_product(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 
 /// Whether each window of a pooling covers positions, and counts some.
 bool have_elements(const PoolingWindows& windows);
@@ -111,8 +113,8 @@ int64_t most_elements(const PoolingWindows& windows);
 /// A transposed convolution: a step for each of its phases.
 bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                      const std::string& result);
-/// A node of codes of more than 8 bits, which places have as their values: additions in float, functions of
-/// one operand, means, and what leaves codes in their type.
+/// A node of codes of more than 8 bits, which places have as their values: pairs in float, functions of one
+/// operand, means, and what leaves codes in their type.
 bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 bool plan_table(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 bool plan_pairs(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,

@@ -20,22 +20,32 @@ MatrixOperand matrix_operand(PlanBuilder& plan, const std::string& name, const s
   return {plan.operand(move.from, type, Layout::kRows, *move.node), move.view};
 }
 
+/// The same of values, or those of codes.
+MatrixOperand matrix_of_values(PlanBuilder& plan, const ReferenceStep& step, size_t index) {
+  const std::string name = value_name(step.node->inputs[index]);
+  const std::optional<CodeType>& type = step.inputs[index];
+  if (type && !is_wide(*type))
+    return {operand_values(plan, step, index, Layout::kRows), StridedView::of(plan.shape(name))};
+  return matrix_operand(plan, name, type, false, *step.node);
+}
+
 double products_of(const PlanBuilder& plan, const std::string& a, const std::string& result) {
   return static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(plan.shape(a).back());
 }
 
 }  // namespace
 
-bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result) {
+bool plan_float_product(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
   if (trait<MatrixProduct>(node) == nullptr || node.inputs.size() != 2) return false;
-  for (const NodeInput& input : node.inputs) {
-    if (input.is_constant() || !plan.may_have_values(value_name(input)) ||
-        plan.shape(value_name(input)).size() < 2)
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput& input = node.inputs[i];
+    if (input.is_constant() || !has_operand_values(plan, step, i) || plan.shape(value_name(input)).size() < 2)
       return false;
   }
   const std::string a = value_name(node.inputs[0]);
-  FloatProductLayer layer{.a = matrix_operand(plan, a, std::nullopt, false, node),
-                          .b = matrix_operand(plan, value_name(node.inputs[1]), std::nullopt, false, node),
+  FloatProductLayer layer{.a = matrix_of_values(plan, step, 0),
+                          .b = matrix_of_values(plan, step, 1),
                           .scratch = std::nullopt,
                           .output = 0};
   if (const int64_t bytes = float_product_scratch_bytes(layer.b.view); bytes > 0)
@@ -46,7 +56,7 @@ bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& 
   plan.read(layer.b.place);
   plan.add(float_product_step(std::move(layer)), node.name, "product float").products =
       products_of(plan, a, result);
-  plan.set_place(result, output);
+  set_values(plan, step, output, result);
   return true;
 }
 

@@ -22,21 +22,11 @@ void round_to_wide(PlanBuilder& plan, size_t from, float unit, const CodeType& t
   plan.set_place(result, to);
 }
 
-bool plan_addition(PlanBuilder& plan, const PairForm& form, const Node& node, const std::string& result) {
-  if (form.operation != PairOperation::kAdd || form.fixed_point || form.output.is_sign) return false;
-  if (!is_wide(form.a) && !is_wide(form.b) && !is_wide(form.output)) return false;
-  const std::string a = value_name(node.inputs[0]);
-  const std::string b = value_name(node.inputs[1]);
-  if (plan.shape(a) != plan.shape(b)) return false;
-  const size_t from = plan.values_of_codes(a, form.a, std::nullopt, node);
-  const Layout layout = plan.place(from).layout;
-  const size_t other = plan.values_of_codes(b, form.b, layout, node);
-  const size_t sum = plan.add_values_place(result, layout);
-  plan.read(from);
-  plan.read(other);
-  plan.add(float_elements_step({.other = other}, from, sum), node.name, "addition float");
-  plan_rounded(plan, sum, form.output, node, result);
-  return true;
+bool plan_wide_pairs(PlanBuilder& plan, const ReferenceStep& step, const PairForm& form,
+                     const std::string& result) {
+  if (form.fixed_point || form.output.is_sign) return false;
+  const bool has_wide = is_wide(form.a) || is_wide(form.b) || is_wide(form.output);
+  return has_wide && plan_value_pairs(plan, step, result);
 }
 
 bool plan_function(PlanBuilder& plan, const TableForm& form, const Node& node, const std::string& result) {
@@ -44,11 +34,10 @@ bool plan_function(PlanBuilder& plan, const TableForm& form, const Node& node, c
   if (form.output.is_sign) return false;
   const std::string input = value_name(node.inputs[node.inputs[0].is_constant() ? 1 : 0]);
   const size_t from = plan.values_of_codes(input, form.input, std::nullopt, node);
-  std::vector<float> values;
-  for (const int32_t code : form.codes) values.push_back(form.output.value(code));
   const Layout layout = plan.place(from).layout;
   const size_t found = plan.add_values_place(result, layout, is_wide(form.output) ? form.output : CodeType());
-  plan.add(values_by_code(form.input, std::move(values), plan.read(from), found), node.name, "table");
+  plan.add(values_by_code(plan.kernels(), form, plan.read(from), found), node.name,
+           fmt::format("table {}", plan.kernels().name));
   if (is_wide(form.output)) {
     plan.set_place(result, found);
   } else {
@@ -128,7 +117,8 @@ void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const No
 bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
   if (!step.form) return plan_kept(plan, step, result);
-  if (const auto* pair = std::get_if<PairForm>(&*step.form)) return plan_addition(plan, *pair, node, result);
+  if (const auto* pair = std::get_if<PairForm>(&*step.form))
+    return plan_wide_pairs(plan, step, *pair, result);
   if (const auto* table = std::get_if<TableForm>(&*step.form))
     return plan_function(plan, *table, node, result);
   if (const auto* mean = std::get_if<AverageForm>(&*step.form))

@@ -120,19 +120,23 @@ class RoundedValues final : public RowStep {
 
 class ValuesByCode final : public RowStep {
  public:
-  ValuesByCode(const CodeType& type, std::vector<float> values, size_t from, size_t to)
-      : RowStep(from, to), type_(type), values_(std::move(values)) {}
+  ValuesByCode(const KernelSet& kernels, const TableForm& form, size_t from, size_t to)
+      : RowStep(from, to), kernels_(kernels) {
+    for (const int32_t code : form.codes) codes_.push_back(static_cast<uint16_t>(code - form.output.low));
+    const CodeType& in = form.input;
+    const CodeType& out = form.output;
+    table_ = {{in.scale, in.zero_point - in.low}, codes_.data(), out.scale, out.zero_point - out.low};
+  }
 
  private:
   bool convert(const void* from, void* to, int64_t count) const override {
-    const auto* const x = static_cast<const float*>(from);
-    std::transform(x, x + count, static_cast<float*>(to),
-                   [&](float value) { return values_[static_cast<size_t>(type_.code(value) - type_.low)]; });
+    kernels_.look_up_wide(table_, static_cast<const float*>(from), static_cast<float*>(to), count);
     return false;
   }
 
-  CodeType type_;
-  std::vector<float> values_;
+  const KernelSet& kernels_;
+  std::vector<uint16_t> codes_;
+  WideTable table_{};
 };
 
 }  // namespace
@@ -152,9 +156,9 @@ std::unique_ptr<EngineStep> rounded_values(const KernelSet& kernels, const Node&
   return std::make_unique<RoundedValues>(kernels, node, unit, type, from, to);
 }
 
-std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<float> values, size_t from,
+std::unique_ptr<EngineStep> values_by_code(const KernelSet& kernels, const TableForm& form, size_t from,
                                            size_t to) {
-  return std::make_unique<ValuesByCode>(type, std::move(values), from, to);
+  return std::make_unique<ValuesByCode>(kernels, form, from, to);
 }
 
 }  // namespace detent

@@ -199,13 +199,22 @@ class BytesOfFlow final : public EngineStep {
 
 class ValuesOfFlow final : public EngineStep {
  public:
-  ValuesOfFlow(const Node& node, std::optional<CodeType> type, size_t flow, size_t place)
-      : node_(node), type_(type), flow_(flow), place_(place) {}
+  ValuesOfFlow(const KernelSet& kernels, const Node& node, std::optional<CodeType> type, size_t flow,
+               size_t place)
+      : kernels_(kernels), node_(node), type_(type), flow_(flow), place_(place) {}
 
   void run(RunState& state) const override {
     const Place& place = state.places[place_];
+    const Flow& flow = state.flows[flow_];
     fill_halo(place, state.bytes(place_));
-    const Tensor values = as_values(converted(node_, state.flows[flow_], type_));
+    const bool rounds = type_ && !flow.type && !type_->is_sign;
+    copy(as_values(rounds ? flow : converted(node_, flow, type_)), state);
+    if (rounds && round(state)) static_cast<void>(converted(node_, flow, type_));  // says where
+  }
+
+ private:
+  void copy(const Tensor& values, RunState& state) const {
+    const Place& place = state.places[place_];
     const float* const from = values.values<float>().data();
     float* const to = state.values(place_);
     for_each_row(place, state, [&](int64_t n, int64_t y) {
@@ -221,7 +230,20 @@ class ValuesOfFlow final : public EngineStep {
     });
   }
 
- private:
+  /// Whether a value is NaN.
+  bool round(RunState& state) const {
+    const Place& place = state.places[place_];
+    const SumFinish finish = finish_for(*type_);
+    const ValueRounding rounding{type_->scale, finish.least, finish.most, type_->scale};
+    std::atomic<bool> found_nan = false;
+    for_each_chunk(place, place, state, 1, [&](int64_t first, int64_t /*result*/, int64_t count) {
+      float* const values = state.values(place_) + first;
+      if (kernels_.round(rounding, values, values, count)) found_nan = true;
+    });
+    return found_nan;
+  }
+
+  const KernelSet& kernels_;
   const Node& node_;
   std::optional<CodeType> type_;
   size_t flow_;
@@ -466,9 +488,9 @@ std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& 
   return std::make_unique<BytesOfFlow>(kernels, node, flow, place);
 }
 
-std::unique_ptr<EngineStep> values_of_flow(const Node& node, std::optional<CodeType> type, size_t flow,
-                                           size_t place) {
-  return std::make_unique<ValuesOfFlow>(node, type, flow, place);
+std::unique_ptr<EngineStep> values_of_flow(const KernelSet& kernels, const Node& node,
+                                           std::optional<CodeType> type, size_t flow, size_t place) {
+  return std::make_unique<ValuesOfFlow>(kernels, node, type, flow, place);
 }
 
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to) {

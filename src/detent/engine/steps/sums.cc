@@ -64,7 +64,10 @@ class SumsStep final : public EngineStep {
       bordered.type.zero_point = numbers.zero;
       fill_halo(bordered, state.bytes(layer_.input));
     }
-    layer_.packed->depthwise ? run_depthwise(state, numbers) : run_windows(state, numbers);
+    Inputs inputs{.bytes = state.bytes(layer_.input), .numbers = &numbers};
+    if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
+    if (layer_.packed->wide_input) take_bytes(state, inputs);
+    layer_.packed->depthwise ? run_depthwise(state, inputs) : run_windows(state, inputs);
   }
 
   /// Positions by themselves, whose channels fill up what is multiplied at once, are read as they lie.
@@ -127,11 +130,17 @@ class SumsStep final : public EngineStep {
     return cut;
   }
 
-  void run_windows(RunState& state, const CodeNumbers& numbers) const {
+  /// Inputs of kernels: the codes' bytes, of two the lower ones, or their bit planes.
+  struct Inputs {
+    const uint8_t* bytes = nullptr;
+    const CodeNumbers* numbers = nullptr;
+    std::unique_ptr<uint8_t[]> both_bytes = nullptr;  // the lower ones of all positions, then the upper ones
+    std::unique_ptr<uint64_t[]> planes = nullptr;
+    std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
+  };
+
+  void run_windows(RunState& state, const Inputs& inputs) const {
     const Cut parts = cut(state.threads);
-    Inputs inputs{.bytes = state.bytes(layer_.input), .numbers = &numbers};
-    if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
-    if (layer_.packed->wide_input) take_bytes(state, inputs);
     const int64_t units = divided(walk_.count(), parts.unit);
     ThreadPool::shared().run(parts.tasks(), state.threads, [&](int64_t task) {
       const auto window = [&](int64_t part) {
@@ -146,15 +155,6 @@ class SumsStep final : public EngineStep {
                group(of_groups + 1));
     });
   }
-
-  /// Inputs of kernels: the codes' bytes, of two the lower ones, or their bit planes.
-  struct Inputs {
-    const uint8_t* bytes = nullptr;
-    const CodeNumbers* numbers = nullptr;
-    std::unique_ptr<uint8_t[]> both_bytes = nullptr;  // the lower ones of all positions, then the upper ones
-    std::unique_ptr<uint64_t[]> planes = nullptr;
-    std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
-  };
 
   /// Takes the bits of all positions, the border among them.
   void take_bits(RunState& state, Inputs& inputs) const {
@@ -377,26 +377,26 @@ class SumsStep final : public EngineStep {
   /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` after
   /// the lower ones.
   void add_wide_group(const WindowSums& sums, size_t group, int64_t plane) const {
-    const auto count = static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs);
-    std::vector<int32_t> low(count);
-    std::vector<int32_t> high(count);
-    WindowSums part = sums;
-    part.sums_after = low.data();
-    add_parts(part, group);
+    const int64_t outputs = sums.blocks * kBlockOutputs;
+    thread_local std::vector<int32_t> upper_sums;
+    upper_sums.resize(static_cast<size_t>(sums.count * outputs));
     const uint8_t* upper[kMostWindows];
     std::transform(sums.windows, sums.windows + sums.count, upper,
                    [&](const uint8_t* window) { return window + plane; });
-    const std::vector<int32_t> nothing(static_cast<size_t>(sums.blocks * kBlockOutputs));
+    WindowSums part = sums;
     part.windows = upper;
-    part.start = nothing.data();
-    part.sums_after = high.data();
+    part.sums_after = upper_sums.data();
     add_parts(part, group);
-    for (size_t i = 0; i < count; ++i)
-      low[i] = static_cast<int32_t>(static_cast<uint32_t>(low[i]) + 256U * static_cast<uint32_t>(high[i]));
+    // 256 (sum - start) + start
+    int32_t* sum = upper_sums.data();
+    for (int64_t window = 0; window < sums.count; ++window, sum += outputs) {
+      for (int64_t o = 0; o < outputs; ++o)
+        sum[o] = static_cast<int32_t>(256U * static_cast<uint32_t>(sum[o]) -
+                                      255U * static_cast<uint32_t>(sums.start[o]));
+    }
     part = sums;
-    part.run_count = 0;
-    part.sums_before = low.data();
-    layer_.packed->kernels->add_windows(part);
+    part.sums_before = upper_sums.data();
+    add_parts(part, group);
   }
 
   /// Windows that follow each other in memory at once, where all of their channels are computed. `collected`
@@ -437,7 +437,7 @@ class SumsStep final : public EngineStep {
     follow(*layer_.packed->kernels, layer_.follow_ups, state, results, {others, other_count}, count);
   }
 
-  void run_depthwise(RunState& state, const CodeNumbers& numbers) const {
+  void run_depthwise(RunState& state, const Inputs& inputs) const {
     const Place& out = state.places[layer_.output];
     constexpr int64_t kTaskBytes = 16 << 10;
     const int64_t most = layer_.packed->kernels->most_rows;
@@ -449,7 +449,7 @@ class SumsStep final : public EngineStep {
       const int64_t end = std::min(all, (task + 1) * at_once);
       for (int64_t part = task * at_once; part < end; ++part) {
         const int64_t y = part % parts * most;
-        depthwise_rows(state, numbers, part / parts, y, std::min(most, walk_.rows() - y));
+        depthwise_rows(state, inputs, part / parts, y, std::min(most, walk_.rows() - y));
       }
     });
   }
@@ -487,14 +487,13 @@ class SumsStep final : public EngineStep {
   }
 
   /// Rows `y` to `y + rows` of the results of `plane`, counted over all samples.
-  void depthwise_rows(RunState& state, const CodeNumbers& numbers, int64_t plane, int64_t y,
-                      int64_t rows) const {
+  void depthwise_rows(RunState& state, const Inputs& inputs, int64_t plane, int64_t y, int64_t rows) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
     const WindowShape& w = packed.window;
     const ResultGrid& grid = layer_.grid;
-    const Finish of = finish_at(numbers, 0);
+    const Finish of = finish_at(*inputs.numbers, 0);
     DepthwiseSums sums{.input = nullptr,
                        .input_row = in.row(),
                        .taps = offsets_.data(),
@@ -502,6 +501,7 @@ class SumsStep final : public EngineStep {
                        .height = w.height,
                        .planes = w.depth,
                        .plane_bytes = w.dilation_z * in.image(),
+                       .upper = packed.wide_input ? plane_bytes(in) : 0,
                        .row_quads = row_quads_.data(),
                        .input_rows = input_rows_.data(),
                        .stride = w.stride_y,
@@ -520,8 +520,8 @@ class SumsStep final : public EngineStep {
                        .result_step = grid.step_x * out.channels()};
     const int64_t n = plane / walk_.planes();
     const int64_t z = plane % walk_.planes();
-    sums.input = state.bytes(layer_.input) +
-                 in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, -w.padding_x);
+    sums.input =
+        inputs.bytes + in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, -w.padding_x);
     sums.result = state.bytes(layer_.output) + out.element_bytes() * out.at(n, grid.first_z + z * grid.step_z,
                                                                             grid.first_y + y * grid.step_y,
                                                                             grid.first_x);
