@@ -192,6 +192,27 @@ const Node* quantizing_node(const NodeImport& node, size_t input, Codes& codes) 
   return at != nullptr && at->op == "quantize_linear" ? at : nullptr;
 }
 
+/// Operand that is rounded to codes of one scale: that of a clamp to the values of two codes, if one comes
+/// first, and then these codes are all.
+NodeInput rounded_operand(const NodeImport& node, const Node& quantize, Codes& codes) {
+  const NodeInput& value = quantize.inputs[0];
+  if (value.is_constant() || codes.scale.size() != 1 || node.node(value).op != "clamp") return value;
+  const Node& clamp = node.node(value);
+  const auto scale = static_cast<float>(codes.scale[0]);
+  const auto code_of = [&](size_t bound) -> std::optional<double> {
+    const auto number = known_numbers(node, clamp.inputs[bound]);
+    if (!number || number->size() != 1) return std::nullopt;
+    const auto exact = static_cast<float>((*number)[0]);
+    const float steps = std::nearbyint(exact / scale);
+    return steps * scale == exact ? std::optional(double{steps} + codes.zero_point[0]) : std::nullopt;
+  };
+  const std::optional<double> low = code_of(1);
+  const std::optional<double> high = code_of(2);
+  if (!low || !high || *low < codes.low || *high > codes.high || !width_of(*low, *high)) return value;
+  std::tie(codes.low, codes.high) = std::pair(*low, *high);
+  return clamp.inputs[0];
+}
+
 /// Scales of a tensor that broadcast with one of `rank` dimensions: along which one they lie.
 std::optional<int64_t> broadcast_axis(const Shape& shape, size_t rank) {
   std::optional<int64_t> axis;
@@ -498,8 +519,9 @@ std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& i
     return known_numbers(node, quantize->inputs[index]) == expected;
   };
   if (!same(1, codes->scale) || !same(2, codes->zero_point)) return std::nullopt;
+  const NodeInput value = rounded_operand(node, *quantize, *codes);
   const auto spec = spec_of(*codes, axis);
-  return spec ? std::optional(node.add_rounding(quantize->inputs[0], *spec)) : std::nullopt;
+  return spec ? std::optional(node.add_rounding(value, *spec)) : std::nullopt;
 }
 
 std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const QuantizedInput& codes, DType dtype) {
