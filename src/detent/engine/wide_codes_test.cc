@@ -62,7 +62,8 @@ TEST_F(WideCodes, DepthwiseLayersAndWhatFollows) {
     const NodeInput mean = b.call("adaptive_avg_pool2d", {y}, {{"output_size", int64_t{1}}});
     x = b.call(op, {x, draw.coin() ? y : mean});
     x = b.call("cat", {x, y}, {{"dim", int64_t{1}}});
-    Graph graph = b.finish(b.call("mul", {x, NodeInput::of_constant(Value(0.7))}));
+    Graph graph = b.finish(
+        b.call(draw.coin() ? "relu6" : "relu", {b.call("mul", {x, NodeInput::of_constant(Value(0.7))})}));
     draw_parameters(draw, graph);
     quantize_widely(draw, graph);
     expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 2), channels, 9, 10}), kernels);

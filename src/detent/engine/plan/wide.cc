@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
 #include "detent/engine/plan/plan_nodes.h"
@@ -22,6 +23,10 @@ void round_to_wide(PlanBuilder& plan, size_t from, float unit, const CodeType& t
   plan.set_place(result, to);
 }
 
+SumsEnd clamping_end(const Clamp& clamp) {
+  return {.clamps = true, .low = static_cast<float>(clamp.low), .high = static_cast<float>(clamp.high)};
+}
+
 bool plan_wide_pairs(PlanBuilder& plan, const ReferenceStep& step, const PairForm& form,
                      const std::string& result) {
   if (form.fixed_point || form.output.is_sign) return false;
@@ -29,12 +34,34 @@ bool plan_wide_pairs(PlanBuilder& plan, const ReferenceStep& step, const PairFor
   return has_wide && plan_value_pairs(plan, step, result);
 }
 
-bool plan_function(PlanBuilder& plan, const TableForm& form, const Node& node, const std::string& result) {
+/// Whether float32 gives the entries of the table of a pair with a number: a code each, which NaN has not.
+bool is_pair_with_number(const Node& node) {
+  const auto* operation = trait<PairOperation>(node);
+  if (operation == nullptr || node.inputs.size() != 2) return false;
+  double scratch = 0;
+  const NodeInput& number = node.inputs[node.inputs[0].is_constant() ? 0 : 1];
+  const double* value = number.constant.number(scratch);
+  const bool is_usual = *operation == PairOperation::kAdd || *operation == PairOperation::kSub ||
+                        *operation == PairOperation::kMul;
+  return is_usual && value != nullptr && std::isfinite(static_cast<float>(*value));
+}
+
+bool plan_function(PlanBuilder& plan, const ReferenceStep& step, const TableForm& form,
+                   const std::string& result) {
+  const Node& node = *step.node;
   if (!is_wide(form.input) && !is_wide(form.output)) return false;
   if (form.output.is_sign) return false;
+  if (is_pair_with_number(node)) return plan_value_pairs(plan, step, result);
   const std::string input = value_name(node.inputs[node.inputs[0].is_constant() ? 1 : 0]);
   const size_t from = plan.values_of_codes(input, form.input, std::nullopt, node);
   const Layout layout = plan.place(from).layout;
+  if (const Clamp* const clamp = clamp_of(node)) {
+    const size_t to = plan.add_values_place(result, layout);
+    plan.add(float_elements_step({.end = clamping_end(*clamp)}, plan.read(from), to), node.name,
+             "elements float");
+    plan_rounded(plan, to, form.output, node, result);
+    return true;
+  }
   const size_t found = plan.add_values_place(result, layout, is_wide(form.output) ? form.output : CodeType());
   plan.add(values_by_code(plan.kernels(), form, plan.read(from), found), node.name,
            fmt::format("table {}", plan.kernels().name));
@@ -77,8 +104,8 @@ bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   if (is_rectifier(node)) {
     const size_t from = plan.place_of(input, *type, std::nullopt, node);
     const size_t to = plan.add_values_place(result, plan.place(from).layout, *type);
-    const SumsEnd end{.clamps = true, .low = 0, .high = std::numeric_limits<float>::infinity()};
-    plan.add(float_elements_step({.end = end}, plan.read(from), to), node.name, "elements float");
+    plan.add(float_elements_step({.end = clamping_end(*clamp_of(node))}, plan.read(from), to), node.name,
+             "elements float");
     plan.set_place(result, to);
     return true;
   }
@@ -120,7 +147,7 @@ bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   if (const auto* pair = std::get_if<PairForm>(&*step.form))
     return plan_wide_pairs(plan, step, *pair, result);
   if (const auto* table = std::get_if<TableForm>(&*step.form))
-    return plan_function(plan, *table, node, result);
+    return plan_function(plan, step, *table, result);
   if (const auto* mean = std::get_if<AverageForm>(&*step.form))
     return plan_wide_mean(plan, *mean, node, result);
   return false;
