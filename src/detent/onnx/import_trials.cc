@@ -68,7 +68,7 @@ std::vector<ImportTrial> other_trials(const OnnxImporter& usual, const ImportTri
   return trials;
 }
 
-/// What an error says that other sizes change.
+/// Beginning of errors that other sizes may avoid.
 constexpr std::string_view kNoneFits =
     "no size that was tried for the dimensions that the model leaves open fits";
 
