@@ -56,7 +56,7 @@ class FinishQat : public testing::TestWithParam<const char*> {
       if (!is_weighted_sum(node)) continue;
       const Tensor& weight = node.find_parameter("weight")->tensor;
       const SettledOperand settled = settle(*node.find_quantizer("weight"), weight);
-      QuantSpec rounding = *settled.quantizer.rounding();
+      QuantSpec rounding = *settled.quantizer.effective_spec();
       if (std::get<Affine>(rounding.format).scale.empty()) rounding = with_given_parameters(rounding, weight);
       const std::vector<float>& scales = std::get<Affine>(rounding.format).scale;
       const Tensor values = fake_quantize(rounding, settled.values);

@@ -105,7 +105,7 @@ bool Interpreter::keeps_rounding(const Node& node) {
     const bool is_same = input != node.quantization.end() && input->second.is(result->second);
     if (!node.inputs[i].is_constant() && !is_same) return false;
   }
-  return is_idempotent(result->second->rounding());  // affine, so that 0 has a code
+  return is_idempotent(result->second->effective_spec());  // affine, so that 0 has a code
 }
 
 Interpreter::Step Interpreter::make_step(const Node& node) {
@@ -139,7 +139,7 @@ Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::st
   const Quantizer& quantizer = *node.find_quantizer(operand);
   OwnedTensors owned;
   for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
-  return {{quantizer.spec, std::move(owned), quantizer.code_rounding, observer_of(quantizer)},
+  return {{quantizer.spec, std::move(owned), quantizer.rounding, observer_of(quantizer)},
           node.find_parameter(operand) == nullptr};
 }
 

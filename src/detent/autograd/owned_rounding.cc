@@ -15,7 +15,7 @@
 
 #include "detent/core/error.h"
 #include "detent/autograd/affine_rounding.h"
-#include "detent/autograd/code_rounding_gradient.h"
+#include "detent/autograd/rounding_gradient.h"
 #include "detent/autograd/scale_observation.h"
 #include "detent/autograd/owned_fields.h"
 #include "detent/autograd/torch_tensor.h"
@@ -231,7 +231,7 @@ at::Tensor round_with_owned(const at::Tensor& input, const TrainedQuantizer& qua
   const at::Tensor scale =
       step ? step->scale : scale_from(kind, trained, ends ? ends->high : at::Tensor(), largest);
   check_scale(scale, scale_shape(spec, input.sizes().vec()));
-  const bool is_nearest = quantizer.rounding == CodeRounding::kNearest;
+  const bool is_nearest = quantizer.rounding == Rounding::kNearest;
   if (!ends || (is_nearest && spec.granularity == Granularity::kGroup))
     return round_codes(input, spec, scale, threshold, factor, seed);
   if (integer_codes(spec.format)) move_by(*ends, given_scales(spec.format).zero_points);

@@ -20,7 +20,7 @@ using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 struct TrainedQuantizer {
   QuantSpec spec;
   OwnedTensors owned = {};
-  CodeRounding rounding = CodeRounding::kNearest;
+  Rounding rounding = Rounding::kNearest;
   ScaleObserver* observer = nullptr;  // which steps move on; null: its scale is not observed
 
   bool is_observing() const { return observer != nullptr && observer->is_observing(); }
@@ -37,7 +37,7 @@ struct TrainedQuantizer {
 ///   width       what the codes' ends, 2^width, and range / largest code make of the two before
 ///   gamma       the sign of its level
 ///   threshold   -scale sign(x) where ||v| - threshold| < 1/2
-///   round_up    see code_rounding_gradient.h; codebook and exponent_bias: see owned_fields.h
+///   round_up    see rounding_gradient.h; codebook and exponent_bias: see owned_fields.h
 /// and logarithms have the derivative of 2^x; ceil and roundings pass gradients on. All but clip's are
 /// divided by sqrt(N * largest code). While the quantizer observes, its parameters are what it observes, of
 /// all workers' samples where `gather` is given: each makes the same calls then.

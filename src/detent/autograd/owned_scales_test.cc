@@ -65,7 +65,7 @@ Graph with_given_scales(const Graph& graph) {
   Graph result = graph;
   for (Node& node : result.nodes()) {
     for (auto& [operand, quantizer] : node.quantization) {
-      if (!quantizer->parameters.empty()) *quantizer = quantizer->rounding().value();
+      if (!quantizer->parameters.empty()) *quantizer = quantizer->effective_spec().value();
     }
   }
   return result;

@@ -32,7 +32,7 @@ class QatGradients : public testing::Test {
   QatGradients() { seed_everything(5); }
 
   at::Tensor loss(const std::string& spec, const OwnedTensors& owned,
-                  CodeRounding rounding = CodeRounding::kNearest) const {
+                  Rounding rounding = Rounding::kNearest) const {
     const TrainedQuantizer quantizer{parse_quant_spec_text(spec), owned, rounding};
     return round_with_owned(x_, quantizer, 1, 0).mul(weights_).sum();
   }
@@ -192,8 +192,8 @@ TEST_F(QatGradients, LsqIsRightOnAverage) {
 }
 
 TEST_F(QatGradients, EveryRoundingHasThatOfLsq) {
-  for (const CodeRounding rounding :
-       {CodeRounding::kFloor, CodeRounding::kCeil, CodeRounding::kToZero, CodeRounding::kStochastic}) {
+  for (const Rounding rounding :
+       {Rounding::kFloor, Rounding::kCeil, Rounding::kToZero, Rounding::kStochastic}) {
     const at::Tensor scale = leaf({0.3F});
     const at::Tensor x = x_.clone().set_requires_grad(true);
     const QuantSpec spec = parse_quant_spec_text("int3:scale_rule=learned");
@@ -219,7 +219,7 @@ TEST_F(QatGradients, EveryRoundingHasThatOfLsq) {
 TEST_F(QatGradients, StochasticRoundingIsRightOnAverage) {
   const at::Tensor x = at::tensor({0.3F, -0.8F, 1.25F});
   const TrainedQuantizer quantizer{
-      parse_quant_spec_text("int8:scale_rule=learned"), {{"scale", leaf({1})}}, CodeRounding::kStochastic};
+      parse_quant_spec_text("int8:scale_rule=learned"), {{"scale", leaf({1})}}, Rounding::kStochastic};
   constexpr int kDraws = 4000;
   at::Tensor sum = at::zeros({3});
   for (uint64_t seed = 0; seed < kDraws; ++seed) sum.add_(round_with_owned(x, quantizer, 1, seed).detach());
@@ -233,14 +233,14 @@ TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
   const at::Tensor up = leaf(starts);
   const std::string spec = "int3:scale_rule=learned";
   const OwnedTensors owned = {{"scale", leaf({0.4F})}, {kRoundUp, up}};
-  loss(spec, owned, CodeRounding::kLearned).backward();
+  loss(spec, owned, Rounding::kLearned).backward();
   const at::NoGradGuard no_gradients;
   double largest = 0;
   for (int64_t i = 0; i < 64; ++i) {
     const float before = up[i].item<float>();
     const auto loss_at = [&](float value) {
       up[i].fill_(value);
-      return loss(spec, owned, CodeRounding::kLearned).item<double>();
+      return loss(spec, owned, Rounding::kLearned).item<double>();
     };
     const double difference = (loss_at(before + 0.02F) - loss_at(before - 0.02F)) / 0.04;
     up[i].fill_(before);
@@ -254,7 +254,7 @@ TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
 TEST_F(QatGradients, DorefaHasThatOfItsNormalization) {
   const TrainedQuantizer quantizer{parse_quant_spec_text("int3:narrow_range=true,scale_rule=learned"),
                                    {{"scale", at::scalar_tensor(1.0F / 3, at::kFloat)}},
-                                   CodeRounding::kDorefa};
+                                   Rounding::kDorefa};
   const at::Tensor x = x_.clone().set_requires_grad(true);
   const at::Tensor values = round_with_owned(x, quantizer, 1, 0);
   values.mul(weights_).sum().backward();

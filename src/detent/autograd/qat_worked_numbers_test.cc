@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/autograd/code_rounding_gradient.h"
+#include "detent/autograd/rounding_gradient.h"
 #include "detent/autograd/fake_quantize.h"
 #include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
@@ -59,23 +59,23 @@ TEST(WorkedNumbers, Rounding) {
 }
 
 /// Values with a scale of 1 as the quantizer of a trained network makes them.
-std::vector<float> rounded_by(CodeRounding rounding, const std::vector<float>& x) {
+std::vector<float> rounded_by(Rounding rounding, const std::vector<float>& x) {
   Quantizer quantizer(parse_quant_spec_text("int8:scale_rule=learned"));
   const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
   quantizer.parameters.emplace_back("scale", number(1));
-  quantizer.code_rounding = rounding;
+  quantizer.rounding = rounding;
   const Tensor result = fake_quantize(quantizer, Tensor::from<float>({static_cast<int64_t>(x.size())}, x));
   return {result.values<float>().begin(), result.values<float>().end()};
 }
 
 TEST(WorkedNumbers, RoundingOfCodes) {
   const std::vector<float> x = {-2.5F, -1.5F, -1.2F, -0.5F, -0.4F, 0.4F, 0.5F, 1.2F, 1.5F, 2.5F, 3.5F};
-  EXPECT_THAT(rounded_by(CodeRounding::kNearest, x), ElementsAreArray({-2, -2, -1, 0, 0, 0, 0, 1, 2, 2, 4}));
-  EXPECT_THAT(rounded_by(CodeRounding::kFloor, x), ElementsAreArray({-3, -2, -2, -1, -1, 0, 0, 1, 1, 2, 3}));
-  EXPECT_THAT(rounded_by(CodeRounding::kCeil, x), ElementsAreArray({-2, -1, -1, 0, 0, 1, 1, 2, 2, 3, 4}));
-  EXPECT_THAT(rounded_by(CodeRounding::kToZero, x), ElementsAreArray({-2, -1, -1, 0, 0, 0, 0, 1, 1, 2, 3}));
+  EXPECT_THAT(rounded_by(Rounding::kNearest, x), ElementsAreArray({-2, -2, -1, 0, 0, 0, 0, 1, 2, 2, 4}));
+  EXPECT_THAT(rounded_by(Rounding::kFloor, x), ElementsAreArray({-3, -2, -2, -1, -1, 0, 0, 1, 1, 2, 3}));
+  EXPECT_THAT(rounded_by(Rounding::kCeil, x), ElementsAreArray({-2, -1, -1, 0, 0, 1, 1, 2, 2, 3, 4}));
+  EXPECT_THAT(rounded_by(Rounding::kToZero, x), ElementsAreArray({-2, -1, -1, 0, 0, 0, 0, 1, 1, 2, 3}));
   // Drawn only while it is trained.
-  EXPECT_EQ(rounded_by(CodeRounding::kStochastic, x), rounded_by(CodeRounding::kNearest, x));
+  EXPECT_EQ(rounded_by(Rounding::kStochastic, x), rounded_by(Rounding::kNearest, x));
 }
 
 TEST(WorkedNumbers, LearnedRoundingBeginsWithWhatTheFloorLacks) {
@@ -193,7 +193,7 @@ std::vector<int> pooled_codes(int width, float scale) {
       parse_quant_spec_text(fmt::format("affine:width={},signed=false,scale_rule=learned", width)));
   const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
   truncating.parameters.emplace_back("scale", number(scale));
-  truncating.code_rounding = CodeRounding::kFloor;
+  truncating.rounding = Rounding::kFloor;
   graph.node("avg_pool2d").quantization["data_out_0"] = std::move(truncating);
   const at::Tensor codes_in = at::arange(16, at::kFloat).mul(0.1).view({1, 1, 4, 4});
   const at::Tensor result = torch_output(graph, codes_in).contiguous();

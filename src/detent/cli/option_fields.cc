@@ -63,9 +63,10 @@ const std::vector<OptionField>& option_fields() {
     RunOptions options;
     auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
       const std::string default_text = option_text(field_detail::to_value(field));
-      fields.push_back({name, option_flag(name),
-                        field_meaning({name, field_detail::type_text<F>(), default_text, help, allowed}),
-                        std::is_same_v<F, bool>, parse_text<F>});
+      fields.push_back(
+          {name, option_flag(name),
+           field_meaning({name, field_detail::type_text<F>(allowed), default_text, help, allowed}),
+           std::is_same_v<F, bool>, parse_text<F>});
     };
     RunOptions::fields(options, visit);
     return fields;

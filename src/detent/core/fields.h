@@ -36,11 +36,16 @@ namespace detent {
 ///
 /// Former names are still read, with a warning, if the struct lists them:
 
-/// Allowed interval of a numeric field, both ends included. Without one, any finite number is.
+/// Allowed interval of a numeric field, both ends included. Without one, any finite number is. Of an enum,
+/// the names up to the last one allowed.
 struct Between {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 };
+template <class Enum>
+constexpr Between up_to(Enum last) {
+  return {.low = 0, .high = static_cast<double>(last)};
+}
 
 struct FieldDescription {
   std::string name;
@@ -72,8 +77,15 @@ concept Custom = requires(const T& field, const Value& value, const std::string&
   { T::from_value(value, where) } -> std::same_as<T>;
 };
 
+template <Enum T>
+std::vector<std::string> allowed_names(const Between& allowed) {
+  const auto names = enum_names(T{});
+  const double last = std::min(allowed.high, static_cast<double>(names.size() - 1));
+  return {names.begin(), names.begin() + static_cast<std::ptrdiff_t>(last) + 1};
+}
+
 template <class T>
-std::string type_text() {
+std::string type_text(const Between& allowed = {}) {
   if constexpr (Custom<T>) {
     return T::field_type();
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -86,13 +98,13 @@ std::string type_text() {
     return "string";
   } else if constexpr (Enum<T>) {
     std::string text = "one of";
-    for (const auto& name : enum_names(T{})) text += (text.size() > 6 ? ", " : " ") + std::string(name);
+    for (const std::string& name : allowed_names<T>(allowed)) text += (text.size() > 6 ? ", " : " ") + name;
     return text;
   } else if constexpr (IsOptional<T>::value) {
-    return type_text<typename T::value_type>() + " or NA";
+    return type_text<typename T::value_type>(allowed) + " or NA";
   } else {
     static_assert(IsVector<T>::value, "not a field type");
-    return "list of " + type_text<typename T::value_type>();
+    return "list of " + type_text<typename T::value_type>(allowed);
   }
 }
 
@@ -117,8 +129,8 @@ Value to_value(const T& field) {
 
 /// `where` begins the message and names file, table and key.
 template <class T>
-[[noreturn]] void wrong_type(const Value& value, const std::string& where) {
-  fail_value(where, value_text(value), type_text<T>(), {}, fmt::format(" ({})", value.kind_name()));
+[[noreturn]] void wrong_type(const Value& value, const std::string& where, const Between& allowed = {}) {
+  fail_value(where, value_text(value), type_text<T>(allowed), {}, fmt::format(" ({})", value.kind_name()));
 }
 
 template <class T>
@@ -155,14 +167,11 @@ void from_value(const Value& value, T& field, const Between& allowed, const std:
     field = std::move(result);
   } else if constexpr (Enum<T>) {
     const std::string* name = value.get_if<std::string>();
-    if (name == nullptr) wrong_type<T>(value, where);
-    const auto names = enum_names(T{});
-    const auto it = std::find(names.begin(), names.end(), *name);
-    if (it == names.end()) {
-      const std::vector<std::string> known(names.begin(), names.end());
-      fail_unknown(where, "value", *name, known);
-    }
-    field = static_cast<T>(it - names.begin());
+    if (name == nullptr) wrong_type<T>(value, where, allowed);
+    const std::vector<std::string> known = allowed_names<T>(allowed);
+    const auto it = std::find(known.begin(), known.end(), *name);
+    if (it == known.end()) fail_unknown(where, "value", *name, known);
+    field = static_cast<T>(it - known.begin());
   } else if constexpr (std::is_floating_point_v<T>) {
     double scratch = 0;
     const double* number = value.number(scratch);
@@ -219,8 +228,8 @@ std::vector<FieldDescription> describe_fields() {
   std::vector<FieldDescription> result;
   T object;
   auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
-    result.push_back(
-        {name, field_detail::type_text<F>(), value_text(field_detail::to_value(field)), help, allowed});
+    result.push_back({name, field_detail::type_text<F>(allowed), value_text(field_detail::to_value(field)),
+                      help, field_detail::Enum<F> ? Between() : allowed});
     for (const FormerName& field_name : former_names<T>()) {
       if (result.back().name == field_name.present)
         result.back().former_names.emplace_back(field_name.former);

@@ -63,6 +63,10 @@ bool repeats_exactly(const Format& format) {
   return affine != nullptr && !affine->scale.empty();
 }
 
+bool may_have_channels(const Format& format) {
+  return std::visit([](const auto& f) { return f.channel_conflict() == nullptr; }, format);
+}
+
 std::optional<FixedPoint> fixed_point(const Format& format) {
   const auto* fixed = std::get_if<Fixed>(&format);
   if (fixed == nullptr) return std::nullopt;

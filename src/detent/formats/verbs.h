@@ -39,6 +39,9 @@ Format with_width(const Format& format, int width);
 /// Whether rounding is idempotent since no range follows from the data: integers with given scales.
 bool repeats_exactly(const Format& format);
 
+/// Whether channels and groups may have parameters of their own.
+bool may_have_channels(const Format& format);
+
 /// Integers times one power of two.
 struct FixedPoint {
   int width;

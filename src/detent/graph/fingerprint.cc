@@ -21,7 +21,7 @@ void add_settings(const Quantizer& quantizer, Fingerprint& fingerprint) {
   const auto add = [&](const char* setting, const auto& value) {
     fingerprint.add(fmt::format("{} {}", setting, enum_names(value)[static_cast<size_t>(value)]));
   };
-  if (quantizer.code_rounding != CodeRounding::kNearest) add("rounding", quantizer.code_rounding);
+  if (quantizer.rounding != Rounding::kNearest) add("rounding", quantizer.rounding);
   if (quantizer.norm_folding != NormFolding::kNo) add("fold_batch_norm", quantizer.norm_folding);
   if (const auto& observer = quantizer.observer) {
     add("observer", observer->statistic);

@@ -89,7 +89,7 @@ std::optional<QuantSpec> Node::rounding(std::string_view operand) const {
   const Quantizer* quantizer = find_quantizer(operand);
   if (quantizer == nullptr) return std::nullopt;
   try {
-    return quantizer->rounding();
+    return quantizer->effective_spec();
   } catch (const Error& error) {
     throw with_fields(error, fmt::format("node \"{}\", operand \"{}\": {}", name, operand, error.what()),
                       {.node = name, .key = std::string(operand)});

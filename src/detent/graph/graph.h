@@ -97,8 +97,8 @@ struct Node {
   const Quantizer* find_quantizer(std::string_view operand) const;
   /// The operand's spec without owned parameters; nullptr if not quantized.
   const QuantSpec* find_quantization(std::string_view operand) const;
-  /// The operand's complete spec (`Quantizer::rounding`); nullopt also if not quantized. Throws Error naming
-  /// node and operand.
+  /// The operand's complete spec (`Quantizer::effective_spec`); nullopt also if not quantized. Throws Error
+  /// naming node and operand.
   std::optional<QuantSpec> rounding(std::string_view operand) const;
   /// Its parameters, then those of its quantizers, as "weight_scale".
   std::vector<std::pair<std::string, ParameterRef>> all_parameters() const;

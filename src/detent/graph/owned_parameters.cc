@@ -106,15 +106,15 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
   const bool has_scale = kind && *kind != ScaleParameter::kGamma;
   const bool is_integer = integer_codes(quantizer.spec.format).has_value();
   const auto text = [&] { return quant_spec_text(quantizer.spec); };
-  const CodeRounding rounding = quantizer.code_rounding;
+  const Rounding rounding = quantizer.rounding;
   const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
-  if (rounding != CodeRounding::kNearest && !(has_scale && is_integer)) {
+  if (rounding != Rounding::kNearest && !(has_scale && is_integer)) {
     fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
          operand, name, text());
   }
-  if ((rounding == CodeRounding::kLearned) != (quantizer.find_parameter(kRoundUp) != nullptr)) {
+  if ((rounding == Rounding::kLearned) != (quantizer.find_parameter(kRoundUp) != nullptr)) {
     fail("{}: operand \"{}\": got rounding \"{}\" {} a parameter \"{}\"", where, operand, name,
-         rounding == CodeRounding::kLearned ? "without" : "with", kRoundUp);
+         rounding == Rounding::kLearned ? "without" : "with", kRoundUp);
   }
   if (quantizer.norm_folding != NormFolding::kNo && operand != "weight")
     fail("{}: operand \"{}\": got a folded batch norm, expected that of weights alone", where, operand);

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,22 +11,6 @@
 namespace detent {
 
 constexpr const char* kRoundUp = "round_up";
-
-/// The whole numbers that `scaled`, x / scale, becomes, before they are clamped: of kLearned the lower ones.
-/// `seed` decides kStochastic: equal seeds, equal draws.
-void round_to_whole(CodeRounding rounding, std::span<const float> scaled, std::span<float> codes,
-                    uint64_t seed);
-/// tanh(x) / max |tanh(x)|; all 0 where x is.
-Tensor tanh_normalized(const Tensor& input);
-
-/// h(v) = clamp(1.2 sigmoid(v) - 0.1, 0, 1) (Nagel et al. 2020, arXiv:2004.10568) is 0 and 1 exactly.
-constexpr float kStretch = 1.2F;
-constexpr float kStretchFrom = -0.1F;
-/// The v at which h(v) is `fraction`, in [0, 1].
-float round_up_of(float fraction);
-
-/// Rounds `input` as the quantizer does after training.
-Tensor round_after_training(const Quantizer& quantizer, const Tensor& input);
 
 /// Rounds the operand for good: its values, and a quantizer of a format that keeps them and has the same
 /// integers. For a quantizer that rounds to nearest: `values` unchanged.
@@ -49,7 +32,7 @@ SettledOperand settle(const Quantizer& quantizer, const Tensor& values);
 //   zero_point  real, rounded to the nearest code; of affine with signed = false
 //   width       [], bits, rounded to the nearest whole number of at least 2; beside range or clip, of affine
 //   threshold   [], ternary: x / scale is 0 up to here (1/2 where there is none)
-//   round_up    of the operand's shape, of CodeRounding::kLearned: how far each of its elements is rounded up
+//   round_up    of the operand's shape, of Rounding::kLearned: how far each of its elements is rounded up
 // Formats without a learned scale may own
 //   codebook       [values], the values of a codebook, in any order
 //   exponent_bias  [], of minifloat_ieee and minifloat_denorm, rounded to a whole number

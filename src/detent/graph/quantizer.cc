@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"
@@ -20,11 +21,11 @@ Parameter* Quantizer::find_parameter(std::string_view name) {
   return const_cast<Parameter*>(std::as_const(*this).find_parameter(name));
 }
 
-std::optional<QuantSpec> Quantizer::rounding() const {
+std::optional<QuantSpec> Quantizer::effective_spec() const {
   if (is_spec_alone()) return spec;
   if (norm_folding != NormFolding::kNo) return std::nullopt;
   if (spec.scale_rule != ScaleRule::kLearned) return with_owned_fields(*this);
-  if (!rounds_to_nearest()) return std::nullopt;
+  if (!is_nearest_after_training(rounding)) return std::nullopt;
   return with_learned_scale(with_owned_fields(*this), owned_scale(*this));
 }
 
@@ -33,7 +34,7 @@ bool Quantizer::operator==(const Quantizer& other) const {
     return a.first == b.first && a.second->trainable == b.second->trainable &&
            a.second->tensor.equals(b.second->tensor);
   };
-  return spec == other.spec && code_rounding == other.code_rounding && norm_folding == other.norm_folding &&
+  return spec == other.spec && rounding == other.rounding && norm_folding == other.norm_folding &&
          observer == other.observer && std::ranges::equal(parameters, other.parameters, equal);
 }
 
@@ -47,10 +48,19 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
 }
 
 Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
-  if (const std::optional<QuantSpec> rounding = quantizer.rounding())
-    return fake_quantize(*rounding, input, seed);
-  if (!quantizer.rounds_to_nearest()) return round_after_training(quantizer, input);
-  return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
+  if (const std::optional<QuantSpec> spec = quantizer.effective_spec())
+    return fake_quantize(*spec, input, seed);
+  const Parameter* up = quantizer.find_parameter(kRoundUp);
+  return fake_quantize_scaled(with_owned_fields(quantizer), owned_scale(quantizer), quantizer.rounding,
+                              up == nullptr ? nullptr : &up->tensor, input, seed);
+}
+
+SettledOperand settle(const Quantizer& quantizer, const Tensor& values) {
+  if (is_nearest_after_training(quantizer.rounding)) return {quantizer, values};
+  const std::optional<QuantSpec> spec =
+      with_learned_scale(with_owned_fields(quantizer), owned_scale(quantizer));
+  DETENT_CHECK(spec.has_value(), "{} has no integers", quant_spec_text(quantizer.spec));
+  return {Quantizer(*spec), fake_quantize(quantizer, values)};
 }
 
 }  // namespace detent

@@ -10,25 +10,11 @@
 
 #include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/rounding.h"
 #include "detent/formats/threshold.h"
 #include "detent/graph/parameter.h"
 
 namespace detent {
-
-/// Rounding of x / scale for an affine format with a learned scale.
-enum class CodeRounding {
-  kNearest,  // ties to even
-  kFloor,
-  kCeil,
-  kToZero,
-  kStochastic,  // down or up with the probability of its nearness; to the nearest after training
-  kLearned,     // round_up: floor(x / scale) + h(round_up), and after training floor + [h >= 1/2]
-  kDorefa,      // of tanh(x) / max |tanh(x)|, to the nearest odd number: 2^k of them have a largest code
-                // of 2^k - 1, and no 0 (Zhou et al. 2016, arXiv:1606.06160)
-};
-constexpr std::array<const char*, 7> enum_names(CodeRounding) {
-  return {"nearest", "floor", "ceil", "to_zero", "stochastic", "learned", "dorefa"};
-}
 
 /// How training folds the following batch norm into a layer's weights, so that it rounds the weights of
 /// inference: weight * gamma / sigma, per channel. Up to rounding, the result is that of batch norm with the
@@ -71,7 +57,7 @@ struct ScaleObserver {
 /// Copies share owned parameters; those of a Graph have their own.
 struct Quantizer {
   QuantSpec spec;
-  CodeRounding code_rounding = CodeRounding::kNearest;
+  Rounding rounding = Rounding::kNearest;       // of integers with a learned scale
   NormFolding norm_folding = NormFolding::kNo;  // of the weights of a layer
   std::optional<ScaleObserver> observer;        // of a learned scale
   /// Owned parameters by field: "scale".
@@ -85,17 +71,12 @@ struct Quantizer {
 
   /// Whether `spec` is complete.
   bool is_spec_alone() const {
-    return parameters.empty() && code_rounding == CodeRounding::kNearest && norm_folding == NormFolding::kNo;
+    return parameters.empty() && rounding == Rounding::kNearest && norm_folding == NormFolding::kNo;
   }
-  /// Whether it rounds to nearest after training, as formats do.
-  bool rounds_to_nearest() const {
-    return code_rounding == CodeRounding::kNearest || code_rounding == CodeRounding::kStochastic;
-  }
-
   /// The complete spec, with the values of owned parameters, for execution, packing, export and checks.
   /// nullopt where no format has the values (fixed point that rounds down, or of 1 bit, or more than 24, with
   /// a scale that is no power of two). Throws Error if an owned parameter has no legal value.
-  std::optional<QuantSpec> rounding() const;
+  std::optional<QuantSpec> effective_spec() const;
 
   /// Compares values, not identity of parameters.
   bool operator==(const Quantizer& other) const;

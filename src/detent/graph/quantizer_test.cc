@@ -29,7 +29,7 @@ Quantizer owning(const char* format, const Shape& shape, const std::vector<float
 }
 
 std::string rounding_text(const Quantizer& quantizer) {
-  return quant_spec_text(quantizer.rounding().value());
+  return quant_spec_text(quantizer.effective_spec().value());
 }
 
 TEST(Quantizer, RoundsWithWhatIsGivenDerivedOrOwned) {
@@ -81,7 +81,7 @@ TEST(Quantizer, ValuesAreCodesTimesTheOwnedScaleWhateverTheFormat) {
 TEST(Quantizer, WithoutAFormatForItsValuesIsNoSpec) {
   for (const char* format : {"fixed:width=4,rounding=floor,scale_rule=learned",
                              "fixed:width=1,scale_rule=learned", "fixed:width=25,scale_rule=learned"})
-    EXPECT_FALSE(owning(format, {}, {0.5F}).rounding().has_value()) << format;
+    EXPECT_FALSE(owning(format, {}, {0.5F}).effective_spec().has_value()) << format;
 }
 
 TEST(Quantizer, RefusesScalesThatAreNotAboveZero) {
@@ -185,11 +185,11 @@ TEST(Quantizer, IsVerified) {
   EXPECT_EQ(error_of(holding("width", 4.2F)), "");
   EXPECT_THAT(error_of(holding("width", NAN)),
               HasSubstr("parameter \"data_out_0_width\": got nan, expected finite numbers"));
-  EXPECT_THAT(error_of([](Quantizer& q) { q.code_rounding = CodeRounding::kLearned; }),
+  EXPECT_THAT(error_of([](Quantizer& q) { q.rounding = Rounding::kLearned; }),
               HasSubstr("got rounding \"learned\" without a parameter \"round_up\""));
   EXPECT_THAT(error_of([](Quantizer& q) {
                 q.spec = parse_quant_spec_text("ternary:scale_rule=learned");
-                q.code_rounding = CodeRounding::kFloor;
+                q.rounding = Rounding::kFloor;
               }),
               HasSubstr("got rounding \"floor\" of ternary:scale_rule=learned, expected integers"));
   EXPECT_THAT(error_of([](Quantizer& q) { q.norm_folding = NormFolding::kBatch; }),

@@ -44,9 +44,9 @@ void take_former_settings(Quantizer& quantizer, const std::string& where) {
   constexpr const char* kRounding = "rounding";
   constexpr const char* kFoldsNorm = "folds_norm";
   constexpr const char* kCollected = "collected";
-  if (quantizer.find_parameter(kRoundUp) != nullptr) quantizer.code_rounding = CodeRounding::kLearned;
+  if (quantizer.find_parameter(kRoundUp) != nullptr) quantizer.rounding = Rounding::kLearned;
   if (const auto rounding = take_numbers(quantizer, kRounding, 1, where); !rounding.empty())
-    quantizer.code_rounding = enumerator<CodeRounding>(rounding[0], kRounding, where);
+    quantizer.rounding = enumerator<Rounding>(rounding[0], kRounding, where);
   if (const auto folds = take_numbers(quantizer, kFoldsNorm, 1, where); !folds.empty())
     quantizer.norm_folding = enumerator<NormFolding>(folds[0], kFoldsNorm, where);
   // done, wanted, statistic, argument, momentum

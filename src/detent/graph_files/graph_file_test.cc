@@ -270,7 +270,7 @@ TEST_F(GraphFile, ReadsSettingsThatWereTensors) {
   const std::string former = DETENT_SOURCE_DIR "/tests/data/graphs_of_version_4/jsc_toy_in_training.mz";
   const Graph graph = read_graph(former);
   const Quantizer& weight = *graph.node("seq_blocks_2").find_quantizer("weight");
-  EXPECT_EQ(weight.code_rounding, CodeRounding::kCeil);
+  EXPECT_EQ(weight.rounding, Rounding::kCeil);
   EXPECT_EQ(weight.norm_folding, NormFolding::kCorrected);
   EXPECT_EQ(weight.parameters.size(), 1U);
   const Quantizer& input = *graph.node("seq_blocks_2").find_quantizer("data_in_0");

@@ -267,7 +267,7 @@ class GraphReader {
     Quantizer result = parse_quant_spec(format, keys, quantizer.where());
     if (quantizer.find("parameters") != nullptr) result.parameters = read_parameters(quantizer);
     take_former_settings(result, quantizer.where());
-    if (quantizer.find("rounding") != nullptr) result.code_rounding = quantizer.get<CodeRounding>("rounding");
+    if (quantizer.find("rounding") != nullptr) result.rounding = quantizer.get<Rounding>("rounding");
     if (quantizer.find("fold_batch_norm") != nullptr)
       result.norm_folding = quantizer.get<NormFolding>("fold_batch_norm");
     if (quantizer.find("observer") != nullptr) {

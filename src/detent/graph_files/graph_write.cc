@@ -211,8 +211,8 @@ class Writer {
     for (const auto& [name, parameter] : quantizer.parameters)
       parameters.push_back(parameter_value(node, name, owned_parameter_name(operand, name), *parameter));
     if (!parameters.empty()) table["parameters"] = std::move(parameters);
-    if (quantizer.code_rounding != CodeRounding::kNearest)
-      table["rounding"] = field_detail::to_value(quantizer.code_rounding);
+    if (quantizer.rounding != Rounding::kNearest)
+      table["rounding"] = field_detail::to_value(quantizer.rounding);
     if (quantizer.norm_folding != NormFolding::kNo)
       table["fold_batch_norm"] = field_detail::to_value(quantizer.norm_folding);
     if (quantizer.observer) table["observer"] = write_fields(*quantizer.observer);

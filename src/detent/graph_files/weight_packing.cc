@@ -65,7 +65,7 @@ Result pack(const Quantizer& quantizer, const Tensor& tensor) {
   const Format& format = quantizer.spec.format;
   if (is_stochastic(format)) return "its rounding draws at random each time";
   try {
-    const std::optional<QuantSpec> rounding = quantizer.rounding();
+    const std::optional<QuantSpec> rounding = quantizer.effective_spec();
     if (!rounding) return fmt::format("{} with a learned scale has no integers", format_name(format));
     return pack(tensor, *rounding);
   } catch (const Error& error) {

@@ -138,7 +138,7 @@ Graph integer_graph(const Graph& graph, std::vector<std::string>& notes) {
   Graph integers = graph;
   for (Node& node : integers.nodes()) {
     for (auto& [operand, quantizer] : node.quantization) {
-      const std::optional<QuantSpec> rounding = quantizer->rounding();
+      const std::optional<QuantSpec> rounding = quantizer->effective_spec();
       if (!operand.starts_with("data_") || !rounding || !code_types(*rounding).empty()) continue;
       if (const std::optional<QuantSpec> equal = affine_equal(*rounding)) quantizer = *equal;
     }

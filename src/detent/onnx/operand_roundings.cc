@@ -45,13 +45,13 @@ Readers readers_of(const Graph& graph) {
 
 /// Rounded again, a value would have another range, hence another scale.
 bool has_scale_of_data(const Quantizer& quantizer) {
-  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  const std::optional<QuantSpec> rounding = quantizer.effective_spec();
   return rounding && integer_codes(rounding->format) && !repeats_exactly(rounding->format);
 }
 
 /// Whether what is rounded stays as it is when it is rounded again.
 bool repeats(const Quantizer& quantizer) {
-  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  const std::optional<QuantSpec> rounding = quantizer.effective_spec();
   return rounding && repeats_exactly(rounding->format);
 }
 

@@ -200,7 +200,7 @@ Tensor transposed_matrix(const Tensor& matrix) {
 
 std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand) {
   const Quantizer* quantizer = node.find_quantizer(operand);
-  return quantizer == nullptr ? std::nullopt : quantizer->rounding();
+  return quantizer == nullptr ? std::nullopt : quantizer->effective_spec();
 }
 
 int64_t QuantizerExport::least_opset(const QuantSpec& spec) {

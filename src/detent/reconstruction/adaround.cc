@@ -6,19 +6,16 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/formats/rounding.h"
 #include "detent/reconstruction/gram.h"
 #include "detent/reconstruction/gram_rows.h"
 
 namespace detent {
 namespace {
 
-// The rectified sigmoid h(v) = clamp(1.2 * sigmoid(v) - 0.1, 0, 1) reaches 0 and 1 at finite v.
-constexpr float kStretch = 1.2F;
-constexpr float kShift = -0.1F;
-
 float logistic(float v) { return 1 / (1 + std::exp(-v)); }
-/// v with h(v) = h, for h in [0, 1].
-float inverse_rectified(float h) { return -std::log(kStretch / (h - kShift) - 1); }
+/// v with h(v) = h, for h in [0, 1] (formats/rounding.h).
+float inverse_rectified(float h) { return -std::log(kStretch / (h - kStretchFrom) - 1); }
 
 /// One weight between the two values of the grid next to it.
 struct Choice {
@@ -29,7 +26,7 @@ struct Choice {
   float second_moment = 0;
 
   bool is_open() const { return low < high; }
-  float share() const { return std::clamp(kStretch * logistic(v) + kShift, 0.0F, 1.0F); }
+  float share() const { return std::clamp(kStretch * logistic(v) + kStretchFrom, 0.0F, 1.0F); }
   bool is_up() const { return logistic(v) >= 0.5F; }
 };
 
@@ -87,7 +84,7 @@ class Learner {
         Choice& choice = choices_[static_cast<size_t>(r * n + i)];
         if (!choice.is_open()) continue;
         const float s = logistic(choice.v);
-        const float share = kStretch * s + kShift;
+        const float share = kStretch * s + kStretchFrom;
         if (share <= 0 || share >= 1) continue;  // where the gradient of h is 0
         float gradient = 2 * loss_scale * rows_.product(r, i) * (choice.high - choice.low);
         const float from_middle = 2 * share - 1;

@@ -64,13 +64,13 @@ Graph network_of_roundings() {
   const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
   Quantizer drawn(parse_quant_spec_text("int3:scale_rule=learned"));
   drawn.parameters.emplace_back("scale", Parameter{number(0.1F)});
-  drawn.code_rounding = CodeRounding::kStochastic;
+  drawn.rounding = Rounding::kStochastic;
   drawn.norm_folding = NormFolding::kCorrected;
   graph.node("first").quantization["weight"] = std::move(drawn);
   Node& last = graph.node("last");
   Quantizer learned(parse_quant_spec_text("int3:scale_rule=learned"));
   learned.parameters.emplace_back("scale", Parameter{number(0.1F), false});
-  learned.code_rounding = CodeRounding::kLearned;
+  learned.rounding = Rounding::kLearned;
   learned.parameters.emplace_back(kRoundUp, Parameter{last.find_parameter("weight")->tensor.clone()});
   last.find_parameter("weight")->trainable = false;
   last.quantization["weight"] = std::move(learned);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "detent/autograd/code_rounding_gradient.h"
+#include "detent/autograd/rounding_gradient.h"
 
 namespace detent {
 

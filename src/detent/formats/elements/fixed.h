@@ -11,12 +11,9 @@
 #include "detent/formats/elements/qparams_from_range.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/elements/element.h"
+#include "detent/formats/rounding.h"
 
 namespace detent {
-
-/// Rounding of a value between two representable ones.
-enum class Rounding { kNearest, kFloor };
-constexpr std::array<const char*, 2> enum_names(Rounding) { return {"nearest", "floor"}; }
 
 /// Parameters of the kernel: value = clamp(round(x * scale), low, high) * step.
 struct FixedParameters {
@@ -54,7 +51,8 @@ struct Fixed {
     visit("frac_width", self.frac_width, "bits after the point, may be negative; NA: width / 2",
           Between{-96, 96});
     visit("signed", self.is_signed, "whether one bit is the sign");
-    visit("rounding", self.rounding, "where a value between two representable ones goes; ties to even");
+    visit("rounding", self.rounding, "where a value between two representable ones goes; ties to even",
+          up_to(Rounding::kFloor));
   }
 
   /// width / 2 rounded down, unless given.

@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/group.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -172,9 +173,7 @@ QuantSpec with_weight_scales(const QuantSpec& spec, Granularity granularity, int
     result.axis = by_channel ? axis : 0;
     return result;
   }
-  const bool has_channels =
-      std::visit([](const auto& format) { return format.channel_conflict() == nullptr; }, result.format);
-  if (!has_channels) return result;
+  if (!may_have_channels(result.format)) return result;
   if (spec.granularity == Granularity::kTensor) {
     result.granularity = granularity;
     result.group_size = group_size;

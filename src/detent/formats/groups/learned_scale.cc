@@ -1,10 +1,13 @@
 #include "detent/formats/groups/learned_scale.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "detent/core/convert.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -37,6 +40,12 @@ std::vector<float> own_scales(const QuantSpec& spec, int64_t groups, const std::
     fail("{}: key \"scale\": got {} values, expected 1 or {}", where, scales.size(), groups);
   }
   return scales;
+}
+
+/// The one of these that element i has, of one in all or one a group.
+template <class Numbers>
+auto of_group(const Numbers& numbers, const Grouping& grouping, size_t i) {
+  return numbers[numbers.size() == 1 ? 0 : static_cast<size_t>(grouping.group_of(static_cast<int64_t>(i)))];
 }
 
 Format with_unit_scale(const QuantSpec& spec) {
@@ -77,15 +86,30 @@ std::vector<float> scales_of_signs(const QuantSpec& spec, const Tensor& values, 
   return scales;
 }
 
+/// Rounds x / scale, in place, to what codes less their zero points are, not to the nearest.
+void round_to_codes(const QuantSpec& spec, Rounding rounding, const Tensor* round_up,
+                    const Grouping& grouping, std::span<float> values) {
+  const std::optional<IntegerCodes> integers = integer_codes(spec.format);
+  DETENT_CHECK(integers.has_value(), "{} has no integers", quant_spec_text(spec));
+  const std::vector<int> zeros = given_scales(spec.format).zero_points;
+  round_to_whole(rounding, values, values, 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (round_up != nullptr) values[i] += round_up->values<float>()[i] >= 0 ? 1.0F : 0.0F;
+    const int zero = zeros.empty() ? 0 : of_group(zeros, grouping, i);
+    if (!std::isnan(values[i])) {
+      values[i] = std::clamp(values[i], static_cast<float>(integers->low() - zero),
+                             static_cast<float>(integers->high() - zero));
+    }
+  }
+}
+
 }  // namespace
 
 QuantSpec code_spec(const QuantSpec& spec) {
   QuantSpec codes;
   codes.format = with_unit_scale(spec);
   codes.gradient = Gradient::kClipped;
-  const bool same_for_channels =
-      std::visit([](const auto& format) { return format.channel_conflict() != nullptr; }, codes.format);
-  if (!same_for_channels) {
+  if (may_have_channels(codes.format)) {
     codes.granularity = spec.granularity;
     codes.axis = spec.axis;
     codes.group_size = spec.group_size;
@@ -113,23 +137,27 @@ void check_learned_scale(std::span<const float> scale) {
   }
 }
 
-Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Tensor& input, uint64_t seed) {
+Tensor fake_quantize_scaled(const QuantSpec& spec, const Tensor& scale, Rounding rounding,
+                            const Tensor* round_up, const Tensor& input, uint64_t seed) {
   const DefaultFloatEnvironment environment;
   const auto scales = scale.values<float>();
   check_learned_scale(scales);
-  const Shape expected = scale_shape(spec, input.shape());
-  if (scale.shape() != expected) {
-    fail("the learned scale has shape {}, expected {}", shape_text(scale.shape()), shape_text(expected));
-  }
-  const Grouping grouping = make_grouping(spec, input.shape());
-  const auto of = [&](size_t i) {
-    return scales[scales.size() == 1 ? 0 : static_cast<size_t>(grouping.group_of(static_cast<int64_t>(i)))];
+  const auto check_shape = [](const char* parameter, const Shape& shape, const Shape& expected) {
+    if (shape == expected) return;
+    fail("{} has shape {}, expected {}", parameter, shape_text(shape), shape_text(expected));
   };
-  Tensor result = to_float32(input).clone();
+  check_shape("the learned scale", scale.shape(), scale_shape(spec, input.shape()));
+  if (round_up != nullptr) check_shape("its learned rounding", round_up->shape(), input.shape());
+  const Grouping grouping = make_grouping(spec, input.shape());
+  Tensor result = rounding == Rounding::kDorefa ? tanh_normalized(input) : to_float32(input).clone();
   const auto values = result.values<float>();
-  for (size_t i = 0; i < values.size(); ++i) values[i] /= of(i);
-  fake_quantize(code_spec(spec), result, result, seed);
-  for (size_t i = 0; i < values.size(); ++i) values[i] *= of(i);
+  for (size_t i = 0; i < values.size(); ++i) values[i] /= of_group(scales, grouping, i);
+  if (is_nearest_after_training(rounding)) {
+    fake_quantize(code_spec(spec), result, result, seed);
+  } else {
+    round_to_codes(spec, rounding, round_up, grouping, values);
+  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= of_group(scales, grouping, i);
   return result;
 }
 

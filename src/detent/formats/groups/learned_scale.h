@@ -6,6 +6,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/rounding.h"
 
 namespace detent {
 
@@ -23,9 +24,11 @@ Shape scale_shape(const QuantSpec& spec, const Shape& shape);
 
 /// Throws Error on a scale that is not above 0, or not finite.
 void check_learned_scale(std::span<const float> scale);
-/// s * q(x / s) of `input`, for formats whose values with this scale no other format has
-/// (formats/groups/given_parameters.h).
-Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Tensor& input, uint64_t seed);
+/// s * q(x / s) of `input` after training, where no other format has these values
+/// (formats/groups/given_parameters.h). `round_up`: of Rounding::kLearned, of the input's shape. `seed` as in
+/// fake_quantize.
+Tensor fake_quantize_scaled(const QuantSpec& spec, const Tensor& scale, Rounding rounding,
+                            const Tensor* round_up, const Tensor& input, uint64_t seed);
 
 /// Initial scale for a known tensor: 2 * mean |x| / sqrt(Q_P) per group; if all elements are 0, the format's
 /// own scale, or 1 if that depends on the data. Throws Error, beginning with `where`, if the format has

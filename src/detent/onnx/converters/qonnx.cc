@@ -263,7 +263,7 @@ QuantSpec with_scale_input(const NodeImport& node, QuantSpec spec) {
   Quantizer quantizer(std::move(spec));
   quantizer.parameters.emplace_back(
       "scale", ParameterRef(Parameter{to_float32(node.expect_constant(1, "the scale")), false}));
-  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  const std::optional<QuantSpec> rounding = quantizer.effective_spec();
   if (!rounding) node.refuse("no format rounds as the learned scale says");
   return *rounding;
 }

@@ -31,7 +31,7 @@ struct PrepareQatOptions {
   double statistic_momentum = 0;
   bool learn_scales = true;
   std::optional<Threshold> weight_statistic;
-  std::optional<CodeRounding> weight_rounding;
+  std::optional<Rounding> weight_rounding;
   NormFolding fold_batch_norm = NormFolding::kNo;
 
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
@@ -228,15 +228,15 @@ std::map<std::string, Tensor> fold_weights(
 }
 
 void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& where) {
-  const CodeRounding rounding = weight.code_rounding;
-  if (rounding == CodeRounding::kLearned || rounding == CodeRounding::kDorefa) {
+  const Rounding rounding = weight.rounding;
+  if (rounding == Rounding::kLearned || rounding == Rounding::kDorefa) {
     fail(
         "{}: key \"fold_batch_norm\": got \"{}\", expected \"no\" where the rounding of weights is \"{}\": "
         "{}",
         where, enum_names(folding)[static_cast<size_t>(folding)],
         enum_names(rounding)[static_cast<size_t>(rounding)],
-        rounding == CodeRounding::kLearned ? "such weights stay, and a norm would move them"
-                                           : "it would take the norm's factors away");
+        rounding == Rounding::kLearned ? "such weights stay, and a norm would move them"
+                                       : "it would take the norm's factors away");
   }
   weight.norm_folding = folding;
 }

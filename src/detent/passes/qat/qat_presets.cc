@@ -133,7 +133,7 @@ QatPreset shifted() {
 QatPreset stochastic_weights() {
   QatPreset preset = learned("int4_stochastic", 4, 4,
                              "4 bits, scales learned; weights are rounded at random while they are trained");
-  preset.weight_rounding = CodeRounding::kStochastic;
+  preset.weight_rounding = Rounding::kStochastic;
   return preset;
 }
 
@@ -144,7 +144,7 @@ QatPreset learned_rounding(int width) {
               fmt::format("{}-bit weights that stay, and learn whether they are rounded up or down; 8-bit "
                           "activations",
                           width));
-  preset.weight_rounding = CodeRounding::kLearned;
+  preset.weight_rounding = Rounding::kLearned;
   return preset;
 }
 
@@ -155,7 +155,7 @@ QatPreset dorefa(int width) {
                                          "between 0 and 1 (DoReFa)",
                                          width));
   preset.weights = learned_weights(width, "tensor");
-  preset.weight_rounding = CodeRounding::kDorefa;
+  preset.weight_rounding = Rounding::kDorefa;
   preset.range_is_one = true;
   return preset;
 }

@@ -29,7 +29,7 @@ struct QatPreset {
   bool learns_field = false;        // codebooks of weights, or the exponent biases of all
   /// Rounding of affine weights with a learned scale. Codes of kDorefa are odd: they take slightly more than
   /// the width of `weights`.
-  CodeRounding weight_rounding = CodeRounding::kNearest;
+  Rounding weight_rounding = Rounding::kNearest;
   bool range_is_one = false;  // of activations, and stays
 };
 
@@ -40,9 +40,9 @@ const QatPreset& find_qat_preset(std::string_view name, const std::string& where
 
 /// Initial scales of weights.
 struct WeightBeginning {
-  std::optional<CodeRounding> rounding;  // nullopt: as the preset says
-  std::optional<Threshold> statistic;    // nullopt: as of LSQ; of a learned rounding squared_error
-  double argument = 0;                   // of the statistic
+  std::optional<Rounding> rounding;    // nullopt: as the preset says
+  std::optional<Threshold> statistic;  // nullopt: as of LSQ; of a learned rounding squared_error
+  double argument = 0;                 // of the statistic
 };
 
 /// Gives the quantizer of a layer's weights its parameters, beside the scale that it has, with initial

@@ -49,7 +49,7 @@ void learn_rounding(Node& layer, Quantizer& quantizer) {
     const float scaled = weight.tensor.values<float>()[i] / scales[scales.size() == 1 ? 0 : group];
     up.values<float>()[i] = round_up_of(scaled - std::floor(scaled));
   }
-  quantizer.code_rounding = CodeRounding::kLearned;
+  quantizer.rounding = Rounding::kLearned;
   quantizer.parameters.emplace_back(kRoundUp, Parameter{std::move(up), true});
 }
 
@@ -62,19 +62,19 @@ void round_as_dorefa(Quantizer& quantizer) {
   Parameter& scale = *quantizer.find_parameter("scale");
   std::ranges::fill(scale.tensor.values<float>(), 1 / static_cast<float>(codes.high()));
   scale.trainable = false;
-  quantizer.code_rounding = CodeRounding::kDorefa;
+  quantizer.rounding = Rounding::kDorefa;
 }
 
-void set_rounding(Node& layer, Quantizer& quantizer, CodeRounding rounding, const std::string& where) {
-  if (rounding == CodeRounding::kNearest) return;
+void set_rounding(Node& layer, Quantizer& quantizer, Rounding rounding, const std::string& where) {
+  if (rounding == Rounding::kNearest) return;
   if (!integer_codes(quantizer.spec.format) || quantizer.find_parameter("scale") == nullptr) {
     fail("{}: node \"{}\": weights in {} cannot be rounded as \"{}\": expected integers with a learned scale",
          where, layer.name, quant_spec_text(quantizer.spec),
          enum_names(rounding)[static_cast<size_t>(rounding)]);
   }
-  if (rounding == CodeRounding::kLearned) return learn_rounding(layer, quantizer);
-  if (rounding == CodeRounding::kDorefa) return round_as_dorefa(quantizer);
-  quantizer.code_rounding = rounding;
+  if (rounding == Rounding::kLearned) return learn_rounding(layer, quantizer);
+  if (rounding == Rounding::kDorefa) return round_as_dorefa(quantizer);
+  quantizer.rounding = rounding;
 }
 
 void own_codebook(Quantizer& quantizer, const Tensor& weight) {
@@ -115,13 +115,13 @@ void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginnin
   constexpr float kHalf = 0.5F;
   Quantizer& quantizer = *layer.quantization.at("weight");
   const Tensor& weight = layer.find_parameter("weight")->tensor;
-  const CodeRounding rounding = beginning.rounding.value_or(preset.weight_rounding);
+  const Rounding rounding = beginning.rounding.value_or(preset.weight_rounding);
   if (preset.learns_field) {
     set_rounding(layer, quantizer, rounding, where);
     return own_field(quantizer, weight, where);
   }
   const bool has_scale = quantizer.find_parameter("scale") != nullptr;
-  const bool learns_rounding = rounding == CodeRounding::kLearned;
+  const bool learns_rounding = rounding == Rounding::kLearned;
   if (has_scale && (beginning.statistic || learns_rounding)) {
     begin_scales(quantizer, weight, beginning.statistic.value_or(Threshold::kSquaredError),
                  beginning.argument);

@@ -71,7 +71,7 @@ std::optional<SignedWeights> signed_weights(const Node& layer) {
     result.amplitudes.push_back(std::move(*magnitudes));
     return result;
   }
-  const std::optional<QuantSpec> rounding = quantizer->rounding();
+  const std::optional<QuantSpec> rounding = quantizer->effective_spec();
   if (!rounding) return std::nullopt;
   const std::optional<std::vector<float>> gammas = gammas_of(with_given_parameters(*rounding, weight));
   if (!gammas) return std::nullopt;
@@ -88,7 +88,7 @@ std::optional<std::vector<float>> input_gammas(const Node& layer) {
   const Quantizer* quantizer = layer.find_quantizer("data_in_0");
   if (quantizer == nullptr || quantizer->spec.granularity != Granularity::kTensor) return std::nullopt;
   if (!is_sign(quantizer->spec)) {
-    const std::optional<QuantSpec> rounding = quantizer->rounding();
+    const std::optional<QuantSpec> rounding = quantizer->effective_spec();
     return rounding ? gammas_of(*rounding) : std::nullopt;
   }
   const bool is_derived = sign_codes(quantizer->spec.format)->scaling != BinaryScaling::kNone &&

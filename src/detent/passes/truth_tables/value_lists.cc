@@ -38,7 +38,7 @@ bool adds_zeros(const Node& node) {
 
 std::optional<ValueList> values_of(const Quantizer& quantizer) {
   try {
-    const std::optional<QuantSpec> spec = quantizer.rounding();
+    const std::optional<QuantSpec> spec = quantizer.effective_spec();
     if (!spec || spec->granularity != Granularity::kTensor) return std::nullopt;
     // A format that depends on the data gives another list for other data.
     ValueList values = grid(*spec, 1);

@@ -10,8 +10,8 @@
 namespace detent {
 
 /// How a training rounds x / scale.
-struct CodeRoundingOf {
-  CodeRounding kind = CodeRounding::kNearest;
+struct TrainedRounding {
+  Rounding kind = Rounding::kNearest;
   at::Tensor up;      // of kLearned
   uint64_t seed = 0;  // of kStochastic
 };
@@ -20,7 +20,7 @@ struct CodeRoundingOf {
 /// broadcast against x. Roundings pass gradients straight through; that of `up` is scale * h'(up) where x
 /// does not saturate. Of kDorefa the gradient passes tanh(x) / max |tanh(x)| too.
 at::Tensor round_affine(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& low,
-                        const at::Tensor& high, const CodeRoundingOf& rounding, AffineGradient gradient);
+                        const at::Tensor& high, const TrainedRounding& rounding, AffineGradient gradient);
 
 /// h(up) of kLearned, differentiable.
 at::Tensor round_up_share(const at::Tensor& up);

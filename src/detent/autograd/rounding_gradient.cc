@@ -1,4 +1,4 @@
-#include "detent/autograd/code_rounding_gradient.h"
+#include "detent/autograd/rounding_gradient.h"
 
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tanh.h>
@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/formats/kernel_environment.h"
 
 namespace detent {
 namespace {
@@ -19,12 +20,13 @@ at::Tensor normalized(const at::Tensor& x) {
   return straight_through(bounded.div(largest), exact);
 }
 
-at::Tensor whole_numbers(const at::Tensor& scaled, const CodeRoundingOf& rounding) {
+at::Tensor whole_numbers(const at::Tensor& scaled, const TrainedRounding& rounding) {
+  const DefaultFloatEnvironment environment;
   const Tensor values = from_torch(scaled.detach().contiguous());
   Tensor codes(DType::kFloat32, values.shape());
   round_to_whole(rounding.kind, values.values<float>(), codes.values<float>(), rounding.seed);
   const at::Tensor whole = straight_through(scaled, to_torch(codes));
-  if (rounding.kind != CodeRounding::kLearned) return whole;
+  if (rounding.kind != Rounding::kLearned) return whole;
   if (rounding.up.sizes() != scaled.sizes()) {
     fail("its learned rounding has shape {}, expected {}", shape_text(rounding.up.sizes().vec()),
          shape_text(scaled.sizes().vec()));
@@ -39,10 +41,10 @@ at::Tensor round_up_share(const at::Tensor& up) {
 }
 
 at::Tensor round_affine(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& low,
-                        const at::Tensor& high, const CodeRoundingOf& rounding, AffineGradient gradient) {
+                        const at::Tensor& high, const TrainedRounding& rounding, AffineGradient gradient) {
   // PACT: where x does not saturate, nothing of the scale.
   const at::Tensor inner_scale = gradient == AffineGradient::kClipping ? scale.detach() : scale;
-  const at::Tensor input = rounding.kind == CodeRounding::kDorefa ? normalized(x) : x;
+  const at::Tensor input = rounding.kind == Rounding::kDorefa ? normalized(x) : x;
   const at::Tensor codes = whole_numbers(input.div(inner_scale), rounding);
   const at::Tensor is_below = codes.detach().lt(low.detach());
   const at::Tensor is_above = codes.detach().gt(high.detach());
