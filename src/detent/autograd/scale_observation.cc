@@ -19,19 +19,6 @@ namespace {
 /// No scale is smaller.
 constexpr double kLeastThreshold = 1e-10;
 
-std::vector<std::vector<float>> values_by_group(const Tensor& input, const QuantSpec& spec) {
-  const Grouping grouping = make_grouping(spec, input.shape());
-  const std::span<const float> values = input.values<float>();
-  std::vector<std::vector<float>> groups(static_cast<size_t>(grouping.groups()));
-  for (int64_t i = 0; i < std::ssize(values);) {
-    const int64_t end = std::min(std::ssize(values), grouping.end_of_run(i));
-    auto& group = groups[static_cast<size_t>(grouping.group_of(i))];
-    group.insert(group.end(), values.begin() + i, values.begin() + end);
-    i = end;
-  }
-  return groups;
-}
-
 /// The largest finite |x| of each place along dimension 1, averaged.
 double mean_of_channel_maxima(const at::Tensor& values) {
   const at::Tensor magnitudes = values.abs().nan_to_num(0, 0, 0);
@@ -96,7 +83,8 @@ std::optional<ObservedStep> observe_step(const at::Tensor& input, const QuantSpe
   const CodeRange codes{.low = integers ? integers->low() : -largest, .high = largest};
   const at::Tensor own = input.detach().contiguous();
   const at::Tensor values = gather ? gather(own) : own;
-  const auto groups = values_by_group(from_torch(values), spec);
+  const Tensor observed = from_torch(values);
+  const auto groups = values_by_group(observed.values<float>(), make_grouping(spec, observed.shape()));
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const at::Tensor zero_point = find_owned(owned, "zero_point");

@@ -8,20 +8,23 @@
 #include "detent/core/error.h"
 #include "detent/core/value.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/statistics/range_search.h"
 
 namespace detent {
 namespace {
 
+const char* name_of(Calibrator calibrator) { return enum_names(calibrator)[static_cast<size_t>(calibrator)]; }
+
+void check_known(bool is_known, Calibrator calibrator, const char* statistic, const std::string& where) {
+  if (!is_known) fail("{}: calibrator \"{}\" needs the statistic {}", where, name_of(calibrator), statistic);
+}
+
 /// `part`, or an Error that says which statistic gives it.
 template <class T>
-const T& needed(const std::optional<T>& part, const CalibrationOptions& options, const char* statistic,
-                const std::string& where) {
-  if (!part) {
-    fail("{}: calibrator \"{}\" needs the statistic {}", where,
-         enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)], statistic);
-  }
+const T& needed(const std::optional<T>& part, Calibrator calibrator, const std::string& where) {
+  check_known(part.has_value(), calibrator, statistic_of(calibrator), where);
   return *part;
 }
 
@@ -50,18 +53,10 @@ Interval n_sigma_range(double mean, double variance, double num_sigma, const Int
   return {within_seen(mean - reach), within_seen(mean + reach)};
 }
 
-void check_bins(const Distribution& distribution, const CalibrationOptions& options,
-                const std::string& where) {
-  if (!distribution.bins.empty()) return;
-  fail("{}: calibrator \"{}\" needs the statistic histogram", where,
-       enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)]);
-}
-
 /// A search needs bins that are finer than the format's steps: eight of them, or 2048 bins. One interval
 /// holds values that are all equal.
-void check_resolution(const Format& format, const Distribution& distribution,
-                      const CalibrationOptions& options, const std::string& where) {
-  check_bins(distribution, options, where);
+void check_resolution(const Format& format, const Distribution& distribution, Calibrator calibrator,
+                      const std::string& where) {
   const double steps = std::exp2(std::min(bits_per_value(format), 8.0));
   const auto needed_intervals = static_cast<int64_t>(8 * steps);
   const std::optional<int64_t>& intervals = distribution.intervals;
@@ -69,8 +64,7 @@ void check_resolution(const Format& format, const Distribution& distribution,
   fail(
       "{}: calibrator \"{}\": the histogram has {} bins, expected at least {} for {}: collect it with bins = "
       "{}",
-      where, enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)], *intervals,
-      needed_intervals, format_name(format), needed_intervals);
+      where, name_of(calibrator), *intervals, needed_intervals, format_name(format), needed_intervals);
 }
 
 Format fitted_to(const Format& format, const Distribution& distribution) {
@@ -85,29 +79,37 @@ Format fitted_to(const Format& format, const Distribution& distribution) {
 
 Interval chosen_range(const Format& format, const Distribution& distribution,
                       const CalibrationOptions& options, const std::string& where) {
-  const auto range = [&] { return needed(distribution.range, options, "range_min_max", where); };
+  const Calibrator calibrator = options.calibrator;
+  const auto range = [&] {
+    check_known(distribution.range.has_value(), calibrator, statistic_of(Calibrator::kMinMax), where);
+    return *distribution.range;
+  };
+  const auto check_bins = [&] {
+    check_known(!distribution.bins.empty(), calibrator, statistic_of(calibrator), where);
+  };
   // Blocks follow their values by scales of their own: what the tensor's is to hold is all.
   if (block_size(format)) return range();
-  switch (options.calibrator) {
+  switch (calibrator) {
     case Calibrator::kMinMax:
       return range();
     case Calibrator::kPercentile:
-      check_bins(distribution, options, where);
+      check_bins();
       return percentile_range(distribution, options.percentile);
     case Calibrator::kAverageRange:
-      return needed(distribution.average_range, options, "average_range", where);
+      return needed(distribution.average_range, calibrator, where);
     case Calibrator::kNSigma:
-      return n_sigma_range(needed(distribution.mean, options, "variance_precise", where),
-                           needed(distribution.variance, options, "variance_precise", where),
-                           options.num_sigma, range());
+      return n_sigma_range(needed(distribution.mean, calibrator, where),
+                           needed(distribution.variance, calibrator, where), options.num_sigma, range());
     case Calibrator::kMse:
-      check_resolution(format, distribution, options, where);
+      check_bins();
+      check_resolution(format, distribution, calibrator, where);
       return least_error_range(format, distribution, range(), options.scale_form, where);
     case Calibrator::kEntropy:
-      check_resolution(format, distribution, options, where);
+      check_bins();
+      check_resolution(format, distribution, calibrator, where);
       return least_divergence_range(format, distribution, range(), options.scale_form, where);
   }
-  DETENT_CHECK(false, "calibrator {}", static_cast<int>(options.calibrator));
+  DETENT_CHECK(false, "calibrator {}", static_cast<int>(calibrator));
 }
 
 Format calibrated(const Format& format, std::span<const Distribution> parts,
@@ -119,7 +121,7 @@ Format calibrated(const Format& format, std::span<const Distribution> parts,
   }
   if (fits) {
     const Distribution all = Distribution::merged(parts);
-    check_bins(all, options, where);
+    check_known(!all.bins.empty(), options.calibrator, statistic_of(options.calibrator), where);
     return fitted_to(format, all);
   }
   std::vector<Interval> ranges;
@@ -134,7 +136,47 @@ Format calibrated(const Format& format, std::span<const Distribution> parts,
   return qparams_from_range(format, ranges, options.scale_form, where);
 }
 
+Distribution distribution_for(Calibrator calibrator, std::span<const float> values) {
+  return calibrator == Calibrator::kMinMax ? Distribution::range_of(values) : Distribution::of(values);
+}
+
+void check_weights_are_finite(std::span<const float> values, const std::string& where) {
+  const auto not_finite = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+  if (not_finite == 0) return;
+  fail("{}: {} of {} values are NaN or infinite (`detent quantize --keep-float NODE` leaves a node in float)",
+       where, not_finite, values.size());
+}
+
 }  // namespace
+
+const char* statistic_of(Calibrator calibrator) {
+  switch (calibrator) {
+    case Calibrator::kMinMax:
+      return "range_min_max";
+    case Calibrator::kAverageRange:
+      return "average_range";
+    case Calibrator::kNSigma:
+      return "variance_precise";
+    case Calibrator::kPercentile:
+    case Calibrator::kMse:
+    case Calibrator::kEntropy:
+      return "histogram";
+  }
+  DETENT_CHECK(false, "calibrator {}", static_cast<int>(calibrator));
+  return nullptr;
+}
+
+void check_calibration(const CalibrationOptions& options, std::span<const Calibrator> others,
+                       const std::string& where) {
+  const CalibrationOptions usual;
+  const auto check_key = [&](const char* key, double given, double otherwise, Calibrator reader) {
+    const bool is_read = options.calibrator == reader || std::ranges::find(others, reader) != others.end();
+    if (given == otherwise || is_read) return;
+    fail("{}: key \"{}\": got {}, which only calibrator = \"{}\" reads", where, key, given, name_of(reader));
+  };
+  check_key("percentile", options.percentile, usual.percentile, Calibrator::kPercentile);
+  check_key("num_sigma", options.num_sigma, usual.num_sigma, Calibrator::kNSigma);
+}
 
 Interval clipping_range(const Format& format, const Distribution& distribution,
                         const CalibrationOptions& options, const std::string& where) {
@@ -153,6 +195,16 @@ QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
   result.format = calibrated(spec.format, parts, options, where);
   validate(result, where);
   return result;
+}
+
+std::vector<Distribution> weight_distributions(const Tensor& weight, const QuantSpec& spec,
+                                               Calibrator calibrator, const std::string& where) {
+  check_weights_are_finite(weight.values<float>(), where);
+  if (spec.granularity == Granularity::kTensor) return {distribution_for(calibrator, weight.values<float>())};
+  std::vector<Distribution> parts;
+  for (const auto& group : values_by_group(weight.values<float>(), make_grouping(spec, weight.shape())))
+    parts.push_back(distribution_for(calibrator, group));
+  return parts;
 }
 
 }  // namespace detent

@@ -44,6 +44,14 @@ struct CalibrationOptions {
   bool operator==(const CalibrationOptions&) const = default;
 };
 
+/// Throws Error naming a key that only a calibrator reads which is neither that of the options nor of
+/// `others`.
+void check_calibration(const CalibrationOptions& options, std::span<const Calibrator> others,
+                       const std::string& where);
+
+/// The statistic of a tensor by which it chooses, beside range_min_max.
+const char* statistic_of(Calibrator calibrator);
+
 /// `spec` with the parameters of its format that depend on the data: frac_width of fixed, scale and
 /// zero_point of affine, exponent_bias of minifloats and log, threshold or max of ternary, gamma of
 /// binary_residual (mse only). `parts` is one distribution for granularity tensor, one a channel in order for

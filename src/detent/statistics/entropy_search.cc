@@ -102,20 +102,16 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
   FormatError quantizer(histogram.centres);
   const double largest =
       widest_range_factor(format) * static_cast<double>(std::max(-widened.low, widened.high));
-  Interval best = full;
-  double least = std::numeric_limits<double>::infinity();
+  LeastError<Interval> least{full};
   for (int i = kFactors; i >= 1; --i) {
     const Interval range = held_to(widened, largest * i / kFactors);
     if (!(range.low < range.high)) break;  // vanished, and so will the narrower ones
     const Kept kept = kept_bins(histogram.centres.bins, range);
     if (kept.first > kept.last) continue;
     const Format candidate = qparams_from_range(format, {&range, 1}, form, where);
-    const double lost = divergence(histogram.counts, quantizer.quantized(candidate), kept);
-    if (!(lost < least)) continue;  // nor where it is NaN
-    least = lost;
-    best = range;
+    least.consider(range, divergence(histogram.counts, quantizer.quantized(candidate), kept));
   }
-  return best;
+  return least.best;
 }
 
 }  // namespace detent

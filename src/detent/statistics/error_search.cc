@@ -29,7 +29,7 @@ class Search {
         form_(form),
         where_(where),
         error_(distribution),
-        best_(full_) {}
+        least_{full_} {}
 
   Interval run() {
     const double largest =
@@ -47,7 +47,7 @@ class Search {
       move_end(&Interval::low);
       move_end(&Interval::high);
     }
-    return best_;
+    return least_.best;
   }
 
  private:
@@ -61,10 +61,10 @@ class Search {
       moved.*end = static_cast<float>(static_cast<double>(range.*end) * factor);
       if (moved.low >= full_.low && moved.high <= full_.high) consider(moved);
     };
-    const Interval start = best_;
+    const Interval start = least_.best;
     for (int i = 0; i <= kCoarse * kOctavesOfAnEnd; ++i) consider_scaled(start, octaves(-i, kCoarse));
     consider_scaled(start, 0);
-    const Interval coarse = best_;
+    const Interval coarse = least_.best;
     for (int i = -kReach; i <= kReach; ++i) consider_scaled(coarse, octaves(i, kFine));
   }
 
@@ -75,10 +75,7 @@ class Search {
     if (last_ && *last_ == candidate) return false;  // neighbours often give the same power of two
     const double error = error_.squared(candidate);
     last_ = std::move(candidate);
-    if (!(error < least_)) return false;  // nor where it is NaN
-    least_ = error;
-    best_ = range;
-    return true;
+    return least_.consider(range, error);
   }
 
   const Format& format_;
@@ -87,8 +84,7 @@ class Search {
   const std::string& where_;
   FormatError error_;
   std::optional<Format> last_;
-  double least_ = std::numeric_limits<double>::infinity();
-  Interval best_;
+  LeastError<Interval> least_;
 };
 
 }  // namespace

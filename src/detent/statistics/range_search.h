@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,20 @@
 #include "detent/statistics/distribution.h"
 
 namespace detent {
+
+/// Keeps the first candidate of least error; a NaN error is never the least.
+template <class Candidate>
+struct LeastError {
+  Candidate best;
+  double error = std::numeric_limits<double>::infinity();
+
+  bool consider(const Candidate& candidate, double of_candidate) {
+    if (!(of_candidate < error)) return false;
+    best = candidate;
+    error = of_candidate;
+    return true;
+  }
+};
 
 /// Effect of a format on a distribution.
 class FormatError {

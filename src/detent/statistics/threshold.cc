@@ -76,17 +76,12 @@ double least_squared_error(std::span<const float> values, const CodeRange& codes
   constexpr int kSteps = 20;
   const double largest = largest_magnitude(values);
   if (largest == 0) return 0;
-  double best = largest;
-  double least = squared_error(largest, values, codes);
-  for (int i = kSteps - 1; i >= 2; --i) {
+  LeastError<double> least{largest};
+  for (int i = kSteps; i >= 2; --i) {
     const double candidate = largest * i / kSteps;
-    const double error = squared_error(candidate, values, codes);
-    if (error < least) {
-      least = error;
-      best = candidate;
-    }
+    least.consider(candidate, squared_error(candidate, values, codes));
   }
-  return best;
+  return least.best;
 }
 
 }  // namespace

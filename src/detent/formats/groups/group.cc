@@ -82,4 +82,14 @@ std::string Group::name() const {
   return fmt::format("{} {}", grouping_.run == 0 ? "channel" : "group", index_);
 }
 
+std::vector<std::vector<float>> values_by_group(std::span<const float> values, const Grouping& grouping) {
+  std::vector<std::vector<float>> groups(static_cast<size_t>(grouping.groups()));
+  for (int64_t i = 0, end = 0; i < std::ssize(values); i = end) {
+    end = std::min(std::ssize(values), grouping.end_of_run(i));
+    std::vector<float>& group = groups[static_cast<size_t>(grouping.group_of(i))];
+    group.insert(group.end(), values.begin() + i, values.begin() + end);
+  }
+  return groups;
+}
+
 }  // namespace detent

@@ -52,6 +52,9 @@ class Group {
   const Interval* range_;
 };
 
+/// The elements of every group, in order.
+std::vector<std::vector<float>> values_by_group(std::span<const float> values, const Grouping& grouping);
+
 /// range_with_zero of every group, where groups take turns along a row: in one pass over the rows.
 std::vector<Interval> ranges_of_columns(std::span<const float> values, const Grouping& grouping);
 

@@ -15,23 +15,8 @@ namespace {
 
 Table statistics_for(const std::set<Calibrator>& calibrators) {
   Table statistics{{"range_min_max", Table()}};
-  for (const Calibrator calibrator : calibrators) {
-    switch (calibrator) {
-      case Calibrator::kMinMax:
-        break;
-      case Calibrator::kAverageRange:
-        statistics["average_range"] = Table();
-        break;
-      case Calibrator::kNSigma:
-        statistics["variance_precise"] = Table();
-        break;
-      case Calibrator::kPercentile:
-      case Calibrator::kMse:
-      case Calibrator::kEntropy:
-        statistics["histogram"] = Table{{"bins", 2048}};
-        break;
-    }
-  }
+  for (const Calibrator calibrator : calibrators) statistics[statistic_of(calibrator)] = Table();
+  if (statistics.contains("histogram")) statistics["histogram"] = Table{{"bins", 2048}};
   return statistics;
 }
 

@@ -519,19 +519,6 @@ bool StaticQuantizeOptions::is_below_eight_bits() const {
   return is_below(activations) || is_below(weights) || std::ranges::any_of(named().entries, names_fewer);
 }
 
-void check_calibration(const CalibrationOptions& options, std::span<const Calibrator> others,
-                       const std::string& where) {
-  const CalibrationOptions usual;
-  const auto check_key = [&](const char* key, double given, double otherwise, Calibrator reader) {
-    const bool is_read = options.calibrator == reader || std::ranges::find(others, reader) != others.end();
-    if (given == otherwise || is_read) return;
-    fail("{}: key \"{}\": got {}, which only calibrator = \"{}\" reads", where, key, given,
-         enum_names(reader)[static_cast<size_t>(reader)]);
-  };
-  check_key("percentile", options.percentile, usual.percentile, Calibrator::kPercentile);
-  check_key("num_sigma", options.num_sigma, usual.num_sigma, Calibrator::kNSigma);
-}
-
 void StaticQuantizeOptions::check(const std::string& where) const {
   check_formats(*this, where);
   check_calibration(activation_calibration, std::array{weight_calibrator}, where);

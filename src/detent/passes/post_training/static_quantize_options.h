@@ -101,9 +101,4 @@ struct StaticQuantizeOptions {
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
 };
 
-/// Throws Error naming a key that only a calibrator reads which is neither that of the options nor of
-/// `others`.
-void check_calibration(const CalibrationOptions& options, std::span<const Calibrator> others,
-                       const std::string& where);
-
 }  // namespace detent

@@ -22,12 +22,7 @@ Tensor& scale_of(Quantizer& quantizer) { return quantizer.find_parameter("scale"
 void begin_scales(Quantizer& quantizer, const Tensor& weight, Threshold statistic, double argument) {
   const std::optional<IntegerCodes> integers = integer_codes(quantizer.spec.format);
   if (!integers) return;
-  const Grouping grouping = make_grouping(quantizer.spec, weight.shape());
-  std::vector<std::vector<float>> groups(static_cast<size_t>(grouping.groups()));
-  for (int64_t i = 0; i < weight.numel(); ++i) {
-    groups[static_cast<size_t>(grouping.group_of(i))].push_back(
-        weight.values<float>()[static_cast<size_t>(i)]);
-  }
+  const auto groups = values_by_group(weight.values<float>(), make_grouping(quantizer.spec, weight.shape()));
   const CodeRange codes{.low = static_cast<double>(integers->low()), .high = largest_code_of(quantizer.spec)};
   const auto scales = scale_of(quantizer).values<float>();
   for (size_t g = 0; g < groups.size(); ++g) {
