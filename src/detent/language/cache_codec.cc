@@ -10,6 +10,7 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/packing/encode.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -68,7 +69,7 @@ std::shared_ptr<const CacheCodec> CacheCodec::of_format(const Format& format) {
   validate(*codec.spec_, "cache");
   const std::vector<ParameterStream> streams = parameter_streams(format);
   codec.has_scales_ = !streams.empty();
-  if (const auto* integers = std::get_if<Affine>(&format)) {
+  if (const std::optional<IntegerCodes> integers = integer_codes(format)) {
     codec.has_zero_points_ = streams.size() > 1;
     codec.is_signed_ = integers->is_signed;
     codec.middle_ = integers->is_signed ? 0 : 1 << (codec.width_ - 1);

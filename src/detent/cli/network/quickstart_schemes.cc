@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -48,13 +49,12 @@ int fraction_bits(const Range& range, int width) {
   return width - 1 - static_cast<int>(std::ceil(std::log2(range.magnitude())));
 }
 
-/// Scale and zero point for a range, widened to include 0, over all codes of an unsigned affine format.
-void set_affine_range(const Range& range, Affine& affine) {
+/// Scale and zero point for a range, widened to include 0, over all codes of unsigned integers.
+GivenScales scale_for(const Range& range, int width) {
   const double low = std::min(0.0, range.min);
-  const double steps = std::exp2(affine.width) - 1;
+  const double steps = std::exp2(width) - 1;
   const double scale = range.magnitude() == 0 ? 1 : (std::max(0.0, range.max) - low) / steps;
-  affine.scale = {static_cast<float>(scale)};
-  affine.zero_point = {static_cast<int>(std::lround(-low / scale))};
+  return {{static_cast<float>(scale)}, {static_cast<int>(std::lround(-low / scale))}};
 }
 
 /// The keys of one operand, with its prefix. Activations in fixed point and affine formats take their
@@ -63,14 +63,13 @@ void set_affine_range(const Range& range, Affine& affine) {
 void add_operand(const Node& node, const std::string& operand, const std::string& prefix,
                  const std::string& text, Table& config) {
   QuantSpec spec = parse_quant_spec_text(text);
-  if (auto* fixed = std::get_if<Fixed>(&spec.format)) {
-    fixed->frac_width = fraction_bits(profiled_range(node, operand), fixed->width);
-  }
-  if (auto* affine = std::get_if<Affine>(&spec.format); affine != nullptr && prefix == "data_in") {
-    set_affine_range(profiled_range(node, operand), *affine);
+  if (const auto integers = integer_codes(spec.format); integers && prefix == "data_in") {
+    spec.format = with_scales(spec.format, scale_for(profiled_range(node, operand), integers->width));
   }
   config[prefix + "_name"] = std::string(format_name(spec.format));
   for (const auto& [key, value] : quant_spec_keys(spec)) config[fmt::format("{}_{}", prefix, key)] = value;
+  if (const auto fixed = fixed_point(spec.format))
+    config[prefix + "_frac_width"] = fraction_bits(profiled_range(node, operand), fixed->width);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/converters/rounding.h"
@@ -260,7 +260,7 @@ void convert_dynamic_matmul(NodeImport& node) {
   QuantSpec weight = *matrix->spec;
   if (weight.granularity != Granularity::kTensor) weight.axis = 0;
   QuantSpec of_input;
-  of_input.format = Affine{.width = 8, .is_signed = false};
+  of_input.format = integer_format({.width = 8, .is_signed = false});
   NodeImport::Parameters parameters = {{"weight", node.parameter(transposed_matrix(matrix->values), weight)}};
   const int64_t columns = matrix->values.dim(1);
   const Tensor* const bias = node.constant(4);

@@ -7,8 +7,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/node_import.h"
 
@@ -87,14 +87,13 @@ class Blocks {
  private:
   std::optional<QuantSpec> nvfp4() const {
     const auto rounding = node_.rounding(1);
-    const auto* scaled = rounding ? std::get_if<Scaled>(&rounding->format) : nullptr;
+    const GivenScales given = rounding ? given_scales(rounding->format) : GivenScales();
     const bool is_such = type_ != nullptr && type_->name == "FLOAT4E2M1" && block_ == Nvfp4::kBlockSize &&
-                         scaled != nullptr && scaled->element == ScaledElement::kFp8E4M3Fn &&
-                         scaled->scale.size() == 1;
+                         given.scales.size() == 1 && scaled_standard(rounding->format) == Fp8E4M3Fn::kName;
     if (!is_such) return std::nullopt;
     QuantSpec spec;
     Nvfp4 format;
-    format.tensor_scale = scaled->scale.front();
+    format.tensor_scale = given.scales.front();
     spec.format = format;
     spec.block_axis = axis_;
     return spec;
@@ -118,17 +117,14 @@ class Blocks {
   std::optional<QuantSpec> groups() const {
     if (type_ == nullptr || type_->format == nullptr) return std::nullopt;
     const Format format = with_scale(parse_format(type_->format));
-    const auto* scaled = std::get_if<Scaled>(&format);
     const auto scales = scales_.values<float>();
     const auto is_usable = [](float scale) {
       const auto value = static_cast<double>(scale);
       return value >= kAboveZero.low && value <= kAboveZero.high;
     };
-    if (scaled == nullptr || !std::ranges::all_of(scales, is_usable)) return std::nullopt;
-    Scaled floats = *scaled;
-    floats.scale.assign(scales.begin(), scales.end());
+    if (scaled_standard(format).empty() || !std::ranges::all_of(scales, is_usable)) return std::nullopt;
     QuantSpec spec;
-    spec.format = std::move(floats);
+    spec.format = with_scales(format, {{scales.begin(), scales.end()}});
     return rounding_at_places(spec, places_, block_);
   }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/scaled.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/converters/rounding.h"
 
 namespace detent {
@@ -23,22 +23,20 @@ std::optional<QuantSpec> spec_of_codes(NodeImport& node, const NarrowType& type)
     if (!zeros || std::ranges::any_of(*zeros, [](double zero) { return zero != 0; })) return std::nullopt;
   }
   const Format format = with_scale(parse_format(type.format));
-  const auto* element = std::get_if<Scaled>(&format);
   const auto is_usable = [](double scale) { return scale >= kAboveZero.low && scale <= kAboveZero.high; };
-  if (element == nullptr || scales->empty() || !std::ranges::all_of(*scales, is_usable)) return std::nullopt;
-  Scaled scaled = *element;
-  for (const double scale : *scales) scaled.scale.push_back(static_cast<float>(scale));
+  if (scaled_standard(format).empty() || scales->empty() || !std::ranges::all_of(*scales, is_usable))
+    return std::nullopt;
   QuantSpec spec;
-  if (scaled.scale.size() > 1) {
+  if (scales->size() > 1) {
     spec.granularity = Granularity::kChannel;
     spec.axis = axis_of(node);
   }
-  spec.format = std::move(scaled);
+  spec.format = with_scales(format, {{scales->begin(), scales->end()}});
   return spec;
 }
 
 Tensor times_scales(const Tensor& codes, const QuantSpec& spec) {
-  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  const std::vector<float> scales = given_scales(spec.format).scales;
   int64_t inner = codes.numel();
   if (scales.size() > 1) {
     const Shape& shape = codes.shape();
@@ -58,7 +56,7 @@ const NodeInput* rounded_input(NodeImport& node, const NarrowType& type, const Q
   if (!rounded || format_name(rounded->format) != type.format || rounding->inputs.size() != 1) return nullptr;
   if (rounding->inputs[0].is_constant()) return nullptr;
   const Node& division = node.node(rounding->inputs[0]);
-  const std::vector<float>& scales = std::get<Scaled>(spec.format).scale;
+  const std::vector<float> scales = given_scales(spec.format).scales;
   if (division.op != "div" || scales.size() != 1) return nullptr;
   const auto divisor = known_numbers(node, division.inputs[1]);
   const bool is_same =
@@ -93,7 +91,7 @@ bool became_float_rounding(NodeImport& node, const NarrowType& type) {
   const std::optional<QuantSpec> spec = spec_of_codes(node, type);
   if (!spec) return false;
   if (const Tensor* codes = node.constant(0)) {
-    const auto count = static_cast<int64_t>(std::get<Scaled>(spec->format).scale.size());
+    const auto count = static_cast<int64_t>(given_scales(spec->format).scales.size());
     const bool fits =
         count == 1 || (spec->axis >= 0 && spec->axis < codes->rank() && codes->dim(spec->axis) == count);
     if (!fits || codes->dtype() != DType::kFloat32) return false;

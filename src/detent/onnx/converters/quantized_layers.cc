@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/converters/layers.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/quantizer_export.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr QuantizedInput kInput = {0, 1, 2};
 constexpr QuantizedInput kWeight = {3, 4, 5};
 
-const std::vector<float>& scales_of(const QuantSpec& spec) { return std::get<Affine>(spec.format).scale; }
+std::vector<float> scales_of(const QuantSpec& spec) { return given_scales(spec.format).scales; }
 
 /// Whether the codes that go in and those that come out have one known scale each.
 bool has_known_scales(const NodeImport& node, size_t result_scale) {
@@ -34,7 +34,7 @@ std::optional<Tensor> bias_values(const NodeImport& node, size_t index, const Qu
   const Tensor* codes = node.constant(index);
   if (codes == nullptr || codes->dtype() != DType::kInt32 || codes->numel() != channels) return std::nullopt;
   if (codes->rank() > 0 && codes->dim(-1) != channels) return std::nullopt;
-  const std::vector<float>& scales = scales_of(weight);
+  const std::vector<float> scales = scales_of(weight);
   if (scales.size() != 1 && scales.size() != static_cast<size_t>(channels)) return std::nullopt;
   Tensor bias(DType::kFloat32, {channels});
   for (size_t c = 0; c < bias.values<float>().size(); ++c) {
@@ -106,7 +106,7 @@ std::optional<NodeInput> as_layer(NodeImport& node, const Node& sums, const Dyna
     weight.spec->axis = 0;
   }
   QuantSpec of_input;
-  of_input.format = Affine{.width = 8, .is_signed = false};
+  of_input.format = integer_format({.width = 8, .is_signed = false});
   Table attributes;
   if (!is_matrix) {
     for (const char* name : {"stride", "padding", "dilation", "groups"})

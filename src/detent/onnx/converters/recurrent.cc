@@ -3,7 +3,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 #include "detent/graph/operator_arguments.h"
 #include "detent/onnx/converters/converters.h"
 
@@ -131,11 +131,12 @@ NodeInput weights_operand(NodeImport& node, size_t codes_input, size_t scale_inp
   const Tensor scale = to_dtype(node.expect_constant(scale_input, "scales"), DType::kFloat32);
   if (scale.numel() != values.dim(0)) return operand;
   const Tensor zero = to_dtype(node.expect_constant(scale_input + 1, "zero points"), DType::kInt32);
-  Affine codes{.width = 8, .is_signed = node.type(codes_input).dtype == DType::kInt8};
-  codes.scale.assign(scale.values<float>().begin(), scale.values<float>().end());
-  codes.zero_point.assign(zero.values<int32_t>().begin(), zero.values<int32_t>().end());
+  const bool is_signed = node.type(codes_input).dtype == DType::kInt8;
+  const auto scales = scale.values<float>();
+  const auto zeros = zero.values<int32_t>();
   QuantSpec spec;
-  spec.format = codes;
+  spec.format = integer_format({.width = 8, .is_signed = is_signed},
+                               {{scales.begin(), scales.end()}, {zeros.begin(), zeros.end()}});
   if (scale.numel() > 1) spec.granularity = Granularity::kChannel;
   return node.add_rounding(operand, spec);
 }
@@ -151,7 +152,7 @@ void convert_dynamic_lstm(NodeImport& node) {
   Table attributes = attributes_of_layer(node, node.type_of(recurrence).shape.back(),
                                          {"Sigmoid", "Tanh", "Tanh"}, "input_forget");
   QuantSpec of_input;
-  of_input.format = Affine{.width = 8, .is_signed = false};
+  of_input.format = integer_format({.width = 8, .is_signed = false});
   std::vector<NodeInput> inputs = {node.add_rounding(node.input(0), of_input),
                                    weights_operand(node, 1, kScaleOfWeights), recurrence,
                                    node.has_input(3) ? node.input(3) : NodeInput::absent()};

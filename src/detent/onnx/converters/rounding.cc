@@ -7,9 +7,9 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
 #include "detent/formats/elements/binary.h"
 #include "detent/formats/elements/fixed.h"
+#include "detent/formats/verbs.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/node_import.h"
 
@@ -51,18 +51,18 @@ std::optional<QuantSpec> spec_of(const Codes& codes, int64_t axis) {
                     std::ranges::all_of(codes.zero_point, is_code) &&
                     (codes.zero_point.size() == 1 || codes.zero_point.size() == codes.scale.size());
   if (!fits) return std::nullopt;
-  Affine affine{.width = width->bits, .is_signed = width->is_signed, .narrow_range = width->is_narrow};
-  affine.scale.assign(codes.scale.begin(), codes.scale.end());
+  GivenScales given{.scales = {codes.scale.begin(), codes.scale.end()}};
   if (std::ranges::any_of(codes.zero_point, [](double z) { return z != 0; }) || codes.low > 0) {
-    affine.zero_point.assign(codes.zero_point.begin(), codes.zero_point.end());
-    affine.zero_point.resize(affine.scale.size(), affine.zero_point.front());
+    given.zero_points.assign(codes.zero_point.begin(), codes.zero_point.end());
+    given.zero_points.resize(given.scales.size(), given.zero_points.front());
   }
   QuantSpec spec;
-  if (affine.scale.size() > 1) {
+  if (given.scales.size() > 1) {
     spec.granularity = Granularity::kChannel;
     spec.axis = axis;
   }
-  spec.format = std::move(affine);
+  spec.format = integer_format(
+      {.width = width->bits, .is_signed = width->is_signed, .is_narrow = width->is_narrow}, std::move(given));
   return spec;
 }
 

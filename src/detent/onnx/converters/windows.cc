@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/formats/elements/affine.h"
+#include "detent/formats/verbs.h"
 
 namespace detent {
 namespace {
@@ -117,7 +117,7 @@ NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, 
     const Node* giver = input.is_constant() ? nullptr : &node.node(input);
     const bool is_rounding = giver != nullptr && giver->op == "identity";
     const Quantizer* quantizer = is_rounding ? giver->find_quantizer("data_out_0") : nullptr;
-    const bool has_zero = quantizer != nullptr && std::holds_alternative<Affine>(quantizer->spec.format);
+    const bool has_zero = quantizer != nullptr && integer_codes(quantizer->spec.format);
     const auto spec = has_zero ? std::optional(quantizer->spec) : std::nullopt;
     const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
     return spec ? node.add_rounding(padded, *spec) : padded;
