@@ -107,6 +107,12 @@ const std::string& choice_attribute(const Node& node, std::string_view name) {
   return *value;
 }
 
+size_t choice_index(const Node& node, std::string_view name) {
+  const auto& attributes = find_operator(node.op).attributes;
+  const auto& choices = std::ranges::find(attributes, name, &AttributeSchema::name)->choices;
+  return static_cast<size_t>(std::ranges::find(choices, choice_attribute(node, name)) - choices.begin());
+}
+
 const std::string& text_attribute(const Node& node, std::string_view name) {
   return choice_attribute(node, name);
 }

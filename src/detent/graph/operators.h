@@ -158,6 +158,8 @@ double number_attribute(const Node& node, std::string_view name);
 bool boolean_attribute(const Node& node, std::string_view name);
 /// One of the attribute's choices.
 const std::string& choice_attribute(const Node& node, std::string_view name);
+/// Its place among them.
+size_t choice_index(const Node& node, std::string_view name);
 const std::string& text_attribute(const Node& node, std::string_view name);
 /// A list, or one integer repeated `count` times when count > 0.
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count = 0);

@@ -112,21 +112,16 @@ class SpaceBuilder {
       fail("{}: weights are symmetric: int{} is meant for them", place, integers->width);
     if (spec.scale_rule == ScaleRule::kLearned)
       fail("{}: a learned scale needs training (`detent train --quantize`)", place);
-    const bool may_have_channels = spec.granularity == Granularity::kTensor && !block_size(spec.format) &&
-                                   options_.weight_granularity == Granularity::kChannel;
+    const bool gets_channels = spec.granularity == Granularity::kTensor && !block_size(spec.format) &&
+                               options_.weight_granularity == Granularity::kChannel &&
+                               may_have_channels(spec.format);
     const Tensor& weight = node.find_parameter(weight_parameter(node))->tensor;
     const int64_t axis = find_operator(node.op).weight_channel_dim.value_or(weight.rank() - 2);
     if (spec.granularity != Granularity::kTensor) spec.axis = axis;
-    if (!may_have_channels || weight.dim(axis) == 1) return spec;
-    QuantSpec per_channel = spec;
-    per_channel.granularity = Granularity::kChannel;
-    per_channel.axis = axis;
-    try {
-      validate(per_channel, place);
-      return per_channel;
-    } catch (const Error&) {
-      return spec;  // formats without parameters, of which a channel could have its own
-    }
+    if (!gets_channels || weight.dim(axis) == 1) return spec;
+    spec.granularity = Granularity::kChannel;
+    spec.axis = axis;
+    return spec;
   }
 
   QuantSpec input_spec(const Node& node, const std::string& text, const std::string& place) const {

@@ -11,7 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/language/cache_format.h"
 #include "detent/passes/pipeline.h"
-#include "detent/passes/post_training/static_quantize_options.h"
+#include "detent/passes/post_training/static_quantize.h"
 #include "detent/workflows/quantize_passes.h"
 
 namespace detent {
@@ -116,7 +116,7 @@ bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nod
   context.float_network = nullptr;
   try {
     run_pipeline(quantized, split_passes(passes).second, "", context);
-  } catch (const Error&) {
+  } catch (const NothingToQuantize&) {
     return false;
   }
   if (cache_format) quantize_cache(quantized, *cache_format);

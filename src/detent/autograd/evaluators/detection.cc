@@ -63,12 +63,11 @@ Results evaluate_region_alignment(const Evaluation& e) {
   return at::stack(results);
 }
 
-/// Images of one dimension are sampled as of two, one of which has one pixel.
+/// Images of one dimension are sampled as of two, one of which has one pixel. The choices of modes are in
+/// the order of ATen's numbers.
 Results evaluate_grid_samples(const Evaluation& e) {
-  const std::string& mode = choice_attribute(e.node, "mode");
-  const std::string& beyond = choice_attribute(e.node, "padding_mode");
-  const int64_t curve = mode == "linear" ? 0 : mode == "nearest" ? 1 : 2;
-  const int64_t padding = beyond == "zeros" ? 0 : beyond == "border" ? 1 : 2;
+  const auto curve = static_cast<int64_t>(choice_index(e.node, "mode"));
+  const auto padding = static_cast<int64_t>(choice_index(e.node, "padding_mode"));
   const bool from_centres = boolean_attribute(e.node, "align_corners");
   const at::Tensor& images = e.tensor(0);
   const at::Tensor grid = e.as_tensor(1);

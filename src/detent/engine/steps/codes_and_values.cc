@@ -68,10 +68,28 @@ class ValuesOfBytes final : public RowStep {
   CodeType type_;
 };
 
-class BytesOfValues final : public RowStep {
+/// Rounds values, of which none may be NaN.
+class RoundingStep : public RowStep {
+ public:
+  RoundingStep(const KernelSet& kernels, const Node& node, const CodeType& type, size_t from, size_t to)
+      : RowStep(from, to), kernels_(kernels), type_(type), node_(node) {}
+
+ protected:
+  const KernelSet& kernels_;
+  CodeType type_;
+
+ private:
+  void report_nan(const Tensor& values) const override {
+    static_cast<void>(converted(node_, {values}, type_));
+  }
+
+  const Node& node_;
+};
+
+class BytesOfValues final : public RoundingStep {
  public:
   BytesOfValues(const KernelSet& kernels, const Node& node, const CodeType& type, size_t from, size_t to)
-      : RowStep(from, to), kernels_(kernels), node_(node), type_(type), finish_(finish_for(type)) {}
+      : RoundingStep(kernels, node, type, from, to), finish_(finish_for(type)) {}
 
   bool takes_table(size_t index) const override { return index == result() && table_.empty(); }
   void add_table(std::span<const uint8_t> table) override { table_.assign(table.begin(), table.end()); }
@@ -84,22 +102,16 @@ class BytesOfValues final : public RowStep {
     if (!table_.empty()) kernels_.look_up(table_.data(), codes, codes, count);
     return found_nan;
   }
-  void report_nan(const Tensor& values) const override {
-    static_cast<void>(converted(node_, {values}, type_));
-  }
 
-  const KernelSet& kernels_;
-  const Node& node_;
-  CodeType type_;
   SumFinish finish_;
   std::vector<uint8_t> table_;  // of what becomes of the codes, if there is one
 };
 
-class RoundedValues final : public RowStep {
+class RoundedValues final : public RoundingStep {
  public:
   RoundedValues(const KernelSet& kernels, const Node& node, float unit, const CodeType& type, size_t from,
                 size_t to)
-      : RowStep(from, to), kernels_(kernels), node_(node), type_(type) {
+      : RoundingStep(kernels, node, type, from, to) {
     const SumFinish finish = finish_for(type);
     rounding_ = {unit, finish.least, finish.most, type.scale};
   }
@@ -108,13 +120,7 @@ class RoundedValues final : public RowStep {
   bool convert(const void* from, void* to, int64_t count) const override {
     return kernels_.round(rounding_, static_cast<const float*>(from), static_cast<float*>(to), count);
   }
-  void report_nan(const Tensor& values) const override {
-    static_cast<void>(converted(node_, {values}, type_));
-  }
 
-  const KernelSet& kernels_;
-  const Node& node_;
-  CodeType type_;
   ValueRounding rounding_{};
 };
 

@@ -33,12 +33,8 @@ std::array<float, 4> cubic_shares(float behind) {
 class GridAxis {
  public:
   GridAxis(const Node& node, int64_t pixels)
-      : curve_(choice_attribute(node, "mode") == "nearest"  ? Curve::kNearest
-               : choice_attribute(node, "mode") == "linear" ? Curve::kLinear
-                                                            : Curve::kCubic),
-        beyond_(choice_attribute(node, "padding_mode") == "zeros"    ? Beyond::kZeros
-                : choice_attribute(node, "padding_mode") == "border" ? Beyond::kBorder
-                                                                     : Beyond::kReflection),
+      : curve_(static_cast<Curve>(choice_index(node, "mode"))),
+        beyond_(static_cast<Beyond>(choice_index(node, "padding_mode"))),
         from_centres_(boolean_attribute(node, "align_corners")),
         pixels_(pixels),
         size_(static_cast<float>(pixels)) {}
@@ -65,7 +61,8 @@ class GridAxis {
   }
 
  private:
-  enum class Curve { kNearest, kLinear, kCubic };
+  // As the operator lists its choices.
+  enum class Curve { kLinear, kNearest, kCubic };
   enum class Beyond { kZeros, kBorder, kReflection };
 
   /// A number from -1 to 1 as a place among pixels. Cubic curves go on beyond a border: only the pixels that

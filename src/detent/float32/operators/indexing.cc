@@ -136,13 +136,38 @@ Tensor embedded(const FloatNode& n) {
   return copied_parts(weight, shape, rows, weight.dim(0), weight.dim(1));
 }
 
-/// Calls `line(begin, place, step)` for each line of the last dimension of `indices`: element `begin` + i is
-/// one of the line, and its row-major place in `shape`, at position 0 of `dim`, is `place` + i * `step`.
+/// Places in `x` of the elements whose positions along a dimension input 1 gives.
+struct IndexedElements {
+  IndexedElements(const FloatNode& n, const Tensor& x)
+      : node(n),
+        shape(x.shape()),
+        dim(dim_of(n, x)),
+        indices(to_dtype(n.operand(1), DType::kInt64)),
+        all(indices.values<int64_t>().data()),
+        stride(StridedView::of(shape).strides[dim]),
+        length(indices.shape().back()) {}
+
+  /// From position 0 of the dimension to that of index i.
+  int64_t offset(int64_t i) const { return from_front(node, all[i], shape[dim]) * stride; }
+
+  const FloatNode& node;
+  Shape shape;
+  size_t dim;
+  Tensor indices;
+  const int64_t* all;
+  int64_t stride;
+  int64_t length;  // of a line, along the last dimension
+};
+
+/// Calls `line(begin, place, step)` for each line of indices: element `begin` + i is one of the line, and its
+/// row-major place in `shape`, at position 0 of `dim`, is `place` + i * `step`.
 template <class Line>
-void for_each_line(const Shape& indices, const Shape& shape, size_t dim, Line line) {
-  const std::vector<int64_t> strides = StridedView::of(shape).strides;
-  const size_t rank = shape.size();
-  const int64_t length = indices.back();
+void for_each_line(const IndexedElements& elements, Line line) {
+  const std::vector<int64_t> strides = StridedView::of(elements.shape).strides;
+  const Shape& indices = elements.indices.shape();
+  const size_t dim = elements.dim;
+  const size_t rank = elements.shape.size();
+  const int64_t length = elements.length;
   const int64_t step = dim == rank - 1 ? 0 : 1;
   const int64_t lines = length == 0 ? 0 : element_count(indices) / length;
   Shape at(rank, 0);
@@ -161,19 +186,14 @@ void for_each_line(const Shape& indices, const Shape& shape, size_t dim, Line li
 
 Tensor gathered_elements(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  const size_t dim = dim_of(n, x);
-  const Tensor indices = to_dtype(n.operand(1), DType::kInt64);
-  const int64_t* const all = indices.values<int64_t>().data();
-  const int64_t stride = StridedView::of(x.shape()).strides[dim];
-  const int64_t size = x.shape()[dim];
-  const int64_t length = indices.shape().back();
-  Tensor result = result_tensor(x.dtype(), indices.shape());
+  const IndexedElements elements(n, x);
+  Tensor result = result_tensor(x.dtype(), elements.indices.shape());
   visit_words(x.dtype(), [&]<class Word>(Word) {
     const Word* const from = words_of<Word>(x);
     Word* const to = words_of<Word>(result);
-    for_each_line(indices.shape(), x.shape(), dim, [&](int64_t begin, int64_t first, int64_t step) {
-      for (int64_t i = 0; i < length; ++i)
-        to[begin + i] = from[first + i * step + from_front(n, all[begin + i], size) * stride];
+    for_each_line(elements, [&](int64_t begin, int64_t first, int64_t step) {
+      for (int64_t i = 0; i < elements.length; ++i)
+        to[begin + i] = from[first + i * step + elements.offset(begin + i)];
     });
   });
   return result;
@@ -258,23 +278,18 @@ bool are_equal(const int64_t* values, int64_t count) {
 
 /// Graph networks repeat the index of a row for all of its elements, which then stay adjacent.
 Tensor scattered_elements(const FloatNode& n) {
-  const Shape shape = n.operand(0).shape();
-  const size_t dim = dim_of(n, n.operand(0));
-  const Tensor indices = to_dtype(n.operand(1), DType::kInt64);
-  const int64_t* const all = indices.values<int64_t>().data();
-  const int64_t stride = StridedView::of(shape).strides[dim];
-  const int64_t size = shape[dim];
-  const int64_t length = indices.shape().back();
+  const IndexedElements elements(n, n.operand(0));
+  const int64_t length = elements.length;
   return scattered(n, [&](auto* to, const auto* from, auto put) {
-    for_each_line(indices.shape(), shape, dim, [&](int64_t begin, int64_t first, int64_t step) {
+    for_each_line(elements, [&](int64_t begin, int64_t first, int64_t step) {
       const auto* const updates = from + begin;
-      if (step == 1 && are_equal(all + begin, length)) {
-        auto* const row = to + first + from_front(n, all[begin], size) * stride;
+      if (step == 1 && are_equal(elements.all + begin, length)) {
+        auto* const row = to + first + elements.offset(begin);
         for (int64_t i = 0; i < length; ++i) row[i] = put(row[i], updates[i]);
         return;
       }
       for (int64_t i = 0; i < length; ++i) {
-        auto& there = to[first + i * step + from_front(n, all[begin + i], size) * stride];
+        auto& there = to[first + i * step + elements.offset(begin + i)];
         there = put(there, updates[i]);
       }
     });

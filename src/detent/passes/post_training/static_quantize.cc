@@ -96,8 +96,8 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
     if (bits.find(name) == nullptr) in_float.insert(name);
   CodePlan plan = plan_codes(graph, in_float, unrounded);
   if (!plan.has_weights()) {
-    fail("{}: no linear layer or convolution is left to quantize: {}", where,
-         nothing_to_quantize(graph, plan, in_float));
+    throw NothingToQuantize(fmt::format("{}: no linear layer or convolution is left to quantize: {}", where,
+                                        nothing_to_quantize(graph, plan, in_float)));
   }
   if (options.first_last_layers != FirstLastLayers::kFloat || plan.weighted.empty()) return plan;
   for (const size_t edge : {plan.weighted.front(), plan.weighted.back()}) {

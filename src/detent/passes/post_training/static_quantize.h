@@ -5,12 +5,19 @@
 #include <span>
 #include <string>
 
+#include "detent/core/error.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/code_groups.h"
 #include "detent/passes/post_training/static_quantize_options.h"
 
 namespace detent {
+
+/// No linear layer or convolution is left that could be quantized.
+class NothingToQuantize : public Error {
+ public:
+  using Error::Error;
+};
 
 struct MaskedScores {
   std::set<std::string, std::less<>> in_float;
