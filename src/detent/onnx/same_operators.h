@@ -1,14 +1,27 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <variant>
 
 namespace detent {
 
-/// An operator that ONNX calls by another name: the same inputs, one result, no attributes.
+/// An attribute of the same meaning. `otherwise` is ONNX's default, and says which kind both are.
+struct SameAttribute {
+  const char* onnx = nullptr;
+  const char* ours = nullptr;
+  std::variant<bool, int64_t, double, const char*> otherwise = false;
+};
+
+/// An operator that ONNX calls by another name: the same inputs and results.
 struct SameOperator {
   const char* onnx;
   const char* op;
+  std::array<SameAttribute, 3> attributes = {};
 };
+
+constexpr SameAttribute kSelectLastIndex = {"select_last_index", "select_last_index", false};
+constexpr SameAttribute kReduction = {"reduction", "reduction", "none"};
 
 /// Functions of one element. Import and export follow from a row.
 constexpr auto kSameFunctions = std::to_array<SameOperator>({
@@ -19,6 +32,19 @@ constexpr auto kSameFunctions = std::to_array<SameOperator>({
     {"Acos", "acos"},   {"Atan", "atan"},       {"Sinh", "sinh"},         {"Cosh", "cosh"},
     {"Tanh", "tanh"},   {"Asinh", "asinh"},     {"Acosh", "acosh"},       {"Atanh", "atanh"},
     {"Relu", "relu"},   {"Sigmoid", "sigmoid"}, {"Softsign", "softsign"}, {"Reciprocal", "reciprocal"},
+});
+
+/// Others of which import and export follow from a row.
+constexpr auto kSameOperators = std::to_array<SameOperator>({
+    {"Elu", "elu", {{{"alpha", "alpha", 1.0}}}},
+    {"Celu", "celu", {{{"alpha", "alpha", 1.0}}}},
+    {"ThresholdedRelu", "thresholded_relu", {{{"alpha", "alpha", 1.0}}}},
+    {"LeakyRelu", "leaky_relu", {{{"alpha", "negative_slope", double{0.01F}}}}},
+    {"HardSigmoid", "hardsigmoid", {{{"alpha", "alpha", double{0.2F}}, {"beta", "beta", 0.5}}}},
+    {"IsInf", "isinf", {{{"detect_negative", "negative", true}, {"detect_positive", "positive", true}}}},
+    {"ArgMax", "argmax", {{{"axis", "dim", 0}, {"keepdims", "keepdim", true}, kSelectLastIndex}}},
+    {"ArgMin", "argmin", {{{"axis", "dim", 0}, {"keepdims", "keepdim", true}, kSelectLastIndex}}},
+    {"GatherND", "gather_nd", {{{"batch_dims", "batch_dims", 0}}}},
 });
 
 /// Functions of two elements, which broadcast. Import and export follow from a row.
@@ -35,6 +61,18 @@ constexpr auto kSamePairs = std::to_array<SameOperator>({
     {"Xor", "logical_xor"},
 });
 
+/// Only import follows from a row: export does more with them.
+constexpr auto kSameWhenRead = std::to_array<SameOperator>({
+    {"HardSwish", "hardswish"},
+    {"Mish", "mish"},
+    {"Softplus", "softplus"},
+    {"Gelu", "gelu", {{{"approximate", "approximate", "none"}}}},
+    {"GatherElements", "gather_elements", {{{"axis", "dim", 0}}}},
+    {"Scatter", "scatter_elements", {{{"axis", "dim", 0}, kReduction}}},
+    {"ScatterElements", "scatter_elements", {{{"axis", "dim", 0}, kReduction}}},
+    {"ScatterND", "scatter_nd", {{kReduction}}},
+});
+
 /// Only export follows from a row: import does more with them.
 constexpr auto kSameWhenWritten = std::to_array<SameOperator>({
     {"Mul", "mul"},
@@ -42,8 +80,18 @@ constexpr auto kSameWhenWritten = std::to_array<SameOperator>({
     {"Min", "minimum"},
     {"Max", "maximum"},
     {"PRelu", "prelu"},
+    {"Selu", "selu"},
     {"Identity", "identity"},
     {"Identity", "dropout"},
+    {"MatMul", "matmul"},
+    {"MatMul", "bmm"},
+    {"Size", "numel"},
+    {"NonZero", "nonzero"},
+    {"DynamicQuantizeLinear", "dynamic_quantize_linear"},
+    {"LogSoftmax", "log_softmax", {{{"axis", "dim", 0}}}},
+    {"Concat", "cat", {{{"axis", "dim", 0}}}},
+    {"Unique", "unique", {{{"axis", "dim", 0}, {"sorted", "sorted", true}}}},
+    {"Einsum", "einsum", {{{"equation", "equation", ""}}}},
 });
 
 }  // namespace detent

@@ -29,6 +29,7 @@ OnnxConverterList layer_norm_converters();  // of several domains
 OnnxConverterList pooling_converters();
 OnnxConverterList channels_last_pooling_converters();  // of com.microsoft and QONNX
 OnnxConverterList elementwise_converters();
+OnnxConverterList same_operator_converters();  // same_operators.h
 OnnxConverterList cast_converters();
 OnnxConverterList integer_converters();
 OnnxConverterList reduction_converters();

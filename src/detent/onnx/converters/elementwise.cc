@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <string_view>
 
 #include "detent/core/error.h"
@@ -30,23 +29,6 @@ NodeInput operand(NodeImport& node, size_t index) {
   return node.input(index);
 }
 
-/// Our name for a node of a table of same_operators.h.
-const char* same_name(std::span<const SameOperator> table, const NodeImport& node) {
-  return std::ranges::find(table, std::string_view(node.op()), &SameOperator::onnx)->op;
-}
-
-void convert_same_function(NodeImport& node) {
-  node.set_output(0, node.add(same_name(kSameFunctions, node), {node.input(0)}));
-}
-
-template <const char* kName>
-void convert_function(NodeImport& node) {
-  node.set_output(0, node.add(kName, {node.input(0)}));
-}
-
-constexpr char kHardSwish[] = "hardswish";
-constexpr char kMish[] = "mish";
-
 constexpr int64_t kBroadcastsAsNumPy = 7;
 
 /// Before opset 7 `axis` is the dimension of the first operand where those of the second begin.
@@ -72,7 +54,9 @@ void convert_pair(NodeImport& node, const char* name) {
   node.set_output(0, node.add(name, {operand(node, 0), second_operand(node)}));
 }
 
-void convert_same_pair(NodeImport& node) { convert_pair(node, same_name(kSamePairs, node)); }
+void convert_same_pair(NodeImport& node) {
+  convert_pair(node, std::ranges::find(kSamePairs, std::string_view(node.op()), &SameOperator::onnx)->op);
+}
 
 /// Joins any number of inputs one after the other.
 template <const char* kName>
@@ -132,28 +116,6 @@ void convert_pow(NodeImport& node) {
   node.set_output(0, node.add("pow", {base, second_operand(node)}));
 }
 
-/// A float attribute of the node as an attribute of the same meaning.
-Table with_number(const NodeImport& node, const char* name, double otherwise, const char* attribute) {
-  return {{attribute, node.number(name, otherwise)}};
-}
-
-void convert_leaky_relu(NodeImport& node) {
-  node.set_output(
-      0, node.add("leaky_relu", {node.input(0)}, with_number(node, "alpha", 0.01F, "negative_slope")));
-}
-
-void convert_elu(NodeImport& node) {
-  node.set_output(0, node.add("elu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
-}
-
-void convert_celu(NodeImport& node) {
-  node.set_output(0, node.add("celu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
-}
-
-void convert_thresholded_relu(NodeImport& node) {
-  node.set_output(0, node.add("thresholded_relu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
-}
-
 /// The usual constants in float32; with others gamma times elu.
 void convert_selu(NodeImport& node) {
   constexpr float kAlpha = 1.67326319217681884765625F;
@@ -166,15 +128,6 @@ void convert_selu(NodeImport& node) {
     return node.set_output(0, node.add("selu", {node.input(0)}));
   const NodeInput x = node.add("elu", {node.input(0)}, {{"alpha", alpha}});
   node.set_output(0, node.add("mul", {x, NodeImport::number_of(gamma)}));
-}
-
-void convert_hard_sigmoid(NodeImport& node) {
-  node.set_output(0, node.add("hardsigmoid", {node.input(0)},
-                              {{"alpha", node.number("alpha", 0.2F)}, {"beta", node.number("beta", 0.5)}}));
-}
-
-void convert_gelu(NodeImport& node) {
-  node.set_output(0, node.add("gelu", {node.input(0)}, {{"approximate", node.text("approximate", "none")}}));
 }
 
 /// x sigmoid(alpha x)
@@ -199,9 +152,6 @@ void convert_swiglu(NodeImport& node) {
   }
   node.set_output(0, node.add("mul", {part, node.input(1)}));
 }
-
-/// log(1 + exp(x)) for all x, where PyTorch's default takes x itself from 20 on.
-void convert_softplus(NodeImport& node) { node.set_output(0, node.add("softplus", {node.input(0)})); }
 
 /// Before opset 7 a list of slopes is one of the channels.
 void convert_prelu(NodeImport& node) {
@@ -318,12 +268,6 @@ void convert_where(NodeImport& node) {
   node.set_output(0, node.add("where", {node.input(0), operand(node, 1), operand(node, 2)}));
 }
 
-void convert_is_inf(NodeImport& node) {
-  node.set_output(0, node.add("isinf", {node.input(0)},
-                              {{"negative", node.integer("detect_negative", 1) != 0},
-                               {"positive", node.integer("detect_positive", 1) != 0}}));
-}
-
 /// (x < -lambd) (x + bias) + (x > lambd) (x - bias)
 void convert_shrink(NodeImport& node) {
   const double bias = node.number("bias", 0);
@@ -371,18 +315,9 @@ NodeInput as_rows_from(NodeImport& node, const NodeInput& x, int64_t axis,
 }
 
 OnnxConverterList elementwise_converters() {
-  OnnxConverterList list = {{"LeakyRelu", convert_leaky_relu},
-                            {"Elu", convert_elu},
-                            {"Celu", convert_celu},
-                            {"Selu", convert_selu},
-                            {"ThresholdedRelu", convert_thresholded_relu},
-                            {"HardSigmoid", convert_hard_sigmoid},
-                            {"Gelu", convert_gelu},
+  OnnxConverterList list = {{"Selu", convert_selu},
                             {"Swish", convert_swish},
                             {"SwiGLU", convert_swiglu},
-                            {"HardSwish", convert_function<kHardSwish>},
-                            {"Mish", convert_function<kMish>},
-                            {"Softplus", convert_softplus},
                             {"PRelu", convert_prelu},
                             {"Clip", convert_clip},
                             {"Softmax", convert_softmax<kSoftmax>},
@@ -397,9 +332,7 @@ OnnxConverterList elementwise_converters() {
                             {"Max", convert_folded<kMaximum>},
                             {"Sum", convert_folded<kAdd>},
                             {"Mean", convert_mean},
-                            {"IsInf", convert_is_inf},
                             {"Where", convert_where}};
-  for (const SameOperator& same : kSameFunctions) list.emplace_back(same.onnx, convert_same_function);
   for (const SameOperator& same : kSamePairs) list.emplace_back(same.onnx, convert_same_pair);
   return list;
 }

@@ -54,27 +54,6 @@ void convert_gather(NodeImport& node) {
   node.set_output(0, node.add("gather", {node.input(0), indices}, {{"dim", axis}}));
 }
 
-void convert_gather_elements(NodeImport& node) {
-  node.set_output(
-      0, node.add("gather_elements", {node.input(0), node.input(1)}, {{"dim", node.integer("axis", 0)}}));
-}
-
-void convert_gather_nd(NodeImport& node) {
-  node.set_output(0, node.add("gather_nd", {node.input(0), node.input(1)},
-                              {{"batch_dims", node.integer("batch_dims", 0)}}));
-}
-
-void convert_scatter_elements(NodeImport& node) {
-  node.set_output(
-      0, node.add("scatter_elements", {node.input(0), node.input(1), node.input(2)},
-                  {{"dim", node.integer("axis", 0)}, {"reduction", node.text("reduction", "none")}}));
-}
-
-void convert_scatter_nd(NodeImport& node) {
-  node.set_output(0, node.add("scatter_nd", {node.input(0), node.input(1), node.input(2)},
-                              {{"reduction", node.text("reduction", "none")}}));
-}
-
 void convert_one_hot(NodeImport& node) {
   const std::optional<int64_t> depth = node.integer(1);
   const NodeInput size = depth ? NodeInput::of_constant(Value(*depth)) : node.input(1);
@@ -137,14 +116,9 @@ void convert_non_max_suppression(NodeImport& node) {
 
 OnnxConverterList gather_converters() {
   return {{"Gather", convert_gather},
-          {"GatherElements", convert_gather_elements},
-          {"GatherND", convert_gather_nd},
           {"Unique", convert_unique},
-          {"Scatter", convert_scatter_elements},
-          {"ScatterElements", convert_scatter_elements},
-          {"ScatterND", convert_scatter_nd},
-          {"OneHot", convert_one_hot},
           {"NonZero", convert_non_zero},
+          {"OneHot", convert_one_hot},
           {"Trilu", convert_trilu},
           {"NonMaxSuppression", convert_non_max_suppression}};
 }

@@ -72,17 +72,6 @@ void convert_log_sum(NodeImport& node) {
   node.set_output(0, node.add("log", {reduced(node, kSum, node.input(0))}));
 }
 
-template <const char* kName>
-void convert_position(NodeImport& node) {
-  node.set_output(0, node.add(kName, {node.input(0)},
-                              {{"dim", node.integer("axis", 0)},
-                               {"keepdim", node.integer("keepdims", 1) != 0},
-                               {"select_last_index", node.integer("select_last_index", 0) != 0}}));
-}
-
-constexpr char kArgMax[] = "argmax";
-constexpr char kArgMin[] = "argmin";
-
 void convert_cumsum(NodeImport& node) {
   node.set_output(0, node.add("cumsum", {node.input(0), node.list(1)},
                               {{"exclusive", node.integer("exclusive", 0) != 0},
@@ -173,8 +162,6 @@ OnnxConverterList reduction_converters() {
           {"ReduceL2", convert_l2},
           {"ReduceSumSquare", convert_sum_square},
           {"ReduceLogSum", convert_log_sum},
-          {"ArgMax", convert_position<kArgMax>},
-          {"ArgMin", convert_position<kArgMin>},
           {"CumSum", convert_cumsum},
           {"CumProd", convert_cumulative_product},
           {"TopK", convert_top_k},

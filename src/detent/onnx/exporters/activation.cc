@@ -11,21 +11,6 @@ constexpr int64_t kHardSwishSince = 14;
 constexpr int64_t kMishSince = 18;
 constexpr int64_t kGeluSince = 20;
 
-void export_selu(NodeExport& node) { node.emit("Selu", {node.input(0)}); }
-
-/// ONNX's name and its attribute, of which ours has the value.
-template <const char* kName, const char* kOurs>
-void export_with_alpha(NodeExport& node) {
-  node.emit(kName, {node.input(0)}, {{"alpha", node.number(kOurs)}});
-}
-
-constexpr char kLeakyRelu[] = "LeakyRelu";
-constexpr char kElu[] = "Elu";
-constexpr char kCelu[] = "Celu";
-constexpr char kThresholdedRelu[] = "ThresholdedRelu";
-constexpr char kAlpha[] = "alpha";
-constexpr char kSlope[] = "negative_slope";
-
 void export_relu6(NodeExport& node) {
   constexpr double kSix = 6;
   node.emit("Clip", {node.input(0), node.number_of(0), node.number_of(kSix)});
@@ -41,10 +26,6 @@ void export_hardswish(NodeExport& node) {
   if (node.opset() >= kHardSwishSince) return node.emit("HardSwish", {input});
   const std::string gate = node.add("HardSigmoid", {input}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
   node.emit("Mul", {input, gate});
-}
-
-void export_hardsigmoid(NodeExport& node) {
-  node.emit("HardSigmoid", {node.input(0)}, {{"alpha", node.number("alpha")}, {"beta", node.number("beta")}});
 }
 
 /// log(1 + exp(beta x)) / beta, or x where beta x is above the threshold.
@@ -95,27 +76,12 @@ void export_softmax(NodeExport& node) {
   node.emit("Softmax", {input}, {{"axis", node.integer("dim")}});
 }
 
-void export_log_softmax(NodeExport& node) {
-  node.emit("LogSoftmax", {node.input(0)}, {{"axis", node.integer("dim")}});
-}
-
 }  // namespace
 
 OnnxExporterList activation_exporters() {
-  return {{"selu", export_selu},
-          {"leaky_relu", export_with_alpha<kLeakyRelu, kSlope>},
-          {"elu", export_with_alpha<kElu, kAlpha>},
-          {"celu", export_with_alpha<kCelu, kAlpha>},
-          {"thresholded_relu", export_with_alpha<kThresholdedRelu, kAlpha>},
-          {"relu6", export_relu6},
-          {"silu", export_silu},
-          {"hardswish", export_hardswish},
-          {"hardsigmoid", export_hardsigmoid},
-          {"softplus", export_softplus},
-          {"mish", export_mish},
-          {"gelu", export_gelu},
-          {"softmax", export_softmax},
-          {"log_softmax", export_log_softmax}};
+  return {{"relu6", export_relu6},       {"silu", export_silu}, {"hardswish", export_hardswish},
+          {"softplus", export_softplus}, {"mish", export_mish}, {"gelu", export_gelu},
+          {"softmax", export_softmax}};
 }
 
 }  // namespace detent

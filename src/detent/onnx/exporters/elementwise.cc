@@ -3,22 +3,10 @@
 #include "detent/core/error.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/quantizer_export.h"
-#include "detent/onnx/same_operators.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
-
-template <const auto& kTable>
-void export_same(NodeExport& node) {
-  const auto* found = std::ranges::find(kTable, std::string_view(node.node().op), &SameOperator::op);
-  node.emit(found->onnx, node.inputs());
-}
-
-template <const auto& kTable>
-void add_same(OnnxExporterList& list) {
-  for (const SameOperator& same : kTable) list.emplace_back(same.op, export_same<kTable>);
-}
 
 /// ONNX Runtime fuses Add between quantized values into QLinearAdd, which multiplies codes by ratios of
 /// scales and so rounds some sums next to the middle of two codes the other way. It leaves Sum as it is
@@ -57,11 +45,6 @@ constexpr char kXor[] = "BitwiseXor";
 
 void export_fmod(NodeExport& node) { node.emit("Mod", node.inputs(), {{"fmod", 1}}); }
 
-void export_is_inf(NodeExport& node) {
-  node.emit("IsInf", node.inputs(),
-            {{"detect_negative", node.flag("negative")}, {"detect_positive", node.flag("positive")}});
-}
-
 /// Clip takes numbers as bounds; tensors are compared one by one.
 void export_clamp(NodeExport& node) {
   const auto is_number = [&](size_t index) {
@@ -84,21 +67,16 @@ void export_assert(NodeExport& node) { node.emit("Identity", {node.input(0)}); }
 }  // namespace
 
 OnnxExporterList elementwise_exporters() {
-  OnnxExporterList list = {{"add", export_add},
-                           {"remainder", export_remainder},
-                           {"fmod", export_fmod},
-                           {"isinf", export_is_inf},
-                           {"clamp", export_clamp},
-                           {"cast", export_cast},
-                           {"where", export_where},
-                           {"assert", export_assert},
-                           {"bitwise_and", export_bits<kAnd>},
-                           {"bitwise_or", export_bits<kOr>},
-                           {"bitwise_xor", export_bits<kXor>}};
-  add_same<kSameFunctions>(list);
-  add_same<kSamePairs>(list);
-  add_same<kSameWhenWritten>(list);
-  return list;
+  return {{"add", export_add},
+          {"remainder", export_remainder},
+          {"fmod", export_fmod},
+          {"clamp", export_clamp},
+          {"cast", export_cast},
+          {"where", export_where},
+          {"assert", export_assert},
+          {"bitwise_and", export_bits<kAnd>},
+          {"bitwise_or", export_bits<kOr>},
+          {"bitwise_xor", export_bits<kXor>}};
 }
 
 }  // namespace detent

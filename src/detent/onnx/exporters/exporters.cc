@@ -16,7 +16,7 @@ const Exporters& all_exporters() {
          {layer_exporters(), normalization_exporters(), pooling_exporters(), elementwise_exporters(),
           activation_exporters(), reduction_exporters(), shape_exporters(), indexing_exporters(),
           quantized_exporters(), recurrent_exporters(), resize_exporters(), table_exporters(),
-          control_flow_exporters()}) {
+          control_flow_exporters(), same_operator_exporters()}) {
       for (const auto& [name, exporter] : list)
         DETENT_CHECK(joined.emplace(name, exporter).second, "two exporters for {}", name);
     }

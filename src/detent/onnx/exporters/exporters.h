@@ -20,6 +20,7 @@ OnnxExporterList layer_exporters();
 OnnxExporterList normalization_exporters();
 OnnxExporterList pooling_exporters();
 OnnxExporterList elementwise_exporters();
+OnnxExporterList same_operator_exporters();  // same_operators.h
 OnnxExporterList activation_exporters();
 OnnxExporterList reduction_exporters();
 OnnxExporterList shape_exporters();

@@ -24,10 +24,6 @@ void export_along_dim(NodeExport& node) {
 constexpr char kGather[] = "Gather";
 constexpr char kGatherElements[] = "GatherElements";
 
-void export_gather_nd(NodeExport& node) {
-  node.emit("GatherND", {node.input(0), node.input(1)}, {{"batch_dims", node.integer("batch_dims")}});
-}
-
 Table reduction_attribute(const NodeExport& node) {
   constexpr int64_t kSumsSince = 16;
   constexpr int64_t kExtremesSince = 18;
@@ -66,12 +62,6 @@ void export_one_hot(NodeExport& node) {
   const std::string row = node.add("OneHot", {index, node.list(1), values}, {{"axis", -1}});
   node.emit("Squeeze", {row, node.list_of({0})});
 }
-
-void export_unique(NodeExport& node) {
-  node.emit("Unique", {node.input(0)}, {{"axis", node.integer("dim")}, {"sorted", node.flag("sorted")}});
-}
-
-void export_nonzero(NodeExport& node) { node.emit("NonZero", {node.input(0)}); }
 
 void export_trilu(NodeExport& node) {
   constexpr int64_t kSince = 14;
@@ -128,12 +118,9 @@ OnnxExporterList indexing_exporters() {
   return {{"select", export_select},
           {"gather", export_along_dim<kGather>},
           {"gather_elements", export_along_dim<kGatherElements>},
-          {"gather_nd", export_gather_nd},
           {"scatter_elements", export_scatter_elements},
           {"scatter_nd", export_scatter_nd},
           {"one_hot", export_one_hot},
-          {"nonzero", export_nonzero},
-          {"unique", export_unique},
           {"non_max_suppression", export_suppression},
           {"grid_sample", export_grid_samples},
           {"roi_align", export_region_alignment},

@@ -83,8 +83,6 @@ void export_convolution_of_inputs(NodeExport& node) {
   node.emit(transposed ? "ConvTranspose" : "Conv", node.inputs(), std::move(attributes));
 }
 
-void export_product(NodeExport& node) { node.emit("MatMul", node.inputs()); }
-
 /// Indices may be whole numbers in float32. Integers are looked up with their scales, as a DequantizeLinear
 /// of the weight would be computed anew at every run.
 void export_embedding(NodeExport& node) {
@@ -99,10 +97,6 @@ void export_embedding(NodeExport& node) {
     return node.emit("Mul", {node.add("Cast", {codes}, {{"to", kFloat}}), scales});
   }
   node.emit("Gather", {node.parameter("weight"), indices}, {{"axis", 0}});
-}
-
-void export_einsum(NodeExport& node) {
-  node.emit("Einsum", node.inputs(), {{"equation", text_attribute(node.node(), "equation")}});
 }
 
 }  // namespace
@@ -128,9 +122,6 @@ OnnxExporterList layer_exporters() {
           {"convtranspose2d", export_transposed},
           {"convtranspose3d", export_transposed},
           {"convolution", export_convolution_of_inputs},
-          {"matmul", export_product},
-          {"bmm", export_product},
-          {"einsum", export_einsum},
           {"embedding", export_embedding}};
 }
 

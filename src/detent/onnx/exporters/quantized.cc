@@ -36,8 +36,6 @@ void export_dequantize(NodeExport& node) {
             {{"axis", node.integer("axis")}});
 }
 
-void export_dynamic_quantize(NodeExport& node) { node.emit("DynamicQuantizeLinear", {node.input(0)}); }
-
 /// Codes and their zero points; of 8 bits.
 OnnxValues code_factors(NodeExport& node) {
   OnnxValues inputs = {node.input(0), node.input(1)};
@@ -68,7 +66,6 @@ void export_integer_convolution(NodeExport& node) {
 OnnxExporterList quantized_exporters() {
   return {{"quantize_linear", export_quantize},
           {"dequantize_linear", export_dequantize},
-          {"dynamic_quantize_linear", export_dynamic_quantize},
           {"integer_matmul", export_integer_matmul},
           {"integer_convolution", export_integer_convolution}};
 }

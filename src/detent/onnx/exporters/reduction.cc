@@ -35,17 +35,6 @@ constexpr char kReduceMax[] = "ReduceMax";
 constexpr char kReduceMin[] = "ReduceMin";
 constexpr char kReduceLogSumExp[] = "ReduceLogSumExp";
 
-template <const char* kName>
-void export_position(NodeExport& node) {
-  node.emit(kName, {node.input(0)},
-            {{"axis", node.integer("dim")},
-             {"keepdims", node.flag("keepdim")},
-             {"select_last_index", node.flag("select_last_index")}});
-}
-
-constexpr char kExportedArgMax[] = "ArgMax";
-constexpr char kExportedArgMin[] = "ArgMin";
-
 void export_cumsum(NodeExport& node) {
   node.emit("CumSum", {node.input(0), node.scalar(1)},
             {{"exclusive", node.flag("exclusive")}, {"reverse", node.flag("reverse")}});
@@ -66,8 +55,6 @@ OnnxExporterList reduction_exporters() {
           {"amax", export_reduction<kReduceMax>},
           {"amin", export_reduction<kReduceMin>},
           {"logsumexp", export_reduction<kReduceLogSumExp>},
-          {"argmax", export_position<kExportedArgMax>},
-          {"argmin", export_position<kExportedArgMin>},
           {"cumsum", export_cumsum},
           {"topk", export_top_k}};
 }

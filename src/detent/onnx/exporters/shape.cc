@@ -175,8 +175,6 @@ void export_shape_of(NodeExport& node) {
   node.emit("Slice", {shape, node.list_of({start}), node.list_of({end}), node.list_of({0})});
 }
 
-void export_numel(NodeExport& node) { node.emit("Size", {node.input(0)}); }
-
 /// Zeros before and after the last dimension first.
 void export_pad(NodeExport& node) {
   const std::vector<int64_t> border = node.integers("pad");
@@ -213,8 +211,6 @@ void export_dynamic_pad(NodeExport& node) {
   if (node.has_input(3) && !dims) inputs.push_back(node.list(3));
   node.emit("Pad", std::move(inputs), {{"mode", mode}});
 }
-
-void export_cat(NodeExport& node) { node.emit("Concat", node.inputs(), {{"axis", node.integer("dim")}}); }
 
 void export_split(NodeExport& node) {
   const std::string sizes = node.list_of(node.integers("sizes"));
@@ -270,10 +266,8 @@ OnnxExporterList shape_exporters() {
           {"squeeze", export_with_list<kSqueeze>},
           {"unsqueeze", export_with_list<kUnsqueeze>},
           {"shape_of", export_shape_of},
-          {"numel", export_numel},
           {"pad", export_pad},
           {"dynamic_pad", export_dynamic_pad},
-          {"cat", export_cat},
           {"split", export_split},
           {"dynamic_split", export_dynamic_split},
           {"slice", export_slice},
