@@ -3,7 +3,7 @@
 include(GoogleTest)
 
 # Tests of kernels, which are linked a second time (see below).
-set(kernel_tests "/formats/[a-z]+/(bit_packing|block_codes|block_kernels|element_kernels|encode|group|target_bytes)_test")
+set(kernel_tests "/formats/[a-z]+/(bit_packing|block_codes|block_kernels|element_kernels|encode|group|target_bytes|reference_for|reference_blocks_for)_test")
 
 function(detent_add_test_program program property)
   cmake_parse_arguments(program "" "" "PRECOMPILED" ${ARGN})
@@ -17,6 +17,10 @@ function(detent_add_test_program program property)
     list(FILTER exhaustive INCLUDE REGEX "/formats/elements/")
     set_source_files_properties(${exhaustive} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
   endif()
+  # Scalar twins of kernels: their sums and products are rounded one by one.
+  set(references ${sources})
+  list(FILTER references INCLUDE REGEX "/formats/reference/")
+  set_property(SOURCE ${references} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
   list(FILTER sources EXCLUDE REGEX "${kernel_tests}")
   detent_unity(${program} ${sources})
   target_link_libraries(${program} PRIVATE ${libraries} GTest::gmock GTest::gtest_main)

@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "detent/core/error.h"
-#include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_tensor.h"
 
 namespace detent {
@@ -34,11 +33,6 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
 };
 
 }  // namespace
-
-at::Tensor fake_quantize(const at::Tensor& input, const QuantSpec& spec, const at::Tensor& scale,
-                         int64_t samples, uint64_t seed) {
-  return round_with_owned(input, {spec, {{"scale", scale}}}, samples, seed);
-}
 
 at::Tensor fake_quantize(const at::Tensor& input, const QuantSpec& spec, uint64_t seed) {
   DETENT_CHECK(input.scalar_type() == at::kFloat, "{} tensor", at::toString(input.scalar_type()));

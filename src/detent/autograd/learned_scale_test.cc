@@ -15,9 +15,9 @@
 #include <filesystem>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/autograd/fake_quantize.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
+#include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -44,13 +44,18 @@ Tensor& scale_of(Node& node, const char* operand) {
   return node.quantization.at(operand)->find_parameter("scale")->tensor;
 }
 
+at::Tensor rounded_with_scale(const at::Tensor& input, const QuantSpec& spec, const at::Tensor& scale,
+                              int64_t samples) {
+  return round_with_owned(input, {spec, {{"scale", scale}}}, samples, 0);
+}
+
 TEST(LearnedScale, ValuesAndGradientsAreThoseWorkedByHand) {
   // Codes -4 ... 3, scale 1/2: x / scale = -6, -1.2, 0.6, 1.6, 4.
   const QuantSpec spec = parse_quant_spec_text("fixed:width=3,scale_rule=learned");
   const at::Tensor x = vector_of({-3, -0.6F, 0.3F, 0.8F, 2}).clone().set_requires_grad(true);
   const at::Tensor scale =
       to_torch(Tensor::from<float>({}, std::vector<float>{0.5F})).clone().set_requires_grad(true);
-  const at::Tensor result = fake_quantize(x, spec, scale, 1);
+  const at::Tensor result = rounded_with_scale(x, spec, scale, 1);
   EXPECT_TRUE(result.equal(vector_of({-2, -0.5F, 0.5F, 1, 1.5F})));
   result.backward(vector_of({1, 2, 3, 4, 5}));
   EXPECT_TRUE(x.grad().equal(vector_of({0, 2, 3, 4, 0})));
@@ -66,11 +71,11 @@ TEST(LearnedScale, OneAChannelIsOneATensorForEachChannel) {
   const QuantSpec per_channel =
       parse_quant_spec_text("fixed:width=4,scale_rule=learned,granularity=channel,axis=-2");
   const at::Tensor scales = vector_of({0.1F, 0.2F, 0.4F}).clone().set_requires_grad(true);
-  const at::Tensor all = fake_quantize(x, per_channel, scales, 2);
+  const at::Tensor all = rounded_with_scale(x, per_channel, scales, 2);
   all.pow(2).sum().backward();
   for (int64_t c = 0; c < 3; ++c) {
     const at::Tensor scale = scales.detach()[c].clone().set_requires_grad(true);
-    const at::Tensor one = fake_quantize(x.select(1, c), spec, scale, 2);
+    const at::Tensor one = rounded_with_scale(x.select(1, c), spec, scale, 2);
     EXPECT_TRUE(all.select(1, c).equal(one));
     one.pow(2).sum().backward();
     EXPECT_TRUE(at::allclose(scales.grad()[c], scale.grad(), 1e-5));
@@ -84,14 +89,14 @@ TEST(LearnedScale, OneAGroupIsOneATensorForEachGroup) {
   const QuantSpec groups = parse_quant_spec_text("int4_g4:scale_rule=learned,axis=1");
   ASSERT_EQ(scale_shape(groups, {2, 5, 3}), Shape{10});
   const at::Tensor scales = at::rand({10}).add(0.1).set_requires_grad(true);
-  const at::Tensor all = fake_quantize(x, groups, scales, 1);
+  const at::Tensor all = rounded_with_scale(x, groups, scales, 1);
   all.pow(2).sum().backward();
   for (int64_t g = 0; g < 10; ++g) {
     const auto of_group = [&](const at::Tensor& tensor) {
       return tensor.select(1, g / 2).reshape({6}).slice(0, g % 2 * 4, g % 2 * 2 + 4);
     };
     const at::Tensor scale = scales.detach()[g].clone().set_requires_grad(true);
-    const at::Tensor one = fake_quantize(of_group(x).contiguous(), spec, scale, 1);
+    const at::Tensor one = rounded_with_scale(of_group(x).contiguous(), spec, scale, 1);
     EXPECT_TRUE(of_group(all).equal(one)) << g;
     one.pow(2).sum().backward();
     // Both are divided by the root of the elements a scale: on average 3, and here.
@@ -125,7 +130,7 @@ void expect_lsq(const std::string& text, const LsqOracle& oracle, double largest
   const at::Tensor scale =
       to_torch(Tensor::from<float>(channels == 1 ? Shape{} : Shape{channels}, scales)).clone();
   scale.set_requires_grad(true);
-  const at::Tensor result = fake_quantize(x, spec, scale, 4);
+  const at::Tensor result = rounded_with_scale(x, spec, scale, 4);
   const at::Tensor upstream = to_torch([&] {
     Tensor tensor(DType::kFloat32, {4, channels, 5});
     float next = 0;
@@ -177,11 +182,11 @@ TEST(LearnedScale, OfAffineAgreesWithTheDifferenceQuotientWhereItSaturates) {
   const at::Tensor x = vector_of({-9, 5, 7, -30});
   const auto loss_at = [&](float s) {
     const at::Tensor scale = to_torch(Tensor::from<float>({}, std::vector<float>{s})).clone();
-    return fake_quantize(x, spec, scale, 1).pow(2).sum().item<double>();
+    return rounded_with_scale(x, spec, scale, 1).pow(2).sum().item<double>();
   };
   const at::Tensor scale = to_torch(Tensor::from<float>({}, std::vector<float>{0.5F})).clone();
   scale.set_requires_grad(true);
-  fake_quantize(x, spec, scale, 1).pow(2).sum().backward();
+  rounded_with_scale(x, spec, scale, 1).pow(2).sum().backward();
   const double quotient = (loss_at(0.5F + 0x1p-8F) - loss_at(0.5F - 0x1p-8F)) / 0x1p-7;
   EXPECT_NEAR(scale.grad().item<double>() * std::sqrt(4 * 7.0), quotient, 1e-3 * std::fabs(quotient));
 }
@@ -190,8 +195,9 @@ TEST(LearnedScale, IsCheckedWhereItIsUsed) {
   const auto error_of = [](const auto& action) -> std::string { return detent::error_of([&] { action(); }); };
   const at::Tensor x = vector_of({1, 2});
   const QuantSpec spec = parse_quant_spec_text("fixed:scale_rule=learned");
-  EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x, 1); }), HasSubstr("has shape [2], expected []"));
-  EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x[0] - 1, 1); }), HasSubstr("is 0, expected above 0"));
+  EXPECT_THAT(error_of([&] { rounded_with_scale(x, spec, x, 1); }), HasSubstr("has shape [2], expected []"));
+  EXPECT_THAT(error_of([&] { rounded_with_scale(x, spec, x[0] - 1, 1); }),
+              HasSubstr("is 0, expected above 0"));
   EXPECT_THAT(error_of([&] { fake_quantize(spec, from_torch(x)); }), HasSubstr("needs a network"));
   EXPECT_THAT(
       error_of([] { parse_quant_spec_text("log:scale_rule=learned"); }),

@@ -133,26 +133,4 @@ RgbImage resize_bilinear(const RgbView& image, int64_t height, int64_t width, co
   return height == image.height ? scaled : resize_columns(scaled, rows.begin, down);
 }
 
-RgbImage resize_bilinear(const RgbImage& image, int64_t height, int64_t width) {
-  return resize_bilinear(RgbView{image.pixels, image.height, image.width}, height, width,
-                         {0, 0, height, width});
-}
-
-RgbImage center_crop(const RgbImage& image, int64_t height, int64_t width) {
-  DETENT_CHECK(height <= image.height && width <= image.width, "{} x {} of {} x {}", height, width,
-               image.height, image.width);
-  const auto margin = [](int64_t size, int64_t wanted) {
-    return std::llrint(static_cast<double>(size - wanted) / 2);  // half to even
-  };
-  const int64_t top = margin(image.height, height);
-  const int64_t left = margin(image.width, width);
-  RgbImage result{height, width, {}};
-  result.pixels.reserve(static_cast<size_t>(height * width * kChannels));
-  for (int64_t y = top; y < top + height; ++y) {
-    const auto row = image.pixels.begin() + (y * image.width + left) * kChannels;
-    result.pixels.insert(result.pixels.end(), row, row + width * kChannels);
-  }
-  return result;
-}
-
 }  // namespace detent

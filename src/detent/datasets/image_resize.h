@@ -25,15 +25,9 @@ struct ImageWindow {
 /// Scales to `height` x `width`, both at least 1, with the triangle filter ("bilinear"), which is widened
 /// where the image shrinks, so that every pixel counts (antialias): bit for bit what Pillow's `resize((width,
 /// height), Image.BILINEAR)` gives, and so torchvision's transforms on its images. Rows first, then columns,
-/// each rounded to 8 bits, in fixed-point weights with 22 fraction bits.
-RgbImage resize_bilinear(const RgbImage& image, int64_t height, int64_t width);
-
-/// The pixels of the same result that lie in `window`, in memory and time for these: an image of 1 x 100,000
-/// pixels, scaled to a shorter side of 256, would have 6.5e9.
+/// each rounded to 8 bits, in fixed-point weights with 22 fraction bits. The pixels of the result that lie in
+/// `window`, in memory and time for these: an image of 1 x 100,000 pixels, scaled to a shorter side of 256,
+/// would have 6.5e9.
 RgbImage resize_bilinear(const RgbView& image, int64_t height, int64_t width, const ImageWindow& window);
-
-/// The middle `height` x `width` pixels: torchvision's `CenterCrop`, which rounds half an odd margin to even.
-/// Both at most the size of the image.
-RgbImage center_crop(const RgbImage& image, int64_t height, int64_t width);
 
 }  // namespace detent

@@ -24,6 +24,12 @@ RgbImage pattern(int64_t height, int64_t width) {
   return image;
 }
 
+/// The whole result.
+RgbImage resized(const RgbImage& image, int64_t height, int64_t width) {
+  const RgbView view = {image.pixels, image.height, image.width};
+  return resize_bilinear(view, height, width, {0, 0, height, width});
+}
+
 /// One pixel of a line of `size`, which `pixel(x)` gives, scaled to `result_size`: the definition, with no
 /// thought for speed.
 template <class Pixel>
@@ -68,8 +74,7 @@ TEST(ImageResize, IsTheSlowReference) {
   for (const auto& [height, width, to_height, to_width] : std::vector<std::array<int64_t, 4>>{
            {37, 53, 16, 16}, {20, 30, 41, 67}, {5, 64, 5, 13}, {64, 5, 13, 5}, {1, 1, 4, 3}, {9, 9, 1, 1}}) {
     const RgbImage image = pattern(height, width);
-    EXPECT_EQ(resize_bilinear(image, to_height, to_width).pixels,
-              reference(image, to_height, to_width).pixels)
+    EXPECT_EQ(resized(image, to_height, to_width).pixels, reference(image, to_height, to_width).pixels)
         << height << " x " << width << " to " << to_height << " x " << to_width;
   }
 }
@@ -89,7 +94,7 @@ TEST(ImageResize, IsWhatPillowGives) {
                                          {1, 1, 3, 4, 0xc539a51aU},
                                          {50, 60, 50, 60, 0xb24b0491U},
                                          {97, 1, 13, 1, 0x60e3301bU}}) {
-    const RgbImage image = resize_bilinear(pattern(c.height, c.width), c.to_height, c.to_width);
+    const RgbImage image = resized(pattern(c.height, c.width), c.to_height, c.to_width);
     ASSERT_EQ(image.pixels.size(), static_cast<size_t>(c.to_height * c.to_width * 3));
     EXPECT_EQ(crc32_z(0, image.pixels.data(), image.pixels.size()), c.crc)
         << c.height << " x " << c.width << " to " << c.to_height << " x " << c.to_width;
@@ -101,7 +106,7 @@ TEST(ImageResize, WindowsAreCutFromTheWhole) {
   for (const auto& [height, width, to_height, to_width] : std::vector<std::array<int64_t, 4>>{
            {37, 53, 16, 16}, {20, 30, 41, 67}, {5, 64, 5, 13}, {64, 5, 13, 5}, {9, 8, 9, 8}}) {
     const RgbImage image = pattern(height, width);
-    const RgbImage whole = resize_bilinear(image, to_height, to_width);
+    const RgbImage whole = resized(image, to_height, to_width);
     const RgbView view = {image.pixels, height, width};
     for (const ImageWindow& window : {ImageWindow{0, 0, to_height, to_width}, ImageWindow{1, 2, 3, 2},
                                       ImageWindow{to_height - 4, to_width - 1, 4, 1}}) {
@@ -115,14 +120,6 @@ TEST(ImageResize, WindowsAreCutFromTheWhole) {
     EXPECT_TRUE(resize_bilinear(view, to_height, to_width, {0, 1, 3, 0}).pixels.empty());
     EXPECT_THROW(resize_bilinear(view, to_height, to_width, {1, 0, to_height, 1}), CheckFailure);
   }
-}
-
-TEST(ImageResize, CutsTheCenter) {
-  const RgbImage image = pattern(9, 11);
-  const RgbImage crop = center_crop(image, 4, 4);  // margins 2.5 and 3.5: 2 and 4
-  EXPECT_EQ(crop.pixels[0], image.pixels[size_t{2 * 11 + 4} * 3]);
-  EXPECT_EQ(crop.pixels.back(), image.pixels[(5 * 11 + 7) * 3 + 2]);
-  EXPECT_THROW(center_crop(image, 10, 4), CheckFailure);
 }
 
 }  // namespace

@@ -36,10 +36,6 @@ std::vector<double> crowding(std::span<const CostAndLoss> points, const std::vec
 
 }  // namespace
 
-bool dominates(const CostAndLoss& a, const CostAndLoss& b) {
-  return a.cost <= b.cost && a.loss <= b.loss && !(a == b);
-}
-
 std::vector<size_t> pareto_front(std::span<const CostAndLoss> points) {
   std::vector<size_t> front;
   for (const size_t i : by_cost(points)) {

@@ -9,6 +9,11 @@
 namespace detent {
 namespace {
 
+/// Whether `a` is nowhere worse than `b`, and somewhere better.
+bool dominates(const CostAndLoss& a, const CostAndLoss& b) {
+  return a.cost <= b.cost && a.loss <= b.loss && !(a == b);
+}
+
 std::vector<CostAndLoss> random_points(std::mt19937& random) {
   std::vector<CostAndLoss> points(random() % 40);
   for (CostAndLoss& point : points)

@@ -27,10 +27,7 @@ struct CostAndLoss {
   bool operator==(const CostAndLoss&) const = default;
 };
 
-/// Whether `a` is nowhere worse than `b`, and somewhere better.
-bool dominates(const CostAndLoss& a, const CostAndLoss& b);
-
-/// Indices of the points that no other dominates, by ascending cost; of equal points the first. Points that
+/// Indices of the points that no other dominates, nowhere worse and somewhere better, by ascending cost; of equal points the first. Points that
 /// are not finite are on no front, and last of all.
 std::vector<size_t> pareto_front(std::span<const CostAndLoss> points);
 

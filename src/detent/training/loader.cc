@@ -10,6 +10,4 @@ int64_t draw_order_seed() {
   return draw();
 }
 
-std::vector<int64_t> shuffled_order(int64_t count) { return shuffled_order(count, draw_order_seed()); }
-
 }  // namespace detent

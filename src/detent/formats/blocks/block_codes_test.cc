@@ -12,7 +12,7 @@
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/every_target_test.h"
 #include "detent/formats/groups/group_parameters.h"
-#include "detent/formats/reference/reference.h"
+#include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {
 namespace {

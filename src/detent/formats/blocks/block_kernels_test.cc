@@ -13,7 +13,7 @@
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/every_target_test.h"
 #include "detent/formats/elements/element_kernels.h"
-#include "detent/formats/reference/reference.h"
+#include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
-#include "detent/formats/reference/reference.h"
+#include "detent/formats/reference/reference_for_test.h"
 #include "detent/formats/groups/value_grid.h"
 
 namespace detent {

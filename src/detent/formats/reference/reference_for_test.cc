@@ -1,4 +1,4 @@
-#include "detent/formats/reference/reference.h"
+#include "detent/formats/reference/reference_for_test.h"
 
 #include <algorithm>
 #include <cmath>

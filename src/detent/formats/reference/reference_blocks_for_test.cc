@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "detent/formats/groups/group_parameters.h"
-#include "detent/formats/reference/reference.h"
+#include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {
 namespace {
