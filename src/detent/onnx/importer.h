@@ -49,8 +49,10 @@ struct ImportedValue {
   const NarrowType* narrow_type = nullptr;  // likewise, of which another type holds the values
   /// Instead of a source or a constant: the tensors of a sequence.
   std::optional<std::vector<ImportedValue*>> sequence = {};
-  /// A kept loop has given the sequence: rows of this value follow, as many as there were iterations.
+  /// In a sequence whose length only a run knows: rows of this value follow, an element each.
   std::optional<NodeInput> rows = {};
+  /// Instead of rows, these elements are one after the other along this axis: their sizes there may differ.
+  std::optional<int64_t> joined_axis = {};
   /// A kept loop carries the sequence, of which this iteration does not know the earlier tensors.
   bool grows = false;
 };
@@ -176,19 +178,29 @@ class OnnxImporter {
   // Loops that are kept (kept_loops.cc).
   struct KeptLoop;
   struct Iteration;
+  struct CarriedValues;
+  struct LoopResults;
   void keep_loop(const onnx::NodeProto& node, ImportScope& scope);
   void keep_scan(const onnx::NodeProto& node, ImportScope& scope);
-  /// Removes the nodes from that position on, but for constants, which values outside refer to.
+  /// Removes the nodes from that position on, but for constants and inputs, which values outside refer to.
   void remove_since(size_t position);
   /// Carried and collected values.
   std::vector<ImportedValue*> kept_results(const onnx::NodeProto& node, ImportScope& scope,
                                            const KeptLoop& loop);
   /// Adds the node, and gives its results as kept_results() does.
   std::vector<ImportedValue*> add_loop(const onnx::NodeProto& node, const KeptLoop& loop,
-                                       const std::vector<bool>& carried, Iteration& iteration);
+                                       const CarriedValues& carried, Iteration& iteration);
+  std::vector<ImportedValue*> results_of_loop(const std::string& name, const KeptLoop& loop,
+                                              const CarriedValues& carried, const LoopResults& given);
   /// An iteration, in a body that has no nodes yet.
-  void convert_iteration(const KeptLoop& loop, const std::vector<TriedTypes>& types,
-                         const std::vector<bool>& carried, Iteration& iteration);
+  void convert_iteration(const KeptLoop& loop, const CarriedValues& carried, Iteration& iteration);
+  /// Whether what it adds to list k has to be joined from now on, as its size may change.
+  bool begins_to_join(const onnx::NodeProto& node, size_t k, const Iteration& iteration,
+                      CarriedValues& carried) const;
+  /// Elements of list k with those of the iteration, and before the first one.
+  NodeInput next_joined(const onnx::NodeProto& node, size_t k, const CarriedValues& carried,
+                        Iteration& iteration);
+  ImportedValue& nothing_joined(size_t k, const CarriedValues& carried);
   NodeInput add_body_input(const std::string& wanted, TriedTypes types);
   /// A value of the graph around, as an input or a constant of the body.
   ImportedValue& captured(ImportedValue& given);

@@ -63,13 +63,38 @@ void expect_growing(const ImportedValue& before, const ImportedValue& after) {
         "each add one tensor to it at the end");
 }
 
-/// Carried values to which an iteration adds an element.
-std::vector<size_t> growing_lists(const std::vector<ImportedValue*>& carried,
-                                  const std::vector<ImportedValue*>& results) {
-  std::vector<size_t> lists;
-  for (size_t k = 0; k < carried.size(); ++k)
-    if (carried[k]->sequence && !results[1 + k]->sequence->empty()) lists.push_back(k);
-  return lists;
+/// The axis along which a ConcatFromSequence joins the value, if one does.
+std::optional<int64_t> axis_of_joining(const onnx::GraphProto& graph, const std::string& value) {
+  std::optional<int64_t> axis;
+  for (const onnx::NodeProto& node : graph.node()) {
+    const bool joins =
+        node.op_type() == "ConcatFromSequence" && node.input_size() > 0 && node.input(0) == value;
+    bool is_new = false;
+    std::optional<int64_t> own;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g() && !axis) axis = axis_of_joining(attribute.g(), value);
+      if (attribute.name() == "axis") own = attribute.i();
+      if (attribute.name() == "new_axis") is_new = attribute.i() != 0;
+    }
+    if (joins && !is_new) axis = own;
+  }
+  return axis;
+}
+
+/// Elements of a list that may have other sizes along `axis` in each iteration, joined; nothing where they do
+/// not, or where a list of none would have a shape that is not known.
+std::optional<TriedTypes> joined_types(TriedTypes element, int64_t axis) {
+  Shape& shape = element.first.shape;
+  if (axis < 0 || axis >= std::ssize(shape)) return std::nullopt;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool is_known = shape[d] != kOpenSize && shape[d] == element.second.shape[d];
+    if (is_known == (static_cast<int64_t>(d) == axis)) return std::nullopt;
+  }
+  if (shape[static_cast<size_t>(axis)] != kOpenSize) return std::nullopt;
+  element.second.shape = shape;
+  element.first.elements.reset();
+  element.second.elements.reset();
+  return element;
 }
 
 /// The input without dimensions, or the number that it is.
@@ -131,10 +156,28 @@ struct OnnxImporter::KeptLoop {
       convert = {};
 };
 
+/// Values that a loop carries.
+struct OnnxImporter::CarriedValues {
+  std::vector<TriedTypes> types = {};
+  std::vector<bool> are_tensors = {};                     // that may change
+  std::vector<std::optional<int64_t>> joined_along = {};  // of lists whose elements are joined as they come
+
+  /// Whether the body takes and gives a tensor for it.
+  bool has_tensor(size_t k) const { return are_tensors[k] || joined_along[k]; }
+};
+
 struct OnnxImporter::Iteration {
   OnnxImporter inner;
   std::vector<ImportedValue*> carried = {};  // before it
   std::vector<ImportedValue*> results = {};
+};
+
+/// The results of the node that a loop becomes.
+struct OnnxImporter::LoopResults {
+  const std::vector<size_t>& lists;               // given as rows
+  const std::vector<const ImportedValue*>& like;  // their types
+  size_t own_results;                             // of the model
+  const Iteration& iteration;
 };
 
 OnnxImporter::OnnxImporter(OnnxImporter& around, ImportScope& scope)
@@ -208,9 +251,10 @@ ImportedValue& OnnxImporter::captured(ImportedValue& given) {
   value.float_type = given.float_type;
   value.narrow_type = given.narrow_type;
   if (given.sequence) {
-    if (given.rows || given.grows) fail("reads a sequence whose length only a run knows");
+    if (given.joined_axis || given.grows) fail("reads a sequence whose length only a run knows");
     value.sequence.emplace();
     for (ImportedValue* const element : *given.sequence) value.sequence->push_back(&captured(*element));
+    if (given.rows) value.rows = add_body_input(value_name(*given.rows), around_->types(*given.rows));
   } else if (given.constant) {
     value.constant = given.constant;
   } else {
@@ -222,76 +266,122 @@ ImportedValue& OnnxImporter::captured(ImportedValue& given) {
   return result;
 }
 
-void OnnxImporter::convert_iteration(const KeptLoop& loop, const std::vector<TriedTypes>& types,
-                                     const std::vector<bool>& carried, Iteration& iteration) {
+void OnnxImporter::convert_iteration(const KeptLoop& loop, const CarriedValues& carried,
+                                     Iteration& iteration) {
   OnnxImporter& inner = iteration.inner;
   const NodeInput number = inner.add_body_input("iteration", scalar_types(DType::kInt64));
   inner.add_body_input("condition", scalar_types(DType::kBool));
-  for (size_t k = 0; k < carried.size(); ++k) {
+  for (size_t k = 0; k < loop.carried.size(); ++k) {
     ImportedValue& before = *loop.carried[k];
-    if (before.sequence) {
-      ImportedValue list;
-      list.sequence.emplace();
-      list.grows = true;
-      iteration.carried.push_back(&inner.own(std::move(list)));
-      continue;
-    }
-    if (!carried[k]) {
+    if (!before.sequence && !carried.are_tensors[k]) {
       iteration.carried.push_back(&inner.captured(before));
       continue;
     }
-    const std::string& name = loop.body.input(loop.first_carried + static_cast<int>(k)).name();
-    iteration.carried.push_back(&inner.own({.source = inner.add_body_input(name, types[k]),
-                                            .constant = std::nullopt,
-                                            .float_type = before.float_type,
-                                            .narrow_type = before.narrow_type}));
+    ImportedValue value;
+    value.float_type = before.float_type;
+    value.narrow_type = before.narrow_type;
+    if (carried.has_tensor(k)) {
+      const std::string& name = loop.body.input(loop.first_carried + static_cast<int>(k)).name();
+      (before.sequence ? value.rows : value.source) = inner.add_body_input(name, carried.types[k]);
+    }
+    if (before.sequence) {
+      value.sequence.emplace();
+      value.grows = true;
+      value.joined_axis = carried.joined_along[k];
+    }
+    iteration.carried.push_back(&inner.own(std::move(value)));
   }
   inner.add_initializers(loop.body, inner.outermost_);
   inner.count_readers(loop.body);
   iteration.results = loop.convert(inner, number, iteration.carried);
 }
 
+bool OnnxImporter::begins_to_join(const onnx::NodeProto& node, size_t k, const Iteration& iteration,
+                                  CarriedValues& carried) const {
+  const std::vector<ImportedValue*>& added = *iteration.results[1 + k]->sequence;
+  const auto output = static_cast<int>(k);
+  if (carried.joined_along[k] || added.empty() || output >= node.output_size()) return false;
+  std::optional<int64_t> axis = axis_of_joining(file_.model().graph(), node.output(output));
+  if (!axis) return false;
+  const TriedTypes element = iteration.inner.types_of(*added.front());
+  if (*axis < 0) *axis += std::ssize(element.first.shape);
+  const std::optional<TriedTypes> types = joined_types(element, *axis);
+  if (!types) return false;
+  carried.types[k] = *types;
+  carried.joined_along[k] = axis;
+  return true;
+}
+
 std::vector<ImportedValue*> OnnxImporter::kept_results(const onnx::NodeProto& node, ImportScope& scope,
                                                        const KeptLoop& loop) {
   constexpr int kMostRounds = 4;
-  std::vector<TriedTypes> types;
-  std::vector<bool> carried;  // as tensors that may change
+  CarriedValues carried;
+  carried.joined_along.resize(loop.carried.size());
   for (const ImportedValue* const value : loop.carried) {
-    carried.push_back(!value->sequence);
-    types.push_back(value->sequence ? TriedTypes() : types_of(*value));
-    types.back().first.elements.reset();
-    types.back().second.elements.reset();
+    carried.are_tensors.push_back(!value->sequence);
+    carried.types.push_back(value->sequence ? TriedTypes() : types_of(*value));
+    carried.types.back().first.elements.reset();
+    carried.types.back().second.elements.reset();
   }
   for (int round = 0;; ++round) {
     Iteration iteration{OnnxImporter(*this, scope)};
-    convert_iteration(loop, types, carried, iteration);
+    convert_iteration(loop, carried, iteration);
     bool changes = false;
-    for (size_t k = 0; k < carried.size(); ++k) {
-      if (loop.carried[k]->sequence) expect_growing(*loop.carried[k], *iteration.results[1 + k]);
-      if (!carried[k]) continue;
+    for (size_t k = 0; k < loop.carried.size(); ++k) {
+      if (loop.carried[k]->sequence) {
+        expect_growing(*loop.carried[k], *iteration.results[1 + k]);
+        const bool begins = begins_to_join(node, k, iteration, carried);
+        changes = changes || begins;
+      }
+      if (!carried.are_tensors[k]) continue;
       const ImportedValue& after = *iteration.results[1 + k];
       if (after.sequence) fail("an iteration gives a sequence for a tensor that it takes");
       const bool is_kept = &after == iteration.carried[k];
       const bool opens =
-          !is_kept && open_sizes(iteration.inner.types_of(after), round == kMostRounds, types[k]);
-      carried[k] = !is_kept;
+          !is_kept && open_sizes(iteration.inner.types_of(after), round == kMostRounds, carried.types[k]);
+      carried.are_tensors[k] = !is_kept;
       changes = changes || is_kept || opens;
     }
     if (!changes) return add_loop(node, loop, carried, iteration);
   }
 }
 
+NodeInput OnnxImporter::next_joined(const onnx::NodeProto& node, size_t k, const CarriedValues& carried,
+                                    Iteration& iteration) {
+  const std::vector<ImportedValue*>& added = *iteration.results[1 + k]->sequence;
+  const NodeInput before = *iteration.carried[k]->rows;
+  if (added.empty()) return before;
+  NodeImport step(iteration.inner, node, opset(node.domain()));
+  return step.add("cat", {before, iteration.inner.operand(*added.front(), "given")},
+                  {{"dim", *carried.joined_along[k]}});
+}
+
+ImportedValue& OnnxImporter::nothing_joined(size_t k, const CarriedValues& carried) {
+  const Operand& type = carried.types[k].first;
+  Shape shape = type.shape;
+  std::ranges::replace(shape, kOpenSize, 0);
+  ImportedValue value;
+  value.constant = Tensor(type.dtype, std::move(shape));
+  return own(std::move(value));
+}
+
 std::vector<ImportedValue*> OnnxImporter::add_loop(const onnx::NodeProto& node, const KeptLoop& loop,
-                                                   const std::vector<bool>& carried, Iteration& iteration) {
+                                                   const CarriedValues& carried, Iteration& iteration) {
   OnnxImporter& inner = iteration.inner;
   const bool always_holds = is_true(*iteration.results[0]);
   if (loop.most.is_absent() && always_holds)
     fail("nothing ends the loop: it has no number of iterations, and its condition always holds");
-  std::vector<ImportedValue*> collected(iteration.results.begin() + 1 + std::ssize(carried),
+  const size_t count = loop.carried.size();
+  std::vector<ImportedValue*> collected(iteration.results.begin() + 1 + static_cast<int64_t>(count),
                                         iteration.results.end());
   const size_t own_results = collected.size();
-  const std::vector<size_t> lists = growing_lists(loop.carried, iteration.results);
-  for (const size_t k : lists) collected.push_back(iteration.results[1 + k]->sequence->front());
+  std::vector<size_t> lists;  // to which an iteration adds an element
+  for (size_t k = 0; k < count; ++k) {
+    if (!loop.carried[k]->sequence || carried.joined_along[k] || iteration.results[1 + k]->sequence->empty())
+      continue;
+    lists.push_back(k);
+    collected.push_back(iteration.results[1 + k]->sequence->front());
+  }
   Node output{.name = "output", .op = "output", .mase_type = MaseType::kOutput};
   const auto give = [&](ImportedValue& value) {
     if (value.sequence) fail("iterations give sequences as results to be joined");
@@ -300,44 +390,57 @@ std::vector<ImportedValue*> OnnxImporter::add_loop(const onnx::NodeProto& node, 
   Node result{
       .name = unique_name(scope_->prefix + identifier(node.name().empty() ? node.output(0) : node.name())),
       .op = "loop",
-      .inputs = {loop.most, loop.condition},
-      .attributes = {{"carried", std::ranges::count(carried, true)}}};
+      .inputs = {loop.most, loop.condition}};
   if (always_holds) {
     output.inputs.push_back(NodeInput::of(inner.graph_.input_names()[1]));  // as it is given
   } else {
     give(*iteration.results[0]);
   }
   std::vector<const ImportedValue*> like;  // the results, by type
-  for (size_t k = 0; k < carried.size(); ++k) {
-    if (!carried[k]) continue;
-    give(*iteration.results[1 + k]);
+  for (size_t k = 0; k < count; ++k) {
+    if (!carried.has_tensor(k)) continue;
+    if (carried.are_tensors[k]) give(*iteration.results[1 + k]);
+    if (!carried.are_tensors[k]) output.inputs.push_back(next_joined(node, k, carried, iteration));
     like.push_back(loop.carried[k]);
-    result.inputs.push_back(operand(*loop.carried[k], node.op_type()));
+    result.inputs.push_back(
+        operand(carried.are_tensors[k] ? *loop.carried[k] : nothing_joined(k, carried), node.op_type()));
   }
+  result.attributes = {{"carried", std::ssize(like)}};
   for (ImportedValue* const value : collected) give(*value);
   like.insert(like.end(), collected.begin(), collected.end());
   if (like.empty()) return loop.carried;
   inner.graph_.add(std::move(output));
   for (const auto& [there, here] : inner.captured_) {
+    if (here->rows) result.inputs.push_back(*there->rows);
     if (!here->constant && !here->sequence) result.inputs.push_back(*there->source);
   }
   result.body = std::make_shared<const Graph>(inner.finish());
-  const std::string name = add(std::move(result)).node;
+  return results_of_loop(add(std::move(result)).node, loop, carried, {lists, like, own_results, iteration});
+}
+
+std::vector<ImportedValue*> OnnxImporter::results_of_loop(const std::string& name, const KeptLoop& loop,
+                                                          const CarriedValues& carried,
+                                                          const LoopResults& given) {
   size_t next = 0;
   std::vector<ImportedValue*> results = loop.carried;
   const auto next_result = [&]() -> ImportedValue* {
     const size_t at = next++;
-    return &own_result(NodeInput::of(name, at), *like[at]);
+    return &own_result(NodeInput::of(name, at), *given.like[at]);
   };
-  for (size_t k = 0; k < carried.size(); ++k)
-    if (carried[k]) results[k] = next_result();
-  for (size_t i = 0; i < own_results; ++i) results.push_back(next_result());
-  for (const size_t k : lists) {
+  const auto next_list = [&](size_t k) {
     ImportedValue list = *loop.carried[k];
-    list.float_type = like[next]->float_type;
+    const std::vector<ImportedValue*>& added = *given.iteration.results[1 + k]->sequence;
+    if (!added.empty()) list.float_type = added.front()->float_type;
     list.rows = NodeInput::of(name, next++);
-    results[k] = &own(std::move(list));
+    list.joined_axis = carried.joined_along[k];
+    return &own(std::move(list));
+  };
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (!carried.has_tensor(k)) continue;
+    results[k] = carried.are_tensors[k] ? next_result() : next_list(k);
   }
+  for (size_t i = 0; i < given.own_results; ++i) results.push_back(next_result());
+  for (const size_t k : given.lists) results[k] = next_list(k);
   return results;
 }
 

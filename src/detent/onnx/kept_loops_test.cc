@@ -182,6 +182,55 @@ TEST(KeptLoops, AppendToLists) {
   }
 }
 
+/// As the rows of a tensor are repeated, each as often as another one says.
+TEST(KeptLoops, RepeatRows) {
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("one", {1}, {1});
+  model.constant<int64_t>("width", {1}, {2});
+  model.constant<int64_t>("second", {1}, {1});
+  model.constant<int64_t>("flat", {2}, {-1, 2});
+  model.input("x", {-1, 2});
+  model.input("times", {-1}, kOnnxInt64);
+  model.output("y");
+  model.node("Shape", {"times"}, {"count"});
+  model.node("ConstantOfShape", {"count"}, {"ones"}, {{"value", onnx_tensor<int64_t>("", {1}, {1})}});
+  model.node("SplitToSequence", {"times", "ones"}, {"each"}, {{"axis", 0}});
+  model.node("SplitToSequence", {"x", "ones"}, {"rows"}, {{"axis", 0}});
+  model.node("SequenceEmpty", {}, {"empty"});
+  const auto body = onnx_body(
+      {"i", "go", "before"},
+      {onnx_node("SequenceAt", {"each", "i"}, {"often"}), onnx_node("SequenceAt", {"rows", "i"}, {"row"}),
+       onnx_node("Unsqueeze", {"row", "second"}, {"taller"}),
+       onnx_node("Concat", {"one", "often", "width"}, {"shape"}, {{"axis", 0}}),
+       onnx_node("Expand", {"taller", "shape"}, {"repeated"}),
+       onnx_node("Reshape", {"repeated", "flat"}, {"part"}),
+       onnx_node("SequenceInsert", {"before", "part"}, {"after"})},
+      {"go", "after"});
+  model.node("Loop", {"count", "", "empty"}, {"list"}, {{"body", body}});
+  model.node("ConcatFromSequence", {"list"}, {"y"}, {{"axis", 0}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(loop_count(graph), 1U);
+  const Tensor x = Tensor::from(Shape{3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  const auto often = [](const std::vector<int64_t>& times) { return Tensor::from<int64_t>({3}, times); };
+  expect_everywhere(graph, {x, often({2, 0, 1})},
+                    {Tensor::from(Shape{3, 2}, std::vector<float>{1, 2, 1, 2, 5, 6})});
+  expect_everywhere(graph, {x, often({0, 1, 0})}, {Tensor::from(Shape{1, 2}, std::vector<float>{3, 4})});
+}
+
+/// In which a loop within reads what only the graph around has.
+TEST(KeptLoops, HoldLoopsThatReadFarValues) {
+  OnnxModelForTest model(17);
+  model.input("x", {2});
+  model.input("count", {}, kOnnxInt64);
+  model.output("y");
+  const auto inner = onnx_body({"j", "stay", "u"}, {onnx_node("Add", {"u", "x"}, {"w"})}, {"stay", "w"});
+  model.node("Loop", {"count", "", "x"}, {"y"},
+             {{"body", onnx_body({"i", "go", "v"},
+                                 {onnx_node("Loop", {"count", "", "v"}, {"next"}, {{"body", inner}})},
+                                 {"go", "next"})}});
+  expect_everywhere(import_onnx(model.write()), {row({1, -2}), count_of(2)}, {row({5, -10})});
+}
+
 TEST(KeptLoops, ReadNoListsThatTheyAppendTo) {
   OnnxModelForTest model(17);
   model.constant<int64_t>("last", {}, {-1});

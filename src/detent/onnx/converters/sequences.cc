@@ -51,13 +51,28 @@ void convert_erase(NodeImport& node) {
   node.set_sequence(0, std::move(sequence));
 }
 
+/// Whether all tensors are rows.
+bool has_rows_alone(const ImportedValue& list) {
+  return list.rows && list.sequence->empty() && !list.joined_axis && !list.grows;
+}
+
 void convert_at(NodeImport& node) {
+  const ImportedValue& list = node.any_sequence(0);
+  if (has_rows_alone(list)) {
+    const NodeInput row = node.add("gather", {*list.rows, node.input(1)}, {{"dim", int64_t{0}}});
+    return node.pass_on(node.own(row, list));
+  }
   const Sequence sequence = node.sequence(0);
   const int64_t at = known_position(node, 1, sequence.size(), std::ssize(sequence));
   node.pass_on(*sequence[static_cast<size_t>(at)]);
 }
 
 void convert_length(NodeImport& node) {
+  const ImportedValue& list = node.any_sequence(0);
+  if (has_rows_alone(list)) {
+    const NodeInput size = node.size_of(*list.rows, 0);
+    return node.set_output(0, node.add("squeeze", {size, NodeImport::list_of({0})}));
+  }
   node.set_output(0, Tensor::from<int64_t>({}, {std::ssize(node.sequence(0))}));
 }
 
@@ -80,7 +95,14 @@ void convert_concat_from(NodeImport& node) {
     const NodeInput part = node.operand(*value);
     parts.push_back(is_new ? node.add("unsqueeze", {part, NodeImport::list_of({axis})}) : part);
   }
-  if (given.rows) parts.push_back(joined_rows(node, *given.rows, axis, is_new));
+  if (given.joined_axis) {
+    const auto rank = std::ssize(node.type_of(*given.rows).shape);
+    if (is_new || *given.joined_axis != (axis < 0 ? axis + rank : axis))
+      node.refuse("tensors of several sizes, joined along several axes");
+    parts.push_back(*given.rows);
+  } else if (given.rows) {
+    parts.push_back(joined_rows(node, *given.rows, axis, is_new));
+  }
   if (parts.empty()) fail("an empty sequence");
   node.set_output(0, parts.size() == 1 ? parts.front() : node.add("cat", std::move(parts), {{"dim", axis}}));
 }
@@ -104,12 +126,38 @@ std::vector<int64_t> part_sizes(const NodeImport& node, int64_t axis) {
   return sizes;
 }
 
+/// Whether there are parts of one element, as many as only a run knows.
+bool splits_open_size(const NodeImport& node, int64_t axis) {
+  const bool is_list = node.has_input(1) && node.rank(1) == 1;
+  if (!is_list) return !node.size(0, axis) && (!node.has_input(1) || node.integer(size_t{1}) == 1);
+  const Node* const sizes = node.integers(1) ? nullptr : node.producer(1);
+  double value = 0;
+  return sizes != nullptr && sizes->op == "full" && *sizes->attributes.find("value")->number(value) == 1;
+}
+
+ImportedValue rows_of_input(NodeImport& node, int64_t axis, bool keeps_dim) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  const int64_t place = axis < 0 ? axis + rank : axis;
+  if (place < 0 || place >= rank) fail("axis {} of a tensor of {} dimensions", axis, rank);
+  List dims = {Value(place)};
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != place) dims.emplace_back(d);
+  ImportedValue list;
+  list.sequence.emplace();
+  list.float_type = node.value(0).float_type;
+  list.narrow_type = node.value(0).narrow_type;
+  list.rows = place == 0 ? node.input(0) : node.add("permute", {node.input(0)}, {{"dims", std::move(dims)}});
+  if (keeps_dim) list.rows = node.add("unsqueeze", {*list.rows, NodeImport::list_of({place + 1})});
+  return list;
+}
+
 void convert_split_to(NodeImport& node) {
   const int64_t axis = node.integer("axis", 0);
+  const bool keeps_dim = node.has_input(1) || node.integer("keepdims", 1) != 0;
+  if (splits_open_size(node, axis)) return node.set_sequence(0, rows_of_input(node, axis, keeps_dim));
   const std::vector<int64_t> sizes = part_sizes(node, axis);
   if (sizes.empty() || std::ranges::any_of(sizes, [](int64_t size) { return size < 1; }))
     node.refuse("parts without elements");
-  const bool keeps_dim = node.has_input(1) || node.integer("keepdims", 1) != 0;
   const NodeInput parts = node.add("split", {node.input(0)}, {{"sizes", Value(sizes)}, {"dim", axis}});
   Sequence sequence;
   for (size_t i = 0; i < sizes.size(); ++i) {
