@@ -11,6 +11,9 @@
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/onnx/model_for_test.h"
+#include "detent/onnx/results_for_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Models that are written, in other programs: ONNX Runtime, where node and the package onnxruntime-node are
@@ -162,6 +165,42 @@ TEST_F(OnnxRuntime, CodesOfAnAttentionAreThose) {
   const float scale = result_types(bench.graph).at(last).scale;
   for (const OnnxStyle style : {OnnxStyle::kQdq, OnnxStyle::kQOperator})
     EXPECT_EQ(different_codes(result(codes, input), run(codes, {.style = style}, input, true), scale), 0);
+}
+
+/// A recurrent layer written as a Scan along an open length.
+Graph scanned_layer() {
+  constexpr int64_t kWidth = 8;
+  OnnxModelForTest model(17);
+  for (const auto& [name, seed] :
+       {std::pair("first", 5), std::pair("of_input", 9), std::pair("of_state", 2)}) {
+    const Tensor numbers = varied_numbers({kWidth, kWidth}, seed);
+    model.constant<float>(name, {kWidth, kWidth},
+                          {numbers.values<float>().begin(), numbers.values<float>().end()});
+  }
+  model.input("x", {-1, -2, kWidth});
+  model.output("y");
+  model.node("ReduceMean", {"x"}, {"mean"}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", 0}});
+  model.node("MatMul", {"mean", "first"}, {"begin"});
+  const auto body = onnx_body(
+      {"before", "part"},
+      {onnx_node("MatMul", {"before", "of_state"}, {"a"}), onnx_node("MatMul", {"part", "of_input"}, {"b"}),
+       onnx_node("Add", {"a", "b"}, {"sum"}), onnx_node("Tanh", {"sum"}, {"after"})},
+      {"after"});
+  model.node("Scan", {"begin", "x"}, {"end"},
+             {{"body", body}, {"num_scan_inputs", 1}, {"scan_input_axes", std::vector<int64_t>{1}}});
+  model.node("Relu", {"end"}, {"y"});
+  return import_onnx(model.write());
+}
+
+TEST_F(OnnxRuntime, CodesOfTheBodyOfALoopAreThose) {
+  PassBench bench(scanned_layer());
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nreport = false\n");
+  const Tensor input = RandomSamples({1, 7, 8}).samples(0, 3);
+  const Tensor expected = result(bench.graph, input);
+  for (const bool optimized : {false, true}) {
+    const Tensor actual = run(bench.graph, {.style = OnnxStyle::kQdq}, input, optimized);
+    EXPECT_LT(relative_difference(expected, actual), 1e-6F) << "optimizations " << optimized;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,3 +1,4 @@
+#include "detent/graph/loop.h"
 #include "detent/cli/network_info.h"
 
 #include <algorithm>
@@ -33,7 +34,20 @@ std::string why_in_float(const Node& node, const ValueTypes& types) {
   }
   const auto* pair = trait<PairOperation>(node);
   if (pair != nullptr && *pair == PairOperation::kDiv) return "divides by what is computed";
-  return node.body != nullptr ? "its body computes in float" : "no integer form";
+  return node.body != nullptr ? "no layers in its body" : "no integer form";
+}
+
+/// As quantization would leave them, with those in bodies of loops that have layers.
+void add_float_nodes(const Graph& ready, const std::string& prefix, std::vector<FloatNode>& nodes) {
+  const ValueTypes types = infer_shapes(ready);
+  for (const std::string& name : plan_codes(ready, {}).in_float) {
+    const Node& node = ready.node(name);
+    if (node.body != nullptr && plan_codes(*node.body, {}).has_weights()) {
+      add_float_nodes(*node.body, prefix + name + ".", nodes);
+    } else if (types.at(name).dtype == DType::kFloat32) {
+      nodes.push_back({prefix + name, node.op, why_in_float(node, types)});
+    }
+  }
 }
 
 }  // namespace
@@ -41,20 +55,14 @@ std::string why_in_float(const Node& node, const ValueTypes& types) {
 std::vector<FloatNode> float_nodes(const Graph& graph) {
   std::vector<FloatNode> nodes;
   if (graph.requantization()) {
-    for (PlannedNode& node : integer_plan(graph)) {
+    for (PlannedNode& node : integer_plan_with_bodies(graph)) {
       if (node.engine == NodeEngine::kFloat)
         nodes.push_back({std::move(node.node), std::move(node.op), std::move(node.why)});
     }
     return nodes;
   }
-  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
-  if (std::ranges::any_of(graph.nodes(), is_quantized)) return nodes;
-  const Graph ready = prepared(graph);
-  const ValueTypes types = infer_shapes(ready);
-  for (const std::string& name : plan_codes(ready, {}).in_float) {
-    const Node& node = ready.node(name);
-    if (types.at(name).dtype == DType::kFloat32) nodes.push_back({name, node.op, why_in_float(node, types)});
-  }
+  if (holds_quantizers(graph)) return nodes;
+  add_float_nodes(prepared(graph), "", nodes);
   return nodes;
 }
 

@@ -1,3 +1,4 @@
+#include "detent/graph/loop.h"
 #include "detent/cli/read_network.h"
 
 #include <algorithm>
@@ -64,9 +65,6 @@ Graph read_network(const std::filesystem::path& path, const InputShapes& shapes)
   return shapes.empty() ? graph : with_shapes(graph, shapes);
 }
 
-bool brings_quantizers(const Graph& graph) {
-  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
-  return !graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized);
-}
+bool brings_quantizers(const Graph& graph) { return !graph.requantization() && holds_quantizers(graph); }
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,6 +37,8 @@ struct Observation {
   ObservedValues values = ObservedValues::kAfterQuantization;
   /// nullopt: all. A fast program computes other nodes as if unobserved.
   std::optional<Operands> operands = {};
+  /// For the bodies of loops, by the loop's name; none: nothing.
+  std::map<std::string, std::shared_ptr<const Observation>, std::less<>> in_bodies = {};
 
   /// Reports none yet.
   static Observation of_none(ObservedValues values = ObservedValues::kAfterQuantization) {
@@ -43,6 +46,11 @@ struct Observation {
   }
   bool shows(const std::string& node, const std::string& operand) const {
     return see != nullptr && (!operands || operands->contains({node, operand}));
+  }
+  /// For each iteration of a loop.
+  Observation in_body(const std::string& loop) const {
+    const auto found = in_bodies.find(loop);
+    return found == in_bodies.end() ? Observation() : *found->second;
   }
 };
 

@@ -79,6 +79,12 @@ size_t carried_count(const Node& loop) {
   return static_cast<size_t>(std::max<int64_t>(integer_attribute(loop, "carried"), 0));
 }
 
+bool holds_quantizers(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    return !node.quantization.empty() || (node.body != nullptr && holds_quantizers(*node.body));
+  });
+}
+
 /// From the types of the first iteration on: a size that differs after one is open in all, which may change
 /// others, until none does.
 ValueTypes loop_body_types(const Node& loop, std::span<const Operand> inputs) {

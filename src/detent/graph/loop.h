@@ -24,6 +24,8 @@ inline constexpr size_t kLoopControls = 2;
 inline constexpr size_t kDeepestLoop = 6;
 
 size_t carried_count(const Node& loop);
+/// Whether any operand of the graph, or of the body of a loop in it, is quantized.
+bool holds_quantizers(const Graph& graph);
 /// The body's values, by iteration: what holds for all of them. `inputs` are those of the node. Throws Error
 /// where they do not fit.
 ValueTypes loop_body_types(const Node& loop, std::span<const Operand> inputs);

@@ -80,24 +80,46 @@ bool is_alike(const SharedParameter& parameter) {
          std::ranges::all_of(parameter.uses, [&](const Use& use) { return quantizer_of(use) == first; });
 }
 
-std::vector<SharedParameter> quantized_parameters(Graph& graph) {
-  std::vector<SharedParameter> result;
-  std::map<const std::byte*, size_t> by_place;
-  for (Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters) {
-      if (parameter->tensor.numel() == 0) continue;
-      const auto [entry, is_new] = by_place.try_emplace(parameter->tensor.bytes().data(), result.size());
-      if (is_new) result.push_back({parameter->tensor, {}});
-      SharedParameter& shared = result[entry->second];
-      if (node.find_quantization(name) == nullptr || shared.tensor.shape() != parameter->tensor.shape()) {
-        shared.is_read_as_float = true;
-      } else {
-        shared.uses.push_back({&node, name});
-      }
+/// By their first bytes, all parameters that there are.
+class SharedParameters {
+ public:
+  /// Bodies of loops become copies, which may change.
+  void add(Graph& graph) {
+    for (Node& node : graph.nodes()) {
+      for (const auto& [name, parameter] : node.parameters)
+        if (parameter->tensor.numel() > 0) add(node, name, parameter->tensor);
+      if (node.body == nullptr) continue;
+      const auto body = std::make_shared<Graph>(*node.body);
+      add(*body);
+      node.body = body;
     }
   }
-  std::erase_if(result, [](const SharedParameter& parameter) { return parameter.uses.empty(); });
-  return result;
+
+  std::vector<SharedParameter> quantized() && {
+    std::erase_if(all_, [](const SharedParameter& parameter) { return parameter.uses.empty(); });
+    return std::move(all_);
+  }
+
+ private:
+  void add(Node& node, const std::string& name, const Tensor& tensor) {
+    const auto [entry, is_new] = places_.try_emplace(tensor.bytes().data(), all_.size());
+    if (is_new) all_.push_back({tensor, {}});
+    SharedParameter& shared = all_[entry->second];
+    if (node.find_quantization(name) == nullptr || shared.tensor.shape() != tensor.shape()) {
+      shared.is_read_as_float = true;
+    } else {
+      shared.uses.push_back({&node, name});
+    }
+  }
+
+  std::vector<SharedParameter> all_;
+  std::map<const std::byte*, size_t> places_;
+};
+
+std::vector<SharedParameter> quantized_parameters(Graph& graph) {
+  SharedParameters parameters;
+  parameters.add(graph);
+  return std::move(parameters).quantized();
 }
 
 /// Parameters of quantizers stay as they are: they are stored by themselves.

@@ -59,7 +59,10 @@ class Planner {
         graph_.requantization() ? node_form(node, *graph_.requantization()) : std::nullopt;
     PlannedNode result{.node = node.name, .op = node.op, .engine = node_engine(node, form, values_)};
     const bool in_float = result.engine == NodeEngine::kFloat;
-    if (in_float) result.why = why_in_float(node, values_);
+    if (node.body != nullptr && node.body->requantization()) {
+      result.engine = NodeEngine::kGiven;  // by its body
+    } else if (in_float)
+      result.why = why_in_float(node, values_);
     const bool takes_values = in_float || role_of(node) == OperatorRole::kOutput;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!reads_float(node.inputs[i], values_)) continue;
@@ -103,6 +106,20 @@ std::vector<PlannedNode> integer_plan(const Graph& graph) {
   const Planner planner(graph);
   std::vector<PlannedNode> plan;
   for (const Node& node : graph.nodes()) plan.push_back(planner.planned(node));
+  return plan;
+}
+
+std::vector<PlannedNode> integer_plan_with_bodies(const Graph& graph) {
+  std::vector<PlannedNode> plan;
+  const Planner planner(graph);
+  for (const Node& node : graph.nodes()) {
+    plan.push_back(planner.planned(node));
+    if (node.body == nullptr || !node.body->requantization()) continue;
+    for (PlannedNode& inner : integer_plan_with_bodies(*node.body)) {
+      inner.node = fmt::format("{}.{}", node.name, inner.node);
+      plan.push_back(std::move(inner));
+    }
+  }
   return plan;
 }
 

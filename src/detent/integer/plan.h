@@ -39,6 +39,9 @@ struct PlannedNode {
 /// In execution order. Throws Error as node_form does.
 std::vector<PlannedNode> integer_plan(const Graph& graph);
 
+/// Also the nodes of each loop's body that computes on codes, after the loop: "loop.conv1".
+std::vector<PlannedNode> integer_plan_with_bodies(const Graph& graph);
+
 /// Counts of nodes by way of computing, and those in float with reasons, in lines of 80 columns.
 std::string plan_summary(std::span<const PlannedNode> plan);
 /// "integers", "integers, moved", "float"; "" of what is given.

@@ -31,6 +31,12 @@ struct Score {
   double loss = 0;
 };
 
+/// Context of a graph that is the body of a loop.
+struct BodyPlace {
+  const Graph* network;  // around all loops, which takes the samples
+  std::string prefix;    // "loop.", of the names of the body's nodes
+};
+
 /// Context of passes: output, messages, and execution of the network.
 struct PassContext {
   /// Default folder of files; a pass's own path option wins.
@@ -49,6 +55,8 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that other pipelines need not load the executor.
   std::function<Executor&()> executor;
+  /// Given: the graph is the body of a loop, and `executor` runs it with the network around.
+  std::optional<BodyPlace> body;
   /// Score of a network on the validation samples; empty where those have no labels.
   std::function<Score(const Graph& graph)> score;
   /// The network before the first pass that chose weights: the reference of later passes.
@@ -66,6 +74,10 @@ struct PassContext {
   void warn_of_few_samples(int64_t samples, int64_t wanted) const;
   /// The same without messages.
   PassContext quiet() const;
+  /// The graph whose inputs the samples are.
+  const Graph& sampled(const Graph& graph) const { return body ? *body->network : graph; }
+  /// "" or what stands before the names of the graph's nodes.
+  std::string prefix() const { return body ? body->prefix : ""; }
 
   /// Paths to write and to read what ends up at `path`.
   std::filesystem::path to_write(const std::filesystem::path& path) const {
@@ -133,6 +145,8 @@ struct PassInfo {
   std::string (*weight_obstacle)(const QuantSpec& spec) = nullptr;
   /// Passes after it do not depend on changes by passes before it.
   bool replaces_graph = false;
+  /// It changes layers in the bodies of loops too; the pipeline warns of the others that leave them.
+  bool reaches_bodies = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
   /// with `where` (file and table).
   std::function<ParsedPass(const Table& options, const std::string& where)> parse;

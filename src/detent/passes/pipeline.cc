@@ -10,6 +10,8 @@
 #include "detent/core/error_fields.h"
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
+#include "detent/core/name_pattern.h"
+#include "detent/passes/post_training/loop_bodies.h"
 
 namespace detent {
 namespace {
@@ -134,8 +136,8 @@ void Pipeline::claim_files(const fs::path& results, bool overwrite) const {
 void PassContext::warn_of_few_samples(int64_t samples, int64_t wanted) const {
   if (samples >= wanted || *few_samples == samples) return;
   *few_samples = samples;
-  warn(fmt::format("{}: there {} only {} sample{}, num_samples expects {}", where, samples == 1 ? "is" : "are",
-                   samples, samples == 1 ? "" : "s", wanted));
+  warn(fmt::format("{}: there {} only {} sample{}, num_samples expects {}", where,
+                   samples == 1 ? "is" : "are", samples, samples == 1 ? "" : "s", wanted));
 }
 
 PassContext PassContext::quiet() const {
@@ -159,6 +161,10 @@ void Pipeline::run(Graph& graph, PassContext& context) const {
   for (const Step& step : steps_) {
     context.where = step.where;
     step.parsed.run(graph, context);
+    const bool leaves_bodies = step.pass->stage != PassStage::kAny && !step.pass->reaches_bodies;
+    if (const auto layers = layers_in_bodies(graph); leaves_bodies && !layers.empty())
+      context.warn(
+          fmt::format("{}: stay as they are, in bodies of loops: {}", step.where, listed_names(layers)));
     context.group->all_gather({});  // the next pass may read what the first worker has written
   }
 }

@@ -12,6 +12,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "detent/graph/loop.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/read_network.h"
@@ -80,18 +81,12 @@ nb::dict values_of(const Network& network, nb::handle given,
   return dict;
 }
 
-bool is_rounded(const Graph& graph) {
-  for (const Node& node : graph.nodes())
-    if (!node.quantization.empty()) return true;
-  return false;
-}
-
 void report(const Network& network, Samples* samples, const std::string& path, bool overwrite,
             int64_t batch_size, int64_t num_workers) {
   claim_report({.report = path, .overwrite = overwrite});
   without_lock([&] {
     Table results = results_table("test");
-    const char* const name = is_rounded(network.graph()) ? "quantized" : "float";
+    const char* const name = holds_quantizers(network.graph()) ? "quantized" : "float";
     if (samples != nullptr && samples->dataset().has_labels())
       results["accuracy"] =
           List{accuracy_row(name, measure(network, samples->dataset(), batch_size, num_workers))};
@@ -140,7 +135,7 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
   const Dataset& training = splits.calibration ? *splits.calibration : *whole;
   const Dataset& judged = splits.test ? *splits.test : validation != nullptr ? validation->dataset() : *whole;
   const Graph fitted = fitted_to_data(network.graph(), training, network.source(), true);
-  if (is_rounded(fitted))
+  if (holds_quantizers(fitted))
     fail("{}: the network is quantized already: a search begins with one in float", network.source());
   const auto study = claimed_folder(call, "search", search_files(),
                                     search_settings(call.options, call.seed, fitted, training.size()));

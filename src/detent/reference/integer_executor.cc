@@ -158,22 +158,24 @@ Tensor constant_value(const Node& node, const FloatNodes* in_float) {
   return rounded_parameters(node).front().second;
 }
 
-std::vector<Flow> looped(const Step& step, const std::vector<Flow>& inputs) {
+std::vector<Flow> looped(const Step& step, const std::vector<Flow>& inputs, const Observation& of_body) {
   std::vector<Flow> results;
   try {
-    for (Tensor& result : run_loop(*step.node, *step.body, inputs)) results.push_back({std::move(result)});
+    for (Tensor& result : run_loop(*step.node, *step.body, inputs, of_body))
+      results.push_back({std::move(result)});
   } catch (const Error& error) {
     throw node_error(*step.node, error);
   }
   return results;
 }
 
-std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
+std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float,
+                           const Observation& observation = {}) {
   const Node& node = *step.node;
   if (step.rounds != nullptr) return {{step.rounds->rounding.rounded(as_values(inputs[0]))}};
   if (step.role == OperatorRole::kConstant) return {{constant_value(node, in_float)}};
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
-  if (step.body != nullptr) return looped(step, inputs);
+  if (step.body != nullptr) return looped(step, inputs, observation.in_body(node.name));
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
   if (step.engine == NodeEngine::kFloat) {
@@ -382,8 +384,8 @@ Tensor unrounded_result(const ReferenceStep& step, size_t index, const std::vect
 }
 
 std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
-                                    const FloatNodes* in_float) {
-  std::vector<Flow> results = run_step(step, inputs, in_float);
+                                    const FloatNodes* in_float, const Observation& observation) {
+  std::vector<Flow> results = run_step(step, inputs, in_float, observation);
   for (size_t i = 0; i < results.size(); ++i)
     results[i] = converted(*step.node, std::move(results[i]), step.outputs[i]);
   return results;
@@ -457,7 +459,7 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
       shown.placed(step, taken[0], results[0]);
     } else {
       taken = inputs_of(step, flows, shown);
-      results = reference_results(step, taken, plan.in_float.get());
+      results = reference_results(step, taken, plan.in_float.get(), observation);
       shown.rounding(step, taken, results);
     }
     for (size_t i = 0; i < results.size(); ++i) {

@@ -71,7 +71,8 @@ Tensor no_rows(const Node& loop, std::span<const Flow> inputs, size_t result) {
 
 }  // namespace
 
-std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<const Flow> inputs) {
+std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<const Flow> inputs,
+                             const Observation& observation) {
   const size_t carried = carried_count(loop);
   std::vector<CollectedRows> collected(result_count(loop) - carried);
   const int64_t most = most_iterations(inputs[0]);
@@ -83,7 +84,7 @@ std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<co
     has_run = true;
     values[0] = scalar(i);
     try {
-      std::vector<Tensor> results = body.run(values);
+      std::vector<Tensor> results = body.run(values, observation);
       runs = holds(results[0]);
       for (size_t k = 0; k < collected.size(); ++k) collected[k].add(results[1 + carried + k]);
       std::move(results.begin() + 1, results.begin() + 1 + static_cast<int64_t>(carried),

@@ -36,9 +36,10 @@ struct ReferenceStep {
   std::shared_ptr<const Program> body = {};    // of a loop
 };
 
-/// Its results, in the types of `outputs`. `inputs` are in those that it asks for.
+/// Its results, in the types of `outputs`. `inputs` are in those that it asks for. `observation` is the
+/// program's: a loop shows what it says of its body.
 std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
-                                    const FloatNodes* in_float);
+                                    const FloatNodes* in_float, const Observation& observation = {});
 
 /// A result before it is rounded to its type of `outputs`: sums in units of their scale, else what the node
 /// computes in float of its quantized operands.
@@ -60,9 +61,10 @@ std::unique_ptr<ReferencePlan> reference_plan(Graph graph,
                                               const std::function<bool(ReferenceStep&)>& take = {},
                                               const Executor* bodies = nullptr);
 
-/// Results of a loop (graph/loop.h), whose body runs once for each iteration. Throws Error without the loop's
-/// name.
-std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<const Flow> inputs);
+/// Results of a loop (graph/loop.h), whose body runs once for each iteration and shows what `observation`
+/// says. Throws Error without the loop's name.
+std::vector<Tensor> run_loop(const Node& loop, const Program& body, std::span<const Flow> inputs,
+                             const Observation& observation);
 
 /// `steps` are the plan's, or copies of them.
 std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,

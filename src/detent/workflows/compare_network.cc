@@ -1,3 +1,4 @@
+#include "detent/graph/loop.h"
 #include "detent/workflows/compare_network.h"
 
 #include <algorithm>
@@ -46,8 +47,7 @@ void check_compared_samples(const ComparedSamples& samples) {
 
 Graph network_to_compare(const Graph& network, const Dataset& calibration, const std::string& file) {
   Graph graph = without_batches_that_mix(network, calibration);
-  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
-  if (std::ranges::any_of(graph.nodes(), is_quantized))
+  if (holds_quantizers(graph))
     fail("{}: the network is quantized already: a comparison begins with one in float", file);
   return graph;
 }

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "detent/core/name_pattern.h"
+#include "detent/passes/post_training/loop_bodies.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/search/search.h"
 #include "detent/workflows/network_data.h"
@@ -26,6 +28,9 @@ SearchReport search_network(Graph network, const SearchSamples& samples, const N
   const SearchOptions& options = search.options;
   run_pipeline(network, passes_of(options.prepare), "--prepare", context);
   context.where = search.where;
+  if (const auto layers = layers_in_bodies(network); !layers.empty())
+    context.warn(
+        fmt::format("{}: stay in float, in bodies of loops: {}", search.where, listed_names(layers)));
   JudgedSamples judged =
       judged_samples(samples.validation, samples.is_divided ? samples.validation : samples.training,
                      options.eval_samples, random);

@@ -23,7 +23,8 @@ OnnxStyle style_of(const std::string& name) {
 
 size_t quantizer_count(const Graph& graph) {
   size_t count = 0;
-  for (const Node& node : graph.nodes()) count += node.quantization.size();
+  for (const Node& node : graph.nodes())
+    count += node.quantization.size() + (node.body == nullptr ? 0 : quantizer_count(*node.body));
   return count;
 }
 

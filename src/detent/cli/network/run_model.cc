@@ -80,7 +80,7 @@ std::string statistics_text(const Tensor& tensor) {
 std::unique_ptr<const Program> compiled(const ModelRun& run, Graph graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
     check_engine(graph, *run.engine);
-    if (graph.requantization()) results.say(plan_summary(integer_plan(graph)) + "\n");
+    if (graph.requantization()) results.say(plan_summary(integer_plan_with_bodies(graph)) + "\n");
   }
   if (!run.engine && graph.requantization() && !run.before_quantization) {
     try {

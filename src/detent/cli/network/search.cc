@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/graph/loop.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/result_folder.h"
@@ -106,7 +107,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   const Dataset& training = whole->has_labels() ? *splits.calibration : *whole;
   const Dataset& validation = whole->has_labels() ? *splits.test : *whole;
   Graph network = load_network(command, training);
-  if (is_quantized(network))
+  if (holds_quantizers(network))
     fail("{}: the network is quantized already: a search begins with one in float", *command.options.load);
   check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
 

@@ -52,9 +52,6 @@ void check_workers_agree_on_inputs(const Graph& graph,
                                    std::initializer_list<std::pair<const char*, const Dataset*>> splits,
                                    ProcessGroup& group);
 
-/// Whether any operand of the graph is quantized.
-bool is_quantized(const Graph& graph);
-
 /// Context of pipelines: samples in an order that `random` draws when the first pass asks for them; warnings
 /// go to the log. `dataset` and `executor`, and what `report` refers to, must outlive the context.
 PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "detent/graph/loop.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/network_results.h"
@@ -24,15 +25,16 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   const std::unique_ptr<const Program> program =
       simulates ? FastExecutor().compile(graph) : integer_program(graph, command.options.engine);
   if (!simulates && group.is_first() && graph.requantization())
-    results.say(plan_summary(integer_plan(graph)));
+    results.say(plan_summary(integer_plan_with_bodies(graph)));
   const Metrics metrics = evaluate(*program, graph, *dataset, batch_size, group, loaders);
   results.say(fmt::format("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
-                          is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
+                          holds_quantizers(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
                           metrics.text()));
   if (!group.is_first()) return;
   say_accumulators(graph, *dataset, results);
-  results.add("accuracy", List{accuracy_row(is_quantized(graph) ? "quantized" : "float", metrics)});
-  results.add("sizes", Table{{is_quantized(graph) ? "quantized" : "float", size_table(storage_bits(graph))}});
+  results.add("accuracy", List{accuracy_row(holds_quantizers(graph) ? "quantized" : "float", metrics)});
+  results.add("sizes",
+              Table{{holds_quantizers(graph) ? "quantized" : "float", size_table(storage_bits(graph))}});
   add_configuration(results, command);
   add_network(results, graph, nullptr, *dataset);
   results.finish();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/graph/loop.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
 #include "detent/cli/results.h"
@@ -46,7 +47,7 @@ std::string how_to_resume(const TorchCommand& command) {
 /// Gives the network the quantizers that --quantize names.
 void quantize_for_training(Graph& graph, const Dataset& training_set, const TorchCommand& command,
                            ProcessGroup& group) {
-  if (is_quantized(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
+  if (holds_quantizers(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, command.options.training.batch_size,
                                           command.software_dir / "training_ckpts", executor,
@@ -123,7 +124,7 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
   }
   if (command.options.quantize) quantize_for_training(graph, *training_set, command, group);
   print(fmt::format("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n",
-                    graph.name(), graph.parameter_count(), is_quantized(graph) ? ", quantized" : "",
+                    graph.name(), graph.parameter_count(), holds_quantizers(graph) ? ", quantized" : "",
                     training_set->size(), validation_set->size(), training_set->source()));
 
   TrainingFiles files(command, graph, teacher_graph, *training_set, group);

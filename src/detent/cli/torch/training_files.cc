@@ -1,3 +1,4 @@
+#include "detent/graph/loop.h"
 #include "detent/cli/torch/training_files.h"
 
 #include <algorithm>
@@ -169,7 +170,7 @@ void TrainingFiles::on_epoch(const Graph& graph, const EpochReport& report) {
   if (report.is_best) {
     write_network(folder_ / "best.ckpt", network, report.epoch - 1, report.global_step);
     // A state_dict does not hold formats.
-    if (is_quantized(graph)) write_graph(graph);
+    if (holds_quantizers(graph)) write_graph(graph);
   }
   log_->write(report);
 }

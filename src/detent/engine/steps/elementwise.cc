@@ -353,7 +353,10 @@ class ReferenceNode final : public EngineStep {
   void run(RunState& state) const override {
     if (in_float_operator_ != nullptr && movement_ && is_as_known(state)) return run_movement(state);
     if (in_float_operator_ != nullptr) return run_on_values(state);
-    std::vector<Flow> results = reference_results(*step_, inputs_of(*step_, inputs_, state), in_float_);
+    const std::vector<Flow> inputs = inputs_of(*step_, inputs_, state);
+    std::vector<Flow> results = step_->body == nullptr || state.observation == nullptr
+                                    ? reference_results(*step_, inputs, in_float_)
+                                    : reference_results(*step_, inputs, in_float_, *state.observation);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
 

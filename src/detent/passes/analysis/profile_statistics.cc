@@ -171,8 +171,9 @@ void merge_over_workers(const ProfileRequest& request, std::vector<Probe>& probe
 int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::vector<Probe>& probes,
                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  const std::vector<SampleRange> all =
-      calibration_batches(*data, graph, wanted_samples(request.options, *data, context), micro_batch(graph));
+  const Graph& sampled = context.sampled(graph);
+  const std::vector<SampleRange> all = calibration_batches(
+      *data, sampled, wanted_samples(request.options, *data, context), micro_batch(sampled));
   const int64_t samples = sample_count(all);
   const MicroBatches batches(*data, all, *context.group);
   const ObservedValues values = request.options.observed_values;

@@ -58,6 +58,7 @@ Graph measured_activations(const Graph& graph, const CodePlan& plan, const std::
       {"profile_output_activation", outputs},
       {"num_samples", num_samples},
       {"exact_num_samples", true},
+      {"allow_uncovered", context.body.has_value()},
       {"activation_statistics", statistics_for(calibrators)},
   };
   Graph copy = graph;

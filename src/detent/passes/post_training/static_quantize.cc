@@ -20,6 +20,7 @@
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/code_groups.h"
+#include "detent/passes/post_training/loop_bodies.h"
 #include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/post_training/static_quantize.h"
 #include "detent/passes/transform/graph_edits.h"
@@ -39,28 +40,80 @@
 namespace detent {
 namespace {
 
-/// Nodes that keep_float names.
-std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQuantizeOptions& options,
-                                               const std::string& where) {
-  std::set<std::string, std::less<>> in_float;
+/// Throws Error where keep_float names no node of `names`, or none that others do not.
+void check_float_nodes(const std::vector<std::string>& names, const StaticQuantizeOptions& options,
+                       const std::string& where) {
+  std::set<std::string> in_float;
   for (const std::string& text : options.keep_float) {
     const NamePattern pattern(text, where + ": key \"keep_float\"");
     const size_t before = in_float.size();
     size_t matches = 0;
-    for (const Node& node : graph.nodes()) {
-      if (!pattern.matches(node.name)) continue;
-      in_float.insert(node.name);
+    for (const std::string& name : names) {
+      if (!pattern.matches(name)) continue;
+      in_float.insert(name);
       ++matches;
     }
-    if (matches == 0) {
-      fail("{}: key \"keep_float\": {}", where, unmatched_pattern_message(text, graph.node_names()));
-    }
+    if (matches == 0) fail("{}: key \"keep_float\": {}", where, unmatched_pattern_message(text, names));
     if (in_float.size() == before) {
       fail("{}: key \"keep_float\": \"{}\" matches no node that others do not (nodes: {})", where, text,
-           listed_names(graph.node_names(), text));
+           listed_names(names, text));
     }
   }
+}
+
+std::vector<std::string> names_with_bodies(const Graph& graph) {
+  std::vector<std::string> names;
+  for_each_graph(graph, "", [&](const Graph& each, const std::string& prefix) {
+    for (const std::string& name : each.node_names()) names.push_back(prefix + name);
+  });
+  return names;
+}
+
+/// Whether the pattern names a loop whose body the nodes after `prefix`, "outer.inner.", are in.
+bool names_loop_of(const NamePattern& pattern, const std::string& prefix) {
+  for (size_t end = prefix.find('.'); end != std::string::npos; end = prefix.find('.', end + 1))
+    if (pattern.matches(prefix.substr(0, end))) return true;
+  return false;
+}
+
+/// Nodes that keep_float names, by themselves or with the loop that they are in.
+std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQuantizeOptions& options,
+                                               const std::string& prefix, const std::string& where) {
+  std::set<std::string, std::less<>> in_float;
+  for (const std::string& text : options.keep_float) {
+    const NamePattern pattern(text, where + ": key \"keep_float\"");
+    const bool all = names_loop_of(pattern, prefix);
+    for (const Node& node : graph.nodes())
+      if (all || pattern.matches(prefix + node.name)) in_float.insert(node.name);
+  }
   return in_float;
+}
+
+/// Before calibration.
+CodePlan plain_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& prefix,
+                    const std::string& where) {
+  return plan_codes(graph, float_nodes(graph, options, prefix, where));
+}
+
+/// In the graph and the bodies of its loops; a body without layers stays in float.
+NodesWithWidths nodes_with_widths(const Graph& graph, const CodePlan& plan,
+                                  const StaticQuantizeOptions& options, const std::string& where) {
+  NodesWithWidths nodes;
+  for_each_graph(graph, "", [&](const Graph& each, const std::string& prefix) {
+    const CodePlan own = prefix.empty() ? plan : plain_plan(each, options, prefix, where);
+    prefix.empty() || own.has_weights() ? nodes.add(each, own, prefix) : nodes.add_in_float(each, prefix);
+  });
+  return nodes;
+}
+
+/// Whether a loop of the graph has layers in its body.
+bool has_layers_in_bodies(const Graph& graph, const StaticQuantizeOptions& options,
+                          const std::string& where) {
+  bool has_layers = false;
+  for_each_graph(graph, "", [&](const Graph& each, const std::string& prefix) {
+    if (!prefix.empty() && plain_plan(each, options, prefix, where).has_weights()) has_layers = true;
+  });
+  return has_layers;
 }
 
 /// Nodes that there are instead of layers with weights, and why they are in float.
@@ -91,11 +144,12 @@ int widest_activations(const StaticQuantizeOptions& options) {
 CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const NodeBitsMatcher& bits,
                    const std::string& where, const std::set<std::string, std::less<>>& masked = {},
                    const std::set<std::string, std::less<>>& unrounded = {}) {
-  std::set<std::string, std::less<>> in_float = float_nodes(graph, options, where);
+  std::set<std::string, std::less<>> in_float = float_nodes(graph, options, bits.prefix(), where);
   for (const std::string& name : masked)
     if (bits.find(name) == nullptr) in_float.insert(name);
   CodePlan plan = plan_codes(graph, in_float, unrounded);
-  if (!plan.has_weights()) {
+  if (!bits.prefix().empty()) return plan;
+  if (!plan.has_weights() && !has_layers_in_bodies(graph, options, where)) {
     throw NothingToQuantize(fmt::format("{}: no linear layer or convolution is left to quantize: {}", where,
                                         nothing_to_quantize(graph, plan, in_float)));
   }
@@ -217,6 +271,7 @@ class NetworkQuantizer {
   }
 
   bool is_first_or_last(size_t position) const {
+    if (!bits_.prefix().empty() || plan_.weighted.empty()) return false;
     return position == plan_.weighted.front() || position == plan_.weighted.back();
   }
 
@@ -253,7 +308,7 @@ class NetworkQuantizer {
     raised_ += fmt::format(
         "static_quantize: {}: {} of {} weight scales raised, the most {:.3g} times, so that biases and sums "
         "fit into 32 bits\n",
-        node.name, scales.raised, executed_types(scales.rounding).size(), scales.factor);
+        bits_.prefix() + node.name, scales.raised, executed_types(scales.rounding).size(), scales.factor);
     node.quantization["weight"] = std::move(scales.rounding);
   }
 
@@ -415,16 +470,42 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
                     "{}\n",
                     fmt::join(masks, ", ")));
   }
-  const std::vector<PlannedNode> integers = integer_plan(graph);
-  context.report(quantized.raised_scales + quantized.accumulators + "static_quantize: integer plan\n" +
-                 plan_summary(integers) + float_weights_text(graph));
+  const std::vector<PlannedNode> integers = integer_plan_with_bodies(graph);
+  context.report(quantized.raised_scales + quantized.accumulators + quantized.bodies +
+                 "static_quantize: integer plan\n" + plan_summary(integers) + float_weights_text(graph));
   const std::filesystem::path folder = context.output_dir / "static_quantize";
   if (context.group->is_first())
     write_file(context.to_write(folder / "integer_plan.csv"), plan_table(integers).to_csv());
   write_quantization_summary(graph, folder, options.report, context);
 }
 
+/// By loop, where its body has layers or loops that have.
+std::map<std::string, std::shared_ptr<const MeasuredNetwork>, std::less<>> measured_bodies(
+    const Graph& network, std::span<const StaticQuantizeOptions> options, const PassContext& context) {
+  std::map<std::string, std::shared_ptr<const MeasuredNetwork>, std::less<>> bodies;
+  for (const Node& node : network.nodes()) {
+    if (node.body == nullptr) continue;
+    within_body(network, node.name, context, [&](PassContext& inside) {
+      const StaticQuantizeOptions& first = options.front();
+      const bool has_layers = plain_plan(*node.body, first, inside.prefix(), inside.where).has_weights();
+      if (has_layers) {
+        bodies[node.name] =
+            std::make_shared<const MeasuredNetwork>(measured_for(*node.body, options, inside));
+      } else if (has_layers_in_bodies(*node.body, first, inside.where)) {
+        MeasuredNetwork measured{.graph = *node.body, .masked = {}};
+        measured.bodies = measured_bodies(*node.body, options, inside);
+        bodies[node.name] = std::make_shared<const MeasuredNetwork>(std::move(measured));
+      }
+    });
+  }
+  return bodies;
+}
+
 }  // namespace
+
+bool MeasuredNetwork::is_reached() const {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return !node.statistics.empty(); });
+}
 
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context) {
@@ -434,10 +515,13 @@ MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& 
 MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
                              PassContext& context) {
   const StaticQuantizeOptions& first = options.front();
-  const NodeBitsMatcher bits(first.formats, first.bits, context.where);
+  const NodeBitsMatcher bits(first.formats, first.bits, context.where, context.prefix());
   MeasuredNetwork measured{.graph = network, .masked = masked_scores(network, context)};
   CodePlan plan = make_plan(network, first, bits, context.where, measured.masked.in_float);
-  bits.check_all_used(network, plan, context.warn);
+  if (!context.body) {
+    check_float_nodes(names_with_bodies(network), first, context.where);
+    bits.check_all_used(nodes_with_widths(network, plan, first, context.where), context.warn);
+  }
   std::set<Calibrator> calibrators;
   for (const StaticQuantizeOptions& one : options) calibrators.merge(calibrators_of(one));
   constexpr int kMostRounds = 4;
@@ -461,25 +545,79 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
     plan = make_plan(network, first, bits, context.where, measured.masked.in_float,
                      measured.vanishing.unrounded);
   }
+  measured.bodies = measured_bodies(network, options, context);
   return measured;
 }
 
+namespace {
+
+constexpr const char* kNoLayers = "no layers to quantize";
+
+/// "outer.inner"
+std::string loop_of(const BodyPlace& body) { return body.prefix.substr(0, body.prefix.size() - 1); }
+
+std::string body_in_float_text(const std::string& loop, const std::string& reason) {
+  return fmt::format("static_quantize: {}: its body stays in float: {}\n", loop, reason);
+}
+
+/// Quantizes the bodies of the loops of `quantized.graph`.
+void quantize_bodies(const MeasuredNetwork& measured, const StaticQuantizeOptions& options,
+                     const PassContext& context, IntegerNetwork& quantized) {
+  for (Node& node : quantized.graph.nodes()) {
+    if (node.body == nullptr) continue;
+    const auto found = measured.bodies.find(node.name);
+    if (found == measured.bodies.end()) {
+      quantized.bodies += body_in_float_text(context.prefix() + node.name, kNoLayers);
+      continue;
+    }
+    PassContext inside = context;
+    inside.body = {&context.sampled(quantized.graph), context.prefix() + node.name + "."};
+    IntegerNetwork body = quantized_for_integers(*node.body, *found->second, options, inside);
+    node.body = std::make_shared<const Graph>(std::move(body.graph));
+    quantized.raised_scales += body.raised_scales;
+    quantized.accumulators += body.accumulators;
+    quantized.bodies += body.bodies;
+    for (const std::string& name : body.exact) quantized.exact.push_back(node.name + "." + name);
+  }
+}
+
+/// Why the graph, a body, is not quantized; "" where it is.
+std::string why_body_in_float(const MeasuredNetwork& measured, const CodePlan& plan) {
+  if (!plan.has_weights()) return kNoLayers;
+  return measured.is_reached() ? "" : "no sample makes the loop run";
+}
+
+}  // namespace
+
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
                                       const StaticQuantizeOptions& options, const PassContext& context) {
-  const NodeBitsMatcher bits(options.formats, options.bits, context.where);
+  const NodeBitsMatcher bits(options.formats, options.bits, context.where, context.prefix());
   const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked.in_float,
                                   measured.vanishing.unrounded);
-  Graph quantized = network;
-  NetworkQuantizer quantizer(quantized, plan, options, bits, context);
-  quantizer.quantize_activations(measured);
-  quantizer.quantize_weights();
-  quantizer.quantize_rows();
-  quantizer.quantize_constants();
-  quantized.set_requantization(options.requantization);
-  std::string accumulators = set_accumulators(quantized, options.accumulator, context.where);
-  verify(quantized);
-  integer_plan(quantized);  // refuses overflows
-  return {std::move(quantized), quantizer.raised_scales(), std::move(accumulators), plan.exact};
+  IntegerNetwork result{.graph = network, .raised_scales = {}, .accumulators = {}};
+  const std::string reason = context.body ? why_body_in_float(measured, plan) : "";
+  if (reason.empty()) {
+    NetworkQuantizer quantizer(result.graph, plan, options, bits, context);
+    quantizer.quantize_activations(measured);
+    quantizer.quantize_weights();
+    quantizer.quantize_rows();
+    quantizer.quantize_constants();
+    result.graph.set_requantization(options.requantization);
+    result.raised_scales = quantizer.raised_scales();
+    result.exact = plan.exact;
+    if (!context.body) {
+      result.accumulators = set_accumulators(result.graph, options.accumulator, context.where);
+    } else if (!options.accumulator.empty()) {
+      result.accumulators =
+          fmt::format("accumulators: not of the layers in the body of {}\n", loop_of(*context.body));
+    }
+  } else {
+    result.bodies = body_in_float_text(loop_of(*context.body), reason);
+  }
+  quantize_bodies(measured, options, context, result);
+  verify(result.graph);
+  integer_plan(result.graph);  // refuses overflows
+  return result;
 }
 
 namespace {
@@ -555,19 +693,20 @@ void StaticQuantizeOptions::check_graph(const Graph& graph, const EarlierPasses&
   if (earlier.quantize) fail("{}: a pass before it quantizes: ranges are those of the float network", where);
   check_unquantized(graph, where);
   if (!earlier.change_network) check_accumulators(accumulator, graph, where);
-  if (earlier.change_network) {
-    float_nodes(graph, *this, where);
-    return;
-  }
+  check_float_nodes(names_with_bodies(graph), *this, where);
+  if (earlier.change_network) return;
   const NodeBitsMatcher widths(formats, bits, where);
   const CodePlan plan = make_plan(graph, *this, widths, where);
-  widths.check_all_used(graph, plan, [](const std::string&) {});  // warned of when it runs
+  const NodesWithWidths nodes = nodes_with_widths(graph, plan, *this, where);
+  widths.check_all_used(nodes, [](const std::string&) {});  // warned of when it runs
 }
 
 PassInfo static_quantize_pass() {
-  return make_pass("static_quantize", PassKind::kTransform,
-                   "quantizes weights and activations for execution in integers", run_static_quantize,
-                   PassStage::kQuantizing);
+  PassInfo pass = make_pass("static_quantize", PassKind::kTransform,
+                            "quantizes weights and activations for execution in integers",
+                            run_static_quantize, PassStage::kQuantizing);
+  pass.reaches_bodies = true;
+  return pass;
 }
 
 }  // namespace detent

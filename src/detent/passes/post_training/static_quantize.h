@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -56,6 +58,11 @@ struct MeasuredNetwork {
   /// `vanishing`.
   std::set<std::string, std::less<>> infinite = {};
   VanishingValues vanishing = {};
+  /// Bodies of loops, by the loop's name, of those with layers.
+  std::map<std::string, std::shared_ptr<const MeasuredNetwork>, std::less<>> bodies = {};
+
+  /// Whether a sample has reached any value; of a body, whether there was an iteration.
+  bool is_reached() const;
 };
 
 /// Runs the float network over calibration samples.
@@ -70,6 +77,7 @@ struct IntegerNetwork {
   std::string raised_scales;            // a report of the scales that are larger than the weights need
   std::string accumulators;             // ... of the layers that have none, though all are to
   std::vector<std::string> exact = {};  // nodes in float, as others need their values as they are
+  std::string bodies = {};              // ... of the bodies of loops that stay in float
 };
 
 /// `network` quantized for execution in integers. `measured` is what measured_for returned for it with the

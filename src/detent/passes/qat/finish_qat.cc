@@ -5,6 +5,7 @@
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/verbs.h"
 #include "detent/graph/folded_norm.h"
+#include "detent/graph/loop.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
@@ -152,7 +153,27 @@ size_t take_up_trained_norms(Graph& graph) {
   return replaced.size();
 }
 
-void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& context) {
+struct Finished {
+  size_t folded = 0;
+  size_t in_integers = 0;
+};
+
+Finished finish(Graph& graph, const FinishQatOptions& options, const PassContext& context);
+
+/// Bodies of loops that have quantizers.
+void finish_bodies(Graph& graph, const FinishQatOptions& options, const PassContext& context,
+                   Finished& finished) {
+  for (Node& node : graph.nodes()) {
+    if (node.body == nullptr || !holds_quantizers(*node.body)) continue;
+    Graph body = node.body->deep_copy();
+    const auto [folded, in_integers] = finish(body, options, context);
+    finished.folded += folded;
+    finished.in_integers += in_integers;
+    node.body = std::make_shared<const Graph>(std::move(body));
+  }
+}
+
+Finished finish(Graph& graph, const FinishQatOptions& options, const PassContext& context) {
   const size_t folded_before = take_up_trained_norms(graph);
   const ValueTypes values = infer_shapes(graph);
   const std::map<std::string, size_t> readers = reader_counts(graph);
@@ -177,22 +198,30 @@ void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& 
   graph.set_requantization(options.requantization);
   for (Node& node : graph.nodes())
     if (is_weighted_sum(node)) fit_weight_scales(node);
+  Finished finished{.folded = replaced.size() + folded_before};
+  for (const Node& node : graph.nodes())
+    if (is_weighted_sum(node) && node_form(node, options.requantization)) ++finished.in_integers;
+  finish_bodies(graph, options, context, finished);
+  return finished;
+}
+
+void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& context) {
+  const auto [folded, in_integers] = finish(graph, options, context);
   context.report(set_accumulators(graph, options.accumulator, context.where));
   verify(graph);
-  size_t in_integers = 0;
-  for (const Node& node : graph.nodes())
-    if (is_weighted_sum(node) && node_form(node, options.requantization)) ++in_integers;
-  context.report(fmt::format("finish_qat: {} batch norms folded, {} layers compute on integers\n",
-                             replaced.size() + folded_before, in_integers));
+  context.report(
+      fmt::format("finish_qat: {} batch norms folded, {} layers compute on integers\n", folded, in_integers));
 }
 
 }  // namespace
 
 PassInfo finish_qat_pass() {
-  return make_pass(
-      "finish_qat", PassKind::kTransform,
-      "folds batch norms into trained quantized layers, whose integers stay, for integer execution",
-      run_finish_qat, PassStage::kAfterRounding);
+  PassInfo pass =
+      make_pass("finish_qat", PassKind::kTransform,
+                "folds batch norms into trained quantized layers, whose integers stay, for integer execution",
+                run_finish_qat, PassStage::kAfterRounding);
+  pass.reaches_bodies = true;
+  return pass;
 }
 
 }  // namespace detent

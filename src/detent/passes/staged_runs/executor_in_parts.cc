@@ -133,7 +133,9 @@ class ProgramInParts final : public Program {
   /// Shows what the caller wants to see, each value once, and keeps what later parts read.
   Observation observed(const Part& part, const Observation& wanted,
                        std::map<std::string, Tensor, std::less<>>& values) const {
-    auto observation = wanted.see == nullptr ? Observation::of_none() : wanted;
+    Observation observation = wanted;
+    if (wanted.see == nullptr) observation.operands.emplace();
+    std::erase_if(observation.in_bodies, [&](const auto& shown) { return !is_own_node(part, shown.first); });
     std::map<std::string, std::string, std::less<>> captures;
     for (size_t i = 0; i < part.captured.size(); ++i) {
       captures.emplace(cut_.capture_name(i), part.captured[i]);
@@ -145,11 +147,15 @@ class ProgramInParts final : public Program {
         if (operand == "data_in_0") values[capture->second] = value.clone();
         return;
       }
-      const bool is_own = graph_.find(node.name) != nullptr && graph_.position(node.name) >= part.begin &&
-                          graph_.position(node.name) < part.end;
-      if (is_own && wanted.shows(node.name, std::string(operand))) wanted.see(node, operand, value);
+      if (is_own_node(part, node.name) && wanted.shows(node.name, std::string(operand)))
+        wanted.see(node, operand, value);
     };
     return observation;
+  }
+
+  bool is_own_node(const Part& part, const std::string& name) const {
+    return graph_.find(name) != nullptr && graph_.position(name) >= part.begin &&
+           graph_.position(name) < part.end;
   }
 
   std::shared_ptr<const Program> program_of(size_t index) const {

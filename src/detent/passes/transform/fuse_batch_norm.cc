@@ -42,15 +42,20 @@ void fold(Node& layer, const Node& norm) {
   for (const char* changed : {"weight", "bias"}) layer.statistics.args.erase(changed);
 }
 
-void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
-  const Graph before = graph;
+struct FoldedNorms {
+  size_t norms = 0;
+  size_t folded = 0;
+};
+
+/// `prefix` stands before the names of nodes of a loop's body.
+FoldedNorms fold_norms(Graph& graph, const std::string& prefix, const PassContext& context) {
   const ValueTypes values = infer_shapes(graph);
   const std::map<std::string, size_t> readers = reader_counts(graph);
   std::map<std::string, std::string> replaced;  // norm -> layer
-  size_t count = 0;
+  FoldedNorms count;
   for (const Node& norm : graph.nodes()) {
     if (!is_batch_norm(norm)) continue;
-    ++count;
+    ++count.norms;
     const std::string& source = norm.inputs[0].node;
     const auto fused = replaced.find(source);  // a norm after a norm
     Node& layer = graph.node(fused == replaced.end() ? source : fused->second);
@@ -60,26 +65,43 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
       fold(layer, norm);
       replaced[norm.name] = layer.name;
     } else {
-      context.report(fmt::format("fuse_batch_norm: {} stays: {}\n", norm.name, reason));
+      context.report(fmt::format("fuse_batch_norm: {}{} stays: {}\n", prefix, norm.name, reason));
     }
   }
   redirect_readers(graph, replaced);
   graph.erase_if([&](const Node& node) { return replaced.contains(node.name); });
+  count.folded = replaced.size();
+  for (Node& node : graph.nodes()) {
+    if (node.body == nullptr) continue;
+    Graph body = *node.body;
+    const FoldedNorms inner = fold_norms(body, prefix + node.name + ".", context);
+    if (inner.folded > 0) node.body = std::make_shared<const Graph>(std::move(body));
+    count.norms += inner.norms;
+    count.folded += inner.folded;
+  }
+  return count;
+}
+
+void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
+  const Graph before = graph;
+  const auto [norms, folded] = fold_norms(graph, "", context);
   verify(graph);
   std::string checked;
-  if (options.check && !replaced.empty()) {
+  if (options.check && folded > 0) {
     const auto [difference, samples] = check_same_outputs(before, graph, options.tolerance, context);
     checked = fmt::format("; outputs differ by at most {:.2g} ({} samples)", difference, samples);
   }
-  context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", replaced.size(), count, checked));
+  context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", folded, norms, checked));
 }
 
 }  // namespace
 
 PassInfo fuse_batch_norm_pass() {
-  return make_pass("fuse_batch_norm", PassKind::kTransform,
-                   "folds each batch_norm into the preceding convolution or linear layer", run_fuse,
-                   PassStage::kBeforeQuantizing);
+  PassInfo pass = make_pass("fuse_batch_norm", PassKind::kTransform,
+                            "folds each batch_norm into the preceding convolution or linear layer", run_fuse,
+                            PassStage::kBeforeQuantizing);
+  pass.reaches_bodies = true;
+  return pass;
 }
 
 }  // namespace detent

@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/accumulator.h"
+#include "detent/graph/loop.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
@@ -94,6 +95,8 @@ Graph without_quantization(const Graph& graph) {
   for (Node& node : result.nodes()) {
     node.quantization.clear();
     node.attributes.erase(kAccumulatorAttribute);
+    if (node.body != nullptr && holds_quantizers(*node.body))
+      node.body = std::make_shared<const Graph>(without_quantization(*node.body));
   }
   result.set_requantization(std::nullopt);
   return result;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+#include <iterator>
 
 #include <fmt/ranges.h>
 
@@ -121,25 +121,6 @@ std::string codes_text(const NodeWidths::Codes& codes) {
   return fmt::format("{}int{}", *codes.is_signed ? "" : "u", codes.width);
 }
 
-/// Nodes that have widths: they take in codes, or have rows of them.
-std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan) {
-  std::set<std::string> names;
-  for (const size_t position : plan.weighted) names.insert(graph.nodes()[position].name);
-  for (const size_t position : plan.rows) names.insert(graph.nodes()[position].name);
-  for (const ConstantWeight& weight : plan.constants) names.insert(graph.nodes()[weight.node].name);
-  for (const CodeGroup& group : plan.groups) {
-    for (const CodeRead& read : group.reads) names.insert(graph.nodes()[read.node].name);
-  }
-  return names;
-}
-
-bool is_weighted(const Graph& graph, const CodePlan& plan, const std::string& name) {
-  const auto is_named = [&](size_t i) { return graph.nodes()[i].name == name; };
-  const auto reads_constant = [&](const ConstantWeight& weight) { return is_named(weight.node); };
-  return std::ranges::any_of(plan.weighted, is_named) || std::ranges::any_of(plan.rows, is_named) ||
-         std::ranges::any_of(plan.constants, reads_constant);
-}
-
 }  // namespace
 
 Value NodeBits::to_value() const {
@@ -169,7 +150,29 @@ NodeBits NodeBits::from_value(const Value& value, const std::string& where) {
   return bits;
 }
 
-NodeBitsMatcher::NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where) {
+void NodesWithWidths::add(const Graph& graph, const CodePlan& plan, const std::string& prefix) {
+  const auto name_at = [&](size_t position) { return prefix + graph.nodes()[position].name; };
+  for (const std::string& name : graph.node_names()) names.push_back(prefix + name);
+  for (const size_t position : plan.weighted) weighted.insert(name_at(position));
+  for (const size_t position : plan.rows) weighted.insert(name_at(position));
+  for (const ConstantWeight& weight : plan.constants) weighted.insert(name_at(weight.node));
+  taking.insert(weighted.begin(), weighted.end());
+  for (const CodeGroup& group : plan.groups)
+    for (const CodeRead& read : group.reads) taking.insert(name_at(read.node));
+  for (const std::string& name : plan.in_float)
+    if (!weighted.contains(prefix + name)) in_float.insert(prefix + name);
+}
+
+void NodesWithWidths::add_in_float(const Graph& graph, const std::string& prefix) {
+  for (const std::string& name : graph.node_names()) {
+    names.push_back(prefix + name);
+    in_float.insert(prefix + name);
+  }
+}
+
+NodeBitsMatcher::NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where,
+                                 std::string prefix)
+    : prefix_(std::move(prefix)) {
   for (const auto& [key, given] : {std::pair("formats", &formats), std::pair("bits", &bits)}) {
     const std::string place = fmt::format("{}: key \"{}\"", where, key);
     for (const NodeWidths& widths : given->entries)
@@ -178,42 +181,39 @@ NodeBitsMatcher::NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, 
 }
 
 const NodeWidths* NodeBitsMatcher::find(const std::string& node) const {
-  const auto found = std::ranges::find_if(entries_, [&](const Entry& e) { return e.pattern.matches(node); });
+  const std::string name = prefix_ + node;
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& e) { return e.pattern.matches(name); });
   return found == entries_.end() ? nullptr : &found->widths;
 }
 
-void NodeBitsMatcher::check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const {
-  for (const Entry& entry : entries_) check_used(entry, graph, plan, warn);
+void NodeBitsMatcher::check_all_used(const NodesWithWidths& nodes, const Warning& warn) const {
+  for (const Entry& entry : entries_) check_used(entry, nodes, warn);
 }
 
-void NodeBitsMatcher::check_used(const Entry& checked, const Graph& graph, const CodePlan& plan,
+void NodeBitsMatcher::check_used(const Entry& checked, const NodesWithWidths& nodes,
                                  const Warning& warn) const {
   const NodeWidths& entry = checked.widths;
   const NamePattern& pattern = checked.pattern;
   const std::string& where = checked.where;
   std::vector<std::string> left;
-  for (const std::string& name : graph.node_names()) {
-    if (pattern.matches(name)) left.push_back(name);
-  }
-  if (left.empty()) fail("{}: {}", where, unmatched_pattern_message(entry.pattern, graph.node_names()));
-  const auto in_float = [&](const std::string& name) {
-    return std::ranges::find(plan.in_float, name) != plan.in_float.end() && !is_weighted(graph, plan, name);
-  };
-  if (std::ranges::all_of(left, in_float)) {
+  std::ranges::copy_if(nodes.names, std::back_inserter(left),
+                       [&](const std::string& name) { return pattern.matches(name); });
+  if (left.empty()) fail("{}: {}", where, unmatched_pattern_message(entry.pattern, nodes.names));
+  if (std::ranges::all_of(left, [&](const std::string& name) { return nodes.in_float.contains(name); })) {
     return warn(fmt::format("{}: \"{}\" matches only nodes that stay in float", where, entry.pattern));
   }
-  const std::set<std::string> known = nodes_with_widths(graph, plan);
-  if (std::ranges::none_of(left, [&](const std::string& name) { return known.contains(name); })) {
+  const auto takes_widths = [&](const std::string& name) { return nodes.taking.contains(name); };
+  if (std::ranges::none_of(left, takes_widths)) {
     fail("{}: \"{}\" matches only {}, which move or compare integers (nodes with widths: {})", where,
-         entry.pattern, fmt::join(left, ", "), fmt::join(known, ", "));
+         entry.pattern, fmt::join(left, ", "), fmt::join(nodes.taking, ", "));
   }
-  std::erase_if(left, [&](const std::string& name) { return !known.contains(name) || find(name) != &entry; });
+  std::erase_if(left, [&](const std::string& name) { return !takes_widths(name) || find(name) != &entry; });
   if (left.empty()) {
     return warn(fmt::format("{}: \"{}\" matches only nodes that earlier entries match, and the first counts",
                             where, entry.pattern));
   }
   const bool weights_used =
-      std::ranges::any_of(left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
+      std::ranges::any_of(left, [&](const std::string& name) { return nodes.weighted.contains(name); });
   if (entry.weights && !weights_used) {
     fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for its quantized inputs", where,
          entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern, entry.weights->width);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,21 +59,34 @@ struct NodeBits {
   bool operator==(const NodeBits&) const = default;
 };
 
+/// Nodes of a network and of the bodies of its loops, by what widths are to them.
+struct NodesWithWidths {
+  std::vector<std::string> names = {};  // of all
+  std::set<std::string, std::less<>> in_float = {};
+  std::set<std::string, std::less<>> taking = {};    // codes, or rows of them
+  std::set<std::string, std::less<>> weighted = {};  // with weights that are codes
+
+  void add(const Graph& graph, const CodePlan& plan, const std::string& prefix);
+  void add_in_float(const Graph& graph, const std::string& prefix);
+};
+
 class NodeBitsMatcher {
  public:
   using Warning = std::function<void(const std::string&)>;
 
   /// The entries of the keys "formats" and "bits", in this order. Throws Error, beginning with `where`, on a
-  /// pattern that is no regular expression.
-  NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where);
+  /// pattern that is no regular expression. `prefix` stands before the names that `find` gets.
+  NodeBitsMatcher(const NodeBits& formats, const NodeBits& bits, const std::string& where,
+                  std::string prefix = "");
 
+  const std::string& prefix() const { return prefix_; }
   /// The first matching entry, or nullptr.
   const NodeWidths* find(const std::string& node) const;
 
   /// Throws Error naming an entry that no node can take its widths from: it matches none (then the nearest is
   /// named), only such as do not compute on codes, or, with weights alone, as have none. Warns of one that
   /// matches only nodes that earlier entries match or that are kept in float.
-  void check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const;
+  void check_all_used(const NodesWithWidths& nodes, const Warning& warn) const;
 
  private:
   struct Entry {
@@ -81,9 +95,10 @@ class NodeBitsMatcher {
     std::string where;
   };
 
-  void check_used(const Entry& entry, const Graph& graph, const CodePlan& plan, const Warning& warn) const;
+  void check_used(const Entry& entry, const NodesWithWidths& nodes, const Warning& warn) const;
 
   std::vector<Entry> entries_;
+  std::string prefix_;
 };
 
 }  // namespace detent
