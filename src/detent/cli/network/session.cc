@@ -11,7 +11,10 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/dataset.h"
+#include "detent/datasets/datasets.h"
+#include "detent/datasets/whole_samples.h"
 #include "detent/files/array_files.h"
+#include "detent/files/safetensors.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
@@ -115,13 +118,23 @@ void fit_images_to_network(RunOptions& options, const Graph& network) {
   log_info("image_size = {}, as the network takes", *options.image_size);
 }
 
-/// One sample's shapes, by name, of arrays in one file that are to calibrate with; `is_stacked`: [n, ...] of
-/// whole inputs.
+/// Arrays by name that are to calibrate with: of a folder, those of its first file.
+NamedTensors named_samples(const RunOptions& options) {
+  std::filesystem::path file = options.data_dir.value_or("");
+  if (options.dataset != "unlabelled") return {};
+  if (std::filesystem::is_directory(file)) {
+    const std::vector<std::filesystem::path> files = arrays_in(file);
+    if (files.empty()) return {};
+    file = files.front();
+  }
+  if (file.extension() == ".npz") return read_npz(file);
+  return file.extension() == ".safetensors" ? read_safetensors(file).tensors : NamedTensors();
+}
+
+/// One sample's shapes, by name; `is_stacked`: the arrays are [n, ...] of whole inputs.
 InputShapes shapes_of_samples(const RunOptions& options, bool is_stacked) {
   InputShapes shapes;
-  const std::filesystem::path file = options.data_dir.value_or("");
-  if (options.dataset != "unlabelled" || file.extension() != ".npz") return shapes;
-  for (const auto& [name, tensor] : read_npz(file)) {
+  for (const auto& [name, tensor] : named_samples(options)) {
     Shape shape = tensor.shape();
     if (shape.empty()) continue;
     if (is_stacked) shape.erase(shape.begin());
@@ -244,10 +257,6 @@ void check_workers_agree_on_inputs(const Graph& graph,
   }
   inputs["the fingerprint of the network"] = fmt::format("{:016x}", network_fingerprint(graph));
   check_workers_agree(inputs, group);
-}
-
-bool is_quantized(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return !node.quantization.empty(); });
 }
 
 PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
