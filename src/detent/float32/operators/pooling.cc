@@ -43,6 +43,16 @@ WindowPlaces windows_of(const FloatNode& n, const Shape& result) {
           integers_attribute(n.node, "dilation", dims)};
 }
 
+/// visit(first, end) of a few channels at a time: to find what windows cover takes longer than to read it.
+template <class Visit>
+void for_channels(int64_t channels, Visit visit) {
+  constexpr int64_t kAtOnce = 8;
+  parallel_for((channels + kAtOnce - 1) / kAtOnce, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block)
+      visit(block * kAtOnce, std::min(channels, (block + 1) * kAtOnce));
+  });
+}
+
 /// The largest element of each window and its place. A window's elements are visited in row-major order; of
 /// equal ones the first is taken, of NaNs the last.
 std::vector<Tensor> pooled_with_places(const FloatNode& n) {
@@ -54,20 +64,25 @@ std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   const int64_t positions = element_count(over.places);
   Tensor values(DType::kFloat32, shape);
   Tensor places(DType::kInt64, shape);
-  for (int64_t channel = 0; channel < shape[0] * shape[1]; ++channel) {
-    const float* const from = words_of<float>(x) + channel * positions;
-    float* const largest = words_of<float>(values) + channel * windows;
-    int64_t* const place_of = words_of<int64_t>(places) + channel * windows;
-    std::fill_n(place_of, windows, -1);
+  const float* const from = words_of<float>(x);
+  float* const largest = words_of<float>(values);
+  int64_t* const place_of = words_of<int64_t>(places);
+  for_channels(shape[0] * shape[1], [&](int64_t first, int64_t end) {
+    std::fill(place_of + first * windows, place_of + end * windows, -1);
     over.for_each([&](int64_t window, int64_t /*tap*/, int64_t place) {
-      const float value = from[place];
-      if (place_of[window] >= 0 && !(value > largest[window] || std::isnan(value))) return;
-      largest[window] = value;
-      place_of[window] = place;
+      for (int64_t channel = first; channel < end; ++channel) {
+        const float value = from[channel * positions + place];
+        const int64_t at = channel * windows + window;
+        if (place_of[at] >= 0 && !(value > largest[at] || std::isnan(value))) continue;
+        largest[at] = value;
+        place_of[at] = place;
+      }
     });
-    for (int64_t i = 0; i < windows; ++i)
-      place_of[i] = channel * positions + (by_columns ? column_major(place_of[i], over.places) : place_of[i]);
-  }
+    for (int64_t i = first * windows; i < end * windows; ++i) {
+      const int64_t place = by_columns ? column_major(place_of[i], over.places) : place_of[i];
+      place_of[i] = i / windows * positions + place;
+    }
+  });
   return {values, places};
 }
 
@@ -76,17 +91,17 @@ Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape
   const int64_t windows = element_count(over.windows);
   const int64_t positions = element_count(over.places);
   Tensor result(DType::kFloat32, shape);
-  parallel_for(shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
-    std::vector<double> sums(static_cast<size_t>(windows));
-    for (int64_t channel = begin; channel < end; ++channel) {
-      const float* const from = words_of<float>(x) + channel * positions;
-      std::ranges::fill(sums, 0.0);
-      over.for_each([&](int64_t window, int64_t /*tap*/, int64_t place) {
-        sums[static_cast<size_t>(window)] += static_cast<double>(from[place]);
-      });
-      for (int64_t i = 0; i < windows; ++i)
-        words_of<float>(result)[channel * windows + i] = static_cast<float>(sums[static_cast<size_t>(i)]);
-    }
+  const float* const from = words_of<float>(x);
+  for_channels(shape[0] * shape[1], [&](int64_t first, int64_t end) {
+    std::vector<double> sums(static_cast<size_t>((end - first) * windows));
+    over.for_each([&](int64_t window, int64_t /*tap*/, int64_t place) {
+      for (int64_t channel = first; channel < end; ++channel) {
+        sums[static_cast<size_t>((channel - first) * windows + window)] +=
+            static_cast<double>(from[channel * positions + place]);
+      }
+    });
+    std::ranges::transform(sums, words_of<float>(result) + first * windows,
+                           [](double sum) { return static_cast<float>(sum); });
   });
   return result;
 }
