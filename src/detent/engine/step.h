@@ -97,6 +97,10 @@ class EngineStep {
   virtual void begin_rows(RunState& /*state*/) const {}
   /// Products may have `from` nullptr: the rows are where they lie. Whether a value is NaN that has no code.
   virtual bool compute_rows(RunState& /*state*/, const MatrixRows& /*rows*/) const { return false; }
+  /// The place of which each element by itself gives that of its results, row_results(), if there is one.
+  virtual std::optional<size_t> element_source() const { return std::nullopt; }
+  /// Elements of the results from some of that place; whether a value is NaN that has no code.
+  virtual bool compute_elements(const void* /*from*/, void* /*to*/, int64_t /*count*/) const { return false; }
   /// Throws the Error that names the first of the values which is NaN.
   virtual void report_nan(const Tensor& /*values*/) const {}
 

@@ -498,7 +498,7 @@ bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes&
          plan_channel_rows(plan, step, result) || plan_channel_norm(plan, step, result) ||
          plan_rows(plan, step, result) || plan_value_pairs(plan, step, result) ||
          plan_resampled(plan, step, result) || plan_reduced(plan, step, result) ||
-         plan_float_product(plan, step, result) ||
+         plan_float_product(plan, step, result) || plan_rounded_movement(plan, step, result) ||
          (has_no_codes && plan_movement(plan, step, std::nullopt, result));
 }
 

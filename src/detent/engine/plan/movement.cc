@@ -54,6 +54,26 @@ bool plan_parts(PlanBuilder& plan, const ReferenceStep& step) {
   return true;
 }
 
+bool plan_rounded_movement(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  const auto* movement = trait<Movement>(node);
+  const std::optional<CodeType>& type = step.outputs[0];
+  if (movement == nullptr || node.inputs.size() != 1 || !type || step.inputs[0]) return false;
+  const std::string input = value_name(node.inputs[0]);
+  const Shape& shape = plan.shape(input);
+  const bool takes_all = element_count(shape) == element_count(plan.shape(result));
+  if (plan.value(input).type || !plan.may_have_values(input) || !takes_all) return false;
+  StridedView view = StridedView::of(plan.shape(result));
+  if (!movement->is_view()) {
+    if (!movement->copies) return false;
+    const auto copies = movement->copies(node, std::span(&shape, 1), plan.shape(result));
+    if (!is_whole_view(copies, plan.shape(result))) return false;
+    view = copies.front().from;
+  }
+  note_move(plan, node, input, view, type, result);
+  return true;
+}
+
 bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
                    const std::string& result) {
   const Node& node = *step.node;

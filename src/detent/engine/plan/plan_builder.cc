@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "detent/engine/fusion.h"
@@ -135,11 +136,50 @@ size_t PlanBuilder::place_of(const std::string& name, const CodeType& type, std:
 size_t PlanBuilder::bytes_from_values(const std::string& name, const CodeType& type,
                                       std::optional<Layout> layout, const Node& reader) {
   const size_t from = values_of(name, layout, reader);
-  const size_t to = new_place(values_.at(name), type, plan_.places[from].layout);
-  add(bytes_of_values(kernels_, reader, type, read(from), to), reader.name,
-      fmt::format("quantize {}", kernels_.name));
+  const size_t to = rounded_bytes(from, type, shape(name), reader);
   values_.at(name).places.push_back(to);
   return to;
+}
+
+size_t PlanBuilder::rounded_bytes(size_t from, const CodeType& type, const Shape& shape, const Node& reader) {
+  const size_t to = add_place({.shape = shape, .layout = plan_.places[from].layout, .type = type});
+  auto step = bytes_of_values(kernels_, reader, type, from, to);
+  if (const auto function = byte_function(from, *step)) {
+    add(table_step(kernels_, function->table, read(function->place), to), reader.name,
+        fmt::format("table {}", kernels_.name));
+  } else {
+    read(from);
+    add(std::move(step), reader.name, fmt::format("quantize {}", kernels_.name));
+  }
+  return to;
+}
+
+std::optional<PlanBuilder::ByteFunction> PlanBuilder::byte_function(size_t from,
+                                                                    const EngineStep& last) const {
+  std::vector<const EngineStep*> steps = {&last};
+  while (plan_.places[from].is_values) {
+    const Place& place = plan_.places[from];
+    const size_t writer = users_[from].front();
+    if (place.part_of || writer >= plan_.steps.size()) return std::nullopt;
+    const EngineStep& step = *plan_.steps[writer];
+    const std::optional<size_t> source = step.element_source();
+    if (!source || step.row_results() != from || plan_.places[*source].shape != place.shape ||
+        plan_.places[*source].layout != place.layout)
+      return std::nullopt;
+    steps.push_back(&step);
+    from = *source;
+  }
+  if (steps.size() < 3) return std::nullopt;  // to values and back
+  constexpr size_t kCodes = 256;
+  alignas(float) std::array<std::byte, kCodes * sizeof(float)> elements = {};
+  for (size_t code = 0; code < kCodes; ++code) elements[code] = static_cast<std::byte>(code);
+  for (size_t i = steps.size(); i-- > 0;) {
+    const auto operands = elements;
+    if (steps[i]->compute_elements(operands.data(), elements.data(), plan_.places[from].type.size()))
+      return std::nullopt;
+  }
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(elements.data());
+  return ByteFunction{from, {bytes, bytes + kCodes}};
 }
 
 size_t PlanBuilder::integer_bytes(const std::string& name, int32_t low, Layout layout, const Node& reader) {

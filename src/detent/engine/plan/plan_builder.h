@@ -28,8 +28,9 @@ struct JoinedChannels {
 void join_in_place(ProgramPlan& plan, const KernelSet& kernels, PlaceUsers users,
                    std::vector<JoinedChannels> joins);
 
-/// Lets products of matrices, what is computed on the rows of their results, and products of these take turns
-/// on a few rows, where nothing else reads what lies between them.
+/// Drops functions of elements whose results nothing reads. Then lets products of matrices, what is computed
+/// on the rows of their results, and products of these take turns on a few rows, where nothing else reads
+/// what lies between them.
 void chain_rows(ProgramPlan& plan, PlaceUsers& users, std::vector<JoinedChannels>& joins);
 
 /// Elements of another value, in the order of a view of it that nobody has moved yet.
@@ -123,6 +124,8 @@ class PlanBuilder {
   void note_rounded(const std::string& name, const std::string& format, size_t place) {
     values_.at(name).rounded.emplace(format, place);
   }
+  /// A place of the bytes that values at `from` are rounded to.
+  size_t rounded_bytes(size_t from, const CodeType& type, const Shape& shape, const Node& reader);
   /// Notes that a step computes the value `name`.
   void set_place(const std::string& name, size_t place);
 
@@ -143,6 +146,12 @@ class PlanBuilder {
   size_t new_place(const PlannedValue& value, const CodeType& type, Layout layout);
   size_t wide_place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                        const Node& reader);
+  /// The table of bytes that functions of single elements and `last` make of those at a place before `from`.
+  struct ByteFunction {
+    size_t place;
+    std::vector<uint8_t> table;
+  };
+  std::optional<ByteFunction> byte_function(size_t from, const EngineStep& last) const;
   size_t bytes_from_values(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                            const Node& reader);
   std::optional<size_t> existing_values(const PlannedValue& value, std::optional<Layout> layout) const;

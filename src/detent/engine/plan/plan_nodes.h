@@ -96,6 +96,8 @@ void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, co
 /// Moves elements of codes of `type`, or of values; false where there is no kernel for it.
 bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
                    const std::string& result);
+/// Values of which all are moved and then rounded to codes: they are rounded first. False of others.
+bool plan_rounded_movement(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 /// Several results, each a part of the input; false where one of them lies in no place.
 bool plan_parts(PlanBuilder& plan, const ReferenceStep& step);
 /// Joins inputs along a dimension, whatever types they have; false where there is no kernel for it.

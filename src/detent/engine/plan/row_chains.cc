@@ -24,6 +24,7 @@ class RowChainer {
     for (const Place& place : plan_.places) {
       if (place.part_of) wholes_.insert(*place.part_of);
     }
+    drop_unread();
     for (size_t step = 0; step < plan_.steps.size(); ++step) {
       if (plan_.steps[step] == nullptr || !plan_.steps[step]->multiplies_rows()) continue;
       const RowChain found = chain_from(step);
@@ -33,6 +34,22 @@ class RowChainer {
   }
 
  private:
+  /// Drops functions of single elements whose results nothing reads.
+  void drop_unread() {
+    for (size_t step = plan_.steps.size(); step-- > 0;) {
+      const auto source = plan_.steps[step]->element_source();
+      const auto result = plan_.steps[step]->row_results();
+      if (!source || !result || !plan_.steps[step]->dropped_flows.empty()) continue;
+      Place& place = plan_.places[*result];
+      if (users_[*result].size() != 1 || place.part_of || place.is_shared || wholes_.contains(*result))
+        continue;
+      place.is_within_step = true;
+      std::erase(users_[*source], step);
+      plan_.steps[step] = nullptr;
+      moved_.emplace(step, step + 1);
+    }
+  }
+
   /// The step that alone reads a place, whose rows lie adjacent.
   std::optional<size_t> only_reader(size_t index) const {
     const Place& place = plan_.places[index];

@@ -130,15 +130,11 @@ void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, co
 
 void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
                   const std::string& result) {
-  const Layout layout = plan.place(from).layout;
   if (is_wide(type)) {
     round_to_wide(plan, from, type.scale, type, node, result);
     return;
   }
-  const size_t to = plan.add_place({.shape = plan.shape(result), .layout = layout, .type = type});
-  plan.add(bytes_of_values(plan.kernels(), node, type, plan.read(from), to), node.name,
-           fmt::format("quantize {}", plan.kernels().name));
-  plan.set_place(result, to);
+  plan.set_place(result, plan.rounded_bytes(from, type, plan.shape(result), node));
 }
 
 bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {

@@ -34,6 +34,10 @@ class RowStep : public EngineStep {
   bool compute_rows(RunState& state, const MatrixRows& rows) const override {
     return convert(rows.from, rows.to, rows.count * state.places[to_].shape.back());
   }
+  std::optional<size_t> element_source() const override { return from_; }
+  bool compute_elements(const void* from, void* to, int64_t count) const override {
+    return convert(from, to, count);
+  }
 
  protected:
   size_t result() const { return to_; }

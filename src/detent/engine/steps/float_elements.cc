@@ -33,6 +33,14 @@ class FloatRowsStep final : public EngineStep {
                          {reinterpret_cast<float*>(rows.to), count});
     return false;
   }
+  std::optional<size_t> element_source() const override {
+    return rows_.function.row == 1 ? std::optional(from_) : std::nullopt;
+  }
+  bool compute_elements(const void* from, void* to, int64_t count) const override {
+    const auto size = static_cast<size_t>(count);
+    rows_.function.apply({static_cast<const float*>(from), size}, {static_cast<float*>(to), size});
+    return false;
+  }
 
  private:
   FloatRows rows_;
@@ -95,6 +103,16 @@ class FloatPairsStep final : public EngineStep {
     for (int64_t row = 0; row < lines.count; ++row)
       function_(row_of(a_, of_rows_a_, row), of_rows_a_.step(), row_of(b_, of_rows_b_, row),
                 of_rows_b_.step(), lines.elements, reinterpret_cast<float*>(rows.to) + row * columns);
+    return false;
+  }
+  std::optional<size_t> element_source() const override {
+    if (a_.place.has_value() == b_.place.has_value()) return std::nullopt;
+    return a_.place ? a_.place : b_.place;
+  }
+  bool compute_elements(const void* from, void* to, int64_t count) const override {
+    const auto* const x = static_cast<const float*>(from);
+    function_(a_.place ? x : &a_.number, a_.place ? 1 : 0, b_.place ? x : &b_.number, b_.place ? 1 : 0, count,
+              static_cast<float*>(to));
     return false;
   }
 

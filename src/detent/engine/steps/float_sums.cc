@@ -372,6 +372,15 @@ class FloatElementsStep final : public EngineStep {
              rows.count, reinterpret_cast<float*>(rows.to));
     return false;
   }
+  std::optional<size_t> element_source() const override {
+    const SumsEnd& end = follow_ups_.end;
+    const bool is_alike = end.bias == nullptr && end.scale == nullptr && end.shift == nullptr;
+    return is_alike && !follow_ups_.other ? std::optional(from_) : std::nullopt;
+  }
+  bool compute_elements(const void* from, void* to, int64_t count) const override {
+    end_sums(follow_ups_.end, static_cast<const float*>(from), count, 1, static_cast<float*>(to));
+    return false;
+  }
 
  private:
   FloatFollowUps follow_ups_;
