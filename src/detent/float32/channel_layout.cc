@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstring>
+
 #include "detent/float32/tensor_layout.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -55,6 +58,76 @@ void Transpose(const float* from, int64_t from_step, int64_t rows, int64_t colum
   }
 }
 
+/// Fewer than 16 bytes.
+HWY_INLINE void CopySome(const uint8_t* from, int64_t count, uint8_t* to) {
+  if (count >= 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + count - 8, from + count - 8, 8);
+  } else if (count >= 4) {
+    std::memcpy(to, from, 4);
+    std::memcpy(to + count - 4, from + count - 4, 4);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
+/// The same of at most 16 x 16 bytes, each with some bits flipped.
+HWY_INLINE void TransposeSixteen(const uint8_t* from, int64_t from_step, int64_t rows, int64_t columns,
+                                 uint8_t* to, int64_t to_step, uint8_t flip) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j)
+      to[i * to_step + j] = static_cast<uint8_t>(from[j * from_step + i] ^ flip);
+  }
+#else
+  const hn::Full128<uint8_t> d;
+  using V = hn::Vec<decltype(d)>;
+  const V flips = hn::Set(d, flip);
+  V block[16];
+  V next[16];
+#pragma GCC unroll 16
+  for (int64_t j = 0; j < 16; ++j) {
+    const uint8_t* const row = from + std::min(j, columns - 1) * from_step;
+    alignas(16) uint8_t some[16] = {};
+    if (rows < 16) CopySome(row, rows, some);
+    block[j] = hn::Xor(hn::LoadU(d, rows < 16 ? some : row), flips);
+  }
+  // Each time the highest bit of the row's number becomes the lowest of the column's.
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < 8; ++j) {
+      next[2 * j] = hn::InterleaveLower(d, block[j], block[j + 8]);
+      next[2 * j + 1] = hn::InterleaveUpper(d, block[j], block[j + 8]);
+    }
+#pragma GCC unroll 16
+    for (int64_t j = 0; j < 16; ++j) block[j] = next[j];
+  }
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < 16; ++i) {
+    if (i == rows) break;
+    uint8_t* const row = to + i * to_step;
+    if (columns == 16) {
+      hn::StoreU(block[i], d, row);
+      continue;
+    }
+    alignas(16) uint8_t some[16];
+    hn::Store(block[i], d, some);
+    CopySome(some, columns, row);
+  }
+#endif
+}
+
+void TransposeBytes(const uint8_t* from, int64_t from_step, int64_t rows, int64_t columns, uint8_t* to,
+                    int64_t to_step, uint8_t flip) {
+  constexpr int64_t kSide = 16;
+  for (int64_t i = 0; i < rows; i += kSide) {
+    for (int64_t j = 0; j < columns; j += kSide)
+      TransposeSixteen(from + j * from_step + i, from_step, std::min(kSide, rows - i),
+                       std::min(kSide, columns - j), to + i * to_step + j, to_step, flip);
+  }
+}
+
 /// Three planes, as of an image.
 void InterleaveThree(const float* from, int64_t plane, int64_t positions, float* to) {
   int64_t x = 0;
@@ -77,7 +150,13 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(Transpose);
+HWY_EXPORT(TransposeBytes);
 HWY_EXPORT(InterleaveThree);
+
+void transpose_bytes(const uint8_t* from, int64_t from_step, int64_t rows, int64_t columns, uint8_t* to,
+                     int64_t to_step, uint8_t flip) {
+  HWY_DYNAMIC_DISPATCH(TransposeBytes)(from, from_step, rows, columns, to, to_step, flip);
+}
 
 void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_t positions, float* to) {
   if (channels == 3) return HWY_DYNAMIC_DISPATCH(InterleaveThree)(from, plane, positions, to);

@@ -43,6 +43,24 @@ TEST_P(ChannelLayout, ElementsGoWhereTheyBelong) {
   }
 }
 
+TEST_P(ChannelLayout, BytesGoWhereTheyBelong) {
+  for (const int64_t rows : {0, 1, 15, 16, 17, 40}) {
+    for (const int64_t columns : {1, 8, 16, 35, 48}) {
+      const int64_t from_step = rows + 5;
+      const int64_t to_step = columns + 3;
+      std::vector<uint8_t> from(static_cast<size_t>(from_step * columns));
+      for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 37 + i / 256);
+      std::vector<uint8_t> to(static_cast<size_t>(to_step * rows), 9);
+      transpose_bytes(from.data(), from_step, rows, columns, to.data(), to_step, 0x81);
+      for (int64_t i = 0; i < std::ssize(to); ++i) {
+        const int64_t j = i % to_step;
+        const int wanted = j < columns ? from[static_cast<size_t>(j * from_step + i / to_step)] ^ 0x81 : 9;
+        ASSERT_EQ(to[static_cast<size_t>(i)], wanted) << rows << " x " << columns;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryTarget, ChannelLayout, testing::ValuesIn(simd_targets()));
 
 }  // namespace

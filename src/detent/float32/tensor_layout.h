@@ -20,6 +20,9 @@ Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t
 
 /// to[x * channels + c] = from[c * plane + x], x < `positions`.
 void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_t positions, float* to);
+/// to[i * to_step + j] = from[j * from_step + i] ^ flip for i < rows, j < columns.
+void transpose_bytes(const uint8_t* from, int64_t from_step, int64_t rows, int64_t columns, uint8_t* to,
+                     int64_t to_step, uint8_t flip = 0);
 
 /// to[c * plane + x] = from[x * channels + c], x < `positions`.
 void channels_to_front(const float* from, int64_t channels, int64_t positions, float* to, int64_t plane);

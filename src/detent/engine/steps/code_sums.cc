@@ -7,6 +7,7 @@
 #include "detent/core/convert.h"
 #include "detent/engine/steps/place_rows.h"
 #include "detent/float32/linear_codes.h"
+#include "detent/float32/tensor_layout.h"
 
 namespace detent {
 namespace {
@@ -24,65 +25,27 @@ T of_channel(const std::vector<T>& numbers, int32_t channel) {
   return numbers[numbers.size() == 1 ? 0 : static_cast<size_t>(channel)];
 }
 
-constexpr int64_t kBlock = 8;
-
-/// Byte j of row i becomes byte i of row j.
-void transpose(uint64_t (&rows)[kBlock]) {
-  constexpr uint64_t kLow[] = {0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF, 0x00000000FFFFFFFF};
-  for (size_t level = 3; level-- > 0;) {
-    const size_t apart = size_t{1} << level;
-    for (size_t i = 0; i < kBlock; ++i) {
-      if ((i & apart) != 0) continue;
-      const uint64_t swapped = (rows[i] >> (8 * apart) ^ rows[i + apart]) & kLow[level];
-      rows[i + apart] ^= swapped;
-      rows[i] ^= swapped << (8 * apart);
-    }
-  }
+void flip_bytes(uint8_t flip, const uint8_t* __restrict from, uint8_t* __restrict to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i] ^ flip;
 }
 
-/// Bytes between row `y` of a place and elements in row-major order; those of signed integers are `flip`ped.
+/// Bytes between a place and elements in row-major order; those of signed integers are `flip`ped.
 template <bool kToPlace>
-void move_integers(const Place& place, int64_t n, int64_t y, uint8_t flip, const uint8_t* __restrict from,
-                   uint8_t* __restrict to) {
-  const int64_t row = place.at(n, y, 0);
-  const int64_t first = place.element(n, y, 0);
-  const int64_t step = place.channel_step();
-  const int64_t pitch = place.pitch();
+void move_integers(const Place& place, RunState& state, uint8_t flip, const uint8_t* from, uint8_t* to) {
   if (!place.has_positions()) {
-    const int64_t end = row + place.width() * pitch;
-    for (int64_t i = row; i < end; ++i) to[i] = from[i] ^ flip;
+    for_each_chunk(place, place, state, 1, [&](int64_t first, int64_t /*to*/, int64_t count) {
+      flip_bytes(flip, from + first, to + first, count);
+    });
     return;
   }
-  const auto move_one = [&](int64_t x, int64_t c) {
-    const int64_t at = row + x * pitch + c;
-    const int64_t element = first + x + c * step;
-    kToPlace ? to[at] = from[element] ^ flip : to[element] = from[at] ^ flip;
-  };
-  const uint64_t flips = flip * uint64_t{0x0101010101010101};
-  const auto move_block = [&](int64_t x, int64_t c) {
-    const int64_t at = row + x * pitch + c;
-    const int64_t element = first + x + c * step;
-    uint64_t block[kBlock];
-    for (int64_t i = 0; i < kBlock; ++i)
-      std::memcpy(&block[i], from + (kToPlace ? element + i * step : at + i * pitch), kBlock);
-    transpose(block);
-    for (int64_t i = 0; i < kBlock; ++i) {
-      block[i] ^= flips;
-      std::memcpy(to + (kToPlace ? at + i * pitch : element + i * step), &block[i], kBlock);
+  for_each_line(place, state, [&](int64_t at, int64_t element, int64_t count) {
+    const int64_t step = place.channel_step();
+    if constexpr (kToPlace) {
+      transpose_bytes(from + element, step, count, place.channels(), to + at, place.pitch(), flip);
+    } else {
+      transpose_bytes(from + at, place.pitch(), place.channels(), count, to + element, step, flip);
     }
-  };
-  for (int64_t x = 0; x < place.width(); x += kBlock) {
-    for (int64_t c = 0; c < place.channels(); c += kBlock) {
-      const int64_t x_end = std::min(x + kBlock, place.width());
-      const int64_t c_end = std::min(c + kBlock, place.channels());
-      if (x_end - x == kBlock && c_end - c == kBlock) {
-        move_block(x, c);
-        continue;
-      }
-      for (int64_t i = x; i < x_end; ++i)
-        for (int64_t k = c; k < c_end; ++k) move_one(i, k);
-    }
-  }
+  });
 }
 
 class BytesOfIntegers final : public EngineStep {
@@ -95,7 +58,7 @@ class BytesOfIntegers final : public EngineStep {
     uint8_t* const to = state.bytes(place_);
     const auto flip = static_cast<uint8_t>(low_);
     fill_halo(out, to);
-    for_each_row(out, state, [&](int64_t n, int64_t y) { move_integers<true>(out, n, y, flip, from, to); });
+    move_integers<true>(out, state, flip, from, to);
   }
 
  private:
@@ -113,9 +76,7 @@ class IntegersOfBytes final : public EngineStep {
     Tensor integers = unfilled_tensor(in.type.low < 0 ? DType::kInt8 : DType::kUInt8, in.shape);
     auto* const to = reinterpret_cast<uint8_t*>(integers.bytes().data());
     const auto flip = static_cast<uint8_t>(in.type.low);
-    for_each_row(in, state, [&](int64_t n, int64_t y) {
-      move_integers<false>(in, n, y, flip, state.bytes(place_), to);
-    });
+    move_integers<false>(in, state, flip, state.bytes(place_), to);
     state.flows[flow_] = {std::move(integers)};
   }
   bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }

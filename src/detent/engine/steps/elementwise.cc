@@ -80,11 +80,15 @@ class CopyStep final : public EngineStep {
   template <class T>
   static void copy(RunState& state, const Place& in, const T* from, const Place& out, T* to) {
     if (!in.has_positions()) {
-      for_each_row(out, state, [&](int64_t n, int64_t y) { copy_row<true>(out, n, y, from, to); });
+      for_each_line(out, state, [&](int64_t at, int64_t element, int64_t count) {
+        copy_line<true>(out, count, from + element, to + at);
+      });
       return;
     }
     if (!out.has_positions()) {
-      for_each_row(in, state, [&](int64_t n, int64_t y) { copy_row<false>(in, n, y, from, to); });
+      for_each_line(in, state, [&](int64_t at, int64_t element, int64_t count) {
+        copy_line<false>(in, count, from + at, to + element);
+      });
       return;
     }
     if (in.shape == out.shape) {
@@ -100,25 +104,17 @@ class CopyStep final : public EngineStep {
       for_each_element(out, n, [&](int64_t i, int64_t at) { to[at] = elements[static_cast<size_t>(i)]; });
   }
 
-  /// Elements in row-major order to a row of a place, or back from there.
+  /// Elements in row-major order to adjacent positions of a place, or back from there.
   template <bool kToPlace, class T>
-  static void copy_row(const Place& place, int64_t n, int64_t y, const T* from, T* to) {
+  static void copy_line(const Place& place, int64_t count, const T* from, T* to) {
     const int64_t channels = place.channels();
     const int64_t step = place.channel_step();
-    const int64_t row = place.at(n, y, 0);
-    const int64_t first = place.element(n, y, 0);
     if constexpr (std::is_same_v<T, float>) {
-      kToPlace ? channels_to_last(from + first, step, channels, place.width(), to + row)
-               : channels_to_front(from + row, channels, place.width(), to + first, step);
-      return;
-    }
-    // Planes may be a power of two apart, which puts all channels of a position into few sets of the cache.
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t x = 0; x < place.width(); ++x) {
-        const int64_t at = row + x * channels + c;
-        const int64_t element = first + x + c * step;
-        kToPlace ? to[at] = from[element] : to[element] = from[at];
-      }
+      kToPlace ? channels_to_last(from, step, channels, count, to)
+               : channels_to_front(from, channels, count, to, step);
+    } else {
+      kToPlace ? transpose_bytes(from, step, count, channels, to, channels)
+               : transpose_bytes(from, channels, channels, count, to, step);
     }
   }
 
@@ -151,6 +147,32 @@ class BytesOfFlow final : public EngineStep {
     }
   }
 
+  /// Adjacent positions, whose channels `from` has in planes.
+  template <class QuantizeRun>
+  void quantize_positions(const Place& place, const QuantizeRun& quantize_run, const float* from,
+                          int64_t positions, uint8_t* to) const {
+    constexpr int64_t kChunk = 256;
+    constexpr int64_t kPlanes = 64;
+    uint8_t codes[kPlanes * kChunk];
+    const int64_t plane = place.channel_step();
+    const int64_t channels = place.channels();
+    for (int64_t x = 0; x < positions; x += kChunk) {
+      const int64_t count = std::min(kChunk, positions - x);
+      for (int64_t c = 0; c < channels; c += kPlanes) {
+        const int64_t some = std::min(kPlanes, channels - c);
+        for (int64_t i = 0; i < some; ++i)
+          quantize_run(from + (c + i) * plane + x, codes + i * kChunk, count);
+        uint8_t* const first = to + x * channels + c;
+        if (channels == 3) {
+          const uint8_t* planes[] = {codes, codes + kChunk, codes + 2 * kChunk};
+          kernels_.interleave_three(planes, first, count);
+        } else {
+          transpose_bytes(codes, kChunk, count, some, first, channels);
+        }
+      }
+    }
+  }
+
   void quantize(const Tensor& values, RunState& state) const {
     const Place& place = state.places[place_];
     const SumFinish finish = finish_for(place.type);
@@ -158,36 +180,20 @@ class BytesOfFlow final : public EngineStep {
     const float* from = values.values<float>().data();
     uint8_t* to = state.bytes(place_);
     std::atomic<bool> found_nan = false;
-    const bool has_positions = place.has_positions();
-    for_each_row(place, state, [&](int64_t n, int64_t y) {
-      const int64_t plane = place.channel_step();
-      const int64_t width = has_positions ? place.width() : place.width() * place.channels();
-      const int64_t channels = has_positions ? place.channels() : 1;
-      uint8_t* row = to + place.at(n, y, 0);
-      const float* first = from + (has_positions ? place.element(n, y, 0) : y * width);
-      if (channels == 1) {
-        if (kernels_.quantize(way, first, row, width)) found_nan = true;
-        return;
-      }
-      constexpr int64_t kChunk = 256;
-      uint8_t codes[kChunk];
-      for (int64_t x = 0; x < width; x += kChunk) {
-        const int64_t count = std::min(kChunk, width - x);
-        if (channels == 3) {
-          uint8_t three[3][kChunk];
-          for (int64_t c = 0; c < channels; ++c) {
-            if (kernels_.quantize(way, first + c * plane + x, three[c], count)) found_nan = true;
-          }
-          const uint8_t* planes[] = {three[0], three[1], three[2]};
-          kernels_.interleave_three(planes, row + x * channels, count);
-          continue;
-        }
-        for (int64_t c = 0; c < channels; ++c) {
-          if (kernels_.quantize(way, first + c * plane + x, codes, count)) found_nan = true;
-          for (int64_t i = 0; i < count; ++i) row[(x + i) * channels + c] = codes[i];
-        }
-      }
-    });
+    const auto quantize_run = [&](const float* run, uint8_t* codes, int64_t count) {
+      if (kernels_.quantize(way, run, codes, count)) found_nan = true;
+    };
+    if (!place.has_positions() || place.channels() == 1) {
+      for_each_row(place, state, [&](int64_t n, int64_t y) {
+        const int64_t at = place.at(n, y, 0);
+        const int64_t first = place.has_positions() ? place.element(n, y, 0) : at;
+        quantize_run(from + first, to + at, place.width() * place.channels());
+      });
+    } else {
+      for_each_line(place, state, [&](int64_t at, int64_t element, int64_t count) {
+        quantize_positions(place, quantize_run, from + element, count, to + at);
+      });
+    }
     if (found_nan) static_cast<void>(converted(node_, {values}, place.type));  // says where
   }
 

@@ -20,6 +20,28 @@ void for_each_row(const Place& place, RunState& state, const Body& body) {
   });
 }
 
+/// Calls `body(at, element, count)` for positions that follow each other in a place and in the planes of its
+/// value: where the first lies, and which element of the value is its channel 0.
+template <class Body>
+void for_each_line(const Place& place, RunState& state, const Body& body) {
+  if (!place.halo.empty()) {
+    for_each_row(place, state, [&](int64_t n, int64_t y) {
+      body(place.at(n, y, 0), place.element(n, y, 0), place.width());
+    });
+    return;
+  }
+  constexpr int64_t kTaskBytes = 16 << 10;
+  const int64_t plane = place.height() * place.width();
+  const int64_t most = std::max<int64_t>(kTaskBytes / std::max<int64_t>(place.pitch(), 1), 16);
+  const int64_t parts = (plane + most - 1) / most;
+  ThreadPool::shared().run(place.images() * parts, state.threads, [&](int64_t task) {
+    const int64_t n = task / parts;
+    const int64_t first = task % parts * most;
+    body(place.at(n, 0, 0) + first * place.pitch(), place.element(n, 0, 0) + first,
+         std::min(most, plane - first));
+  });
+}
+
 /// Calls `body(from, to, count)` for elements of row `y` of plane `n` that lie adjacent in both places.
 template <class Body>
 void for_each_run(const Place& in, const Place& out, int64_t n, int64_t y, const Body& body) {
