@@ -6,7 +6,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 namespace {
@@ -295,11 +297,13 @@ void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Graph& gra
   sum.parameters.emplace_back("bias", shared_tensor(pattern, bias));
 }
 
-/// Without parameters, over the last dimension.
-void fuse_plain_norm(const Pattern& pattern, const ValueTypes& types, Node& quotient) {
+/// Without parameters, over the last dimension, whose size is known.
+void fuse_plain_norm(const Pattern& pattern, const ValueTypes& types, const ValueTypes& at_other_sizes,
+                     Node& quotient) {
   const Shape& shape = types.at(quotient.name).shape;
   const std::optional<Normalized> found = normalized(pattern, quotient, shape.size());
-  const bool fits = found && found->dim == std::ssize(shape) - 1 && shape.back() > 0;
+  const bool fits = found && found->dim == std::ssize(shape) - 1 && shape.back() > 0 &&
+                    shape.back() == at_other_sizes.at(quotient.name).shape.back();
   if (fits) become_norm(quotient, "layer_norm", *found, shape.back());
 }
 
@@ -358,6 +362,16 @@ void fuse_group_norm(const Pattern& pattern, const ValueTypes& types, Node& sum)
   sum.parameters.emplace_back("bias", ParameterRef(Parameter{*bias, true}));
 }
 
+/// With two samples, if the network takes them.
+ValueTypes types_at_other_sizes(const Graph& graph) {
+  const NamedSizes sizes = other_sizes(graph);
+  try {
+    return infer_shapes(graph, with_batch(graph, sizes, 2));
+  } catch (const Error&) {
+    return infer_shapes(graph, sizes);
+  }
+}
+
 }  // namespace
 
 void recognize_norms(Graph& graph) {
@@ -371,8 +385,11 @@ void recognize_norms(Graph& graph) {
     }
     if (pair != nullptr && *pair == PairOperation::kMul) fuse_rms_norm(pattern, types, node);
   }
+  std::optional<ValueTypes> at_other_sizes;
   for (Node& node : graph.nodes()) {  // what no weight follows
-    if (node.op == "div") fuse_plain_norm(pattern, types, node);
+    if (node.op != "div" || !normalized(pattern, node, types.at(node.name).shape.size())) continue;
+    if (!at_other_sizes) at_other_sizes = types_at_other_sizes(graph);
+    fuse_plain_norm(pattern, types, *at_other_sizes, node);
   }
 }
 

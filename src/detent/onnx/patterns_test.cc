@@ -5,7 +5,10 @@
 
 #include "detent/reference/integer_executor.h"
 #include "detent/graph/builder.h"
+#include "detent/onnx/import_onnx.h"
 #include "detent/onnx/import_steps.h"
+#include "detent/onnx/model_for_test.h"
+#include "detent/onnx/results_for_test.h"
 
 namespace detent {
 namespace {
@@ -107,6 +110,28 @@ TEST(OnnxPatterns, LayerNormalizationWithoutWeightBecomesOneNode) {
 }
 
 /// Over the channels of images, signals and volumes.
+TEST(OnnxPatterns, LeaveNormsOverOpenSizes) {
+  for (const int64_t rows : {4, -2}) {
+    OnnxModelForTest model(17);
+    model.constant<float>("two", {}, {2});
+    model.constant<float>("epsilon", {}, {0});
+    model.input("x", {rows, -1});
+    model.output("y");
+    const std::vector<int64_t> last = {-1};
+    model.node("ReduceMean", {"x"}, {"mean"}, {{"axes", last}});
+    model.node("Sub", {"x", "mean"}, {"centred"});
+    model.node("Pow", {"centred", "two"}, {"square"});
+    model.node("ReduceMean", {"square"}, {"variance"}, {{"axes", last}});
+    model.node("Add", {"variance", "epsilon"}, {"shifted"});
+    model.node("Sqrt", {"shifted"}, {"deviation"});
+    model.node("Div", {"centred", "deviation"}, {"y"});
+    const Graph graph = import_onnx(model.write());
+    EXPECT_THAT(computing_operators(graph), testing::Not(testing::Contains("layer_norm")));
+    const Tensor x = Tensor::from(Shape{4, 2}, std::vector<float>{1, 3, 2, 0, 5, 7, 9, 1});
+    expect_near(IntegerExecutor().compile(graph)->run({{x}}).front(), {-1, 1, 1, -1, -1, 1, 1, -1});
+  }
+}
+
 TEST(OnnxPatterns, LayerNormalizationOfChannelsMovesThemLast) {
   for (const Shape& sample : {Shape{6, 4, 5}, Shape{6, 20}, Shape{6, 2, 2, 5}}) {
     for (const bool has_batch : {false, true}) {
