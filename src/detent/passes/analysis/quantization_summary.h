@@ -17,9 +17,9 @@ std::string fx_opcode(const Node& node);
 /// lists only counted; "" if there are none.
 std::string operand_formats_text(const Node& node);
 
-/// A row per node: name, operator, formats, whether anything changed.
+/// A row per node, those in bodies of loops too: name, operator, formats, whether anything changed.
 TextTable quantization_table(const Graph& graph);
-/// A row per operator: how many nodes changed.
+/// A row per operator: how many nodes changed, in bodies of loops too.
 TextTable quantization_histogram(const Graph& graph);
 
 /// Both as quantize_table.csv and quantize_histogram.csv in `directory`, and printed when `print`.

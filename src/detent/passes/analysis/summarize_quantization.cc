@@ -3,6 +3,7 @@
 #include "detent/files/file.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/post_training/loop_bodies.h"
 
 namespace detent {
 namespace {
@@ -47,19 +48,24 @@ void summarize(Graph& graph, const SummaryOptions& options, PassContext& context
 
 TextTable quantization_table(const Graph& graph) {
   TextTable table({"Name", "MASE_TYPE", "Mase_OP", "Original type", "Quantized type", "Changed", "Operands"});
-  for (const Node& node : graph.nodes()) {
-    table.add_row({node.name, std::string(mase_type_name(node.mase_type)), node.op, node.op,
-                   quantized_type(node), node.quantization.empty() ? "False" : "True", operands_text(node)});
-  }
+  for_each_graph(graph, "", [&](const Graph& each, const std::string& prefix) {
+    for (const Node& node : each.nodes()) {
+      table.add_row({prefix + node.name, std::string(mase_type_name(node.mase_type)), node.op, node.op,
+                     quantized_type(node), node.quantization.empty() ? "False" : "True",
+                     operands_text(node)});
+    }
+  });
   return table;
 }
 
 TextTable quantization_histogram(const Graph& graph) {
   std::map<std::string, std::pair<int, int>> counts;  // operator -> total, changed
-  for (const Node& node : graph.nodes()) {
-    ++counts[node.op].first;
-    counts[node.op].second += node.quantization.empty() ? 0 : 1;
-  }
+  for_each_graph(graph, "", [&](const Graph& each, const std::string& /*prefix*/) {
+    for (const Node& node : each.nodes()) {
+      ++counts[node.op].first;
+      counts[node.op].second += node.quantization.empty() ? 0 : 1;
+    }
+  });
   TextTable table({"Original type", "Total", "Changed", "Unchanged"});
   for (const auto& [op, count] : counts) {
     const auto [total, changed] = count;
