@@ -121,6 +121,8 @@ int64_t CollectedSamples::count_of(std::span<const Tensor> batch) const {
     if (!counted) counted = i;
     count = own;
   }
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (rows_[i] == kOwnRows && (batch[i].rank() == 0 || batch[i].dim(0) != count)) return 1;
   return count;
 }
 

@@ -20,9 +20,12 @@ namespace detent {
 /// nameless files of a folder, so that memory does not grow with the number of samples.
 class CollectedSamples {
  public:
+  /// As many as there are samples, or else all of the inputs are one sample: points and functions.
+  static constexpr int64_t kOwnRows = -2;
+
   /// `inputs`: what a network takes, shapes apart. `source` is what messages call the samples. `rows`, where
   /// not every input begins with the batch: first sizes of inputs, 0 of a number without dimensions, -1 where
-  /// open.
+  /// open, kOwnRows where the model calls it something else than the batch.
   CollectedSamples(std::vector<SampleInput> inputs, std::filesystem::path folder, std::string source,
                    std::vector<int64_t> rows = {});
 

@@ -95,6 +95,21 @@ TEST(CollectedSamples, MayBeWholeInputs) {
   EXPECT_THAT(last[2].values<int64_t>(), ElementsAre(16000));
 }
 
+/// Functions and points where each is known, of sizes with names of their own.
+TEST(CollectedSamples, AreOneWhereSizesOfOtherNamesDiffer) {
+  CollectedSamples samples({{"u", DType::kFloat32, {}}, {"y", DType::kFloat32, {}}},
+                           std::filesystem::temp_directory_path(), "samples",
+                           {1, CollectedSamples::kOwnRows});
+  samples.add(std::vector{counted(0, 2, 3), counted(0, 4, 1)});
+  samples.add(std::vector{counted(0, 2, 3), counted(0, 2, 1)});  // two samples
+  const auto dataset = samples.finish(0);
+  ASSERT_EQ(dataset->size(), 3);
+  const std::vector<Tensor> whole = dataset->batch(std::vector<int64_t>{0}).inputs;
+  EXPECT_EQ(whole[0].shape(), (Shape{2, 3}));
+  EXPECT_EQ(whole[1].shape(), (Shape{4, 1}));
+  EXPECT_EQ(dataset->batch(std::vector<int64_t>{2}).inputs[1].shape(), (Shape{1, 1}));
+}
+
 TEST(CollectedSamples, RefuseWhatIsNoSample) {
   CollectedSamples samples = empty_samples();
   const auto error_of_add = [&](const std::vector<Tensor>& batch, const std::vector<int64_t>& labels = {}) {

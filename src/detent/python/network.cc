@@ -1,5 +1,6 @@
 #include "detent/python/network.h"
 
+#include "detent/datasets/collected_samples.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/value_sizes.h"
@@ -15,8 +16,16 @@ std::vector<SampleInput> Network::sample_inputs() const {
 }
 
 std::vector<int64_t> Network::sample_rows() const {
-  if (fixed_samples(graph_) != 1) return {};
   std::vector<int64_t> rows;
+  if (!fixed_samples(graph_)) {
+    for (const std::string& node : graph_.input_names()) {
+      const auto& shape = graph_.input_types().find(node)->second.shape;
+      const bool is_batch = shape.empty() || !shape.front().is_named() || shape.front().symbol == kBatchName;
+      rows.push_back(is_batch ? 1 : CollectedSamples::kOwnRows);
+    }
+    return rows;
+  }
+  if (fixed_samples(graph_) != 1) return {};
   for (const std::string& node : graph_.input_names()) {
     const auto& shape = graph_.input_types().find(node)->second.shape;
     const int64_t first = shape.empty() ? 0 : shape.front().size;
