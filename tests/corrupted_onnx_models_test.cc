@@ -377,7 +377,8 @@ double seconds_of(int nodes) {
   return cpu_seconds() - begin;
 }
 
-// Not damaged, but large: four times the nodes would take sixteen times as long where time grew with their square.
+// Not damaged, but large: four times the nodes would take sixteen times as long where time grew with their
+// square.
 TEST(CorruptedOnnxModels, OfManyNodesAndFunctions) { EXPECT_LT(seconds_of(80'000), 10 * seconds_of(20'000)); }
 
 // Branches within branches, as deep as a message may be and deeper.

@@ -249,7 +249,8 @@ TEST(QuantizedLoops, ThatNoSampleRunsStayInFloat) {
   Quantizing quantizing(0);
   const Graph graph = quantizing.quantized(multiplying_loops());
   EXPECT_EQ(quantized_layers(body_of(graph)), 0);
-  EXPECT_THAT(quantizing.reported, HasSubstr("y_node: its body stays in float: no sample makes the loop run"));
+  EXPECT_THAT(quantizing.reported,
+              HasSubstr("y_node: its body stays in float: no sample makes the loop run"));
   expect_same_everywhere(graph);
 }
 

@@ -104,8 +104,9 @@ TEST(IntegerExecutor, SaysWhichSizesEarlierInputsGave) {
   Graph graph = builder.finish(builder.call("add", {x, builder.input("y", {3})}));
   const IntegerProgram executor(graph);
   const std::vector<Tensor> inputs = {Tensor(DType::kFloat32, {2, 3}), Tensor(DType::kFloat32, {4, 3})};
-  EXPECT_EQ(error_of([&] { executor.run(inputs); }),
-            "input \"y\": got float32 of shape [4, 3], expected float32 [N, 3] where N is 2 as in earlier inputs");
+  EXPECT_EQ(
+      error_of([&] { executor.run(inputs); }),
+      "input \"y\": got float32 of shape [4, 3], expected float32 [N, 3] where N is 2 as in earlier inputs");
 }
 
 TEST(IntegerExecutor, RefusesTensorsOfDifferentTypes) {

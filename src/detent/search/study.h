@@ -27,8 +27,8 @@ struct CostAndLoss {
   bool operator==(const CostAndLoss&) const = default;
 };
 
-/// Indices of the points that no other dominates, nowhere worse and somewhere better, by ascending cost; of equal points the first. Points that
-/// are not finite are on no front, and last of all.
+/// Indices of the points that no other dominates, nowhere worse and somewhere better, by ascending cost; of
+/// equal points the first. Points that are not finite are on no front, and last of all.
 std::vector<size_t> pareto_front(std::span<const CostAndLoss> points);
 
 /// For each point, how many fronts have to be taken away before it is on one (Deb et al. 2002, NSGA-II).

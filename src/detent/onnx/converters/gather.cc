@@ -115,12 +115,9 @@ void convert_non_max_suppression(NodeImport& node) {
 }  // namespace
 
 OnnxConverterList gather_converters() {
-  return {{"Gather", convert_gather},
-          {"Unique", convert_unique},
-          {"NonZero", convert_non_zero},
-          {"OneHot", convert_one_hot},
-          {"Trilu", convert_trilu},
-          {"NonMaxSuppression", convert_non_max_suppression}};
+  return {{"Gather", convert_gather},    {"Unique", convert_unique},
+          {"NonZero", convert_non_zero}, {"OneHot", convert_one_hot},
+          {"Trilu", convert_trilu},      {"NonMaxSuppression", convert_non_max_suppression}};
 }
 
 }  // namespace detent

@@ -180,7 +180,8 @@ TEST(LayerwiseErrors, CountsWhatSaturates) {
 TEST(LayerwiseErrors, ComparesLargeNodesOnFewSamples) {
   GraphBuilder b("large");
   const NodeInput x = b.convolution("conv", b.input("x", {1, 512, 512}), 1, 16, {1, 1}, {});
-  PassBench bench(b.finish(b.linear("fc", b.call("amax", {x, NodeInput::of_constant(List{Value(2), Value(3)})}), 16, 3)));
+  PassBench bench(
+      b.finish(b.linear("fc", b.call("amax", {x, NodeInput::of_constant(List{Value(2), Value(3)})}), 16, 3)));
   const Graph reference = bench.graph;
   bench.run_passes("[passes.static_quantize]\nnum_samples = 2\nreport = false\n");
   const LayerwiseErrors errors = analyze_layerwise_error(reference, bench.graph, 10, bench.context);
