@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr size_t kPlane = 32 * 32;
+constexpr size_t kPlane = size_t{32} * 32;
 
 /// A record whose planes are all `red`, `green` and `blue`.
 std::string record(const std::string& labels, char red, char green, char blue) {
