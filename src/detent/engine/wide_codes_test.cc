@@ -101,7 +101,7 @@ TEST_F(WideCodes, AreSplitAndLookedUp) {
   constexpr int32_t kCodes = 1 << 16;
   std::vector<uint16_t> table(kCodes);
   for (int32_t code = 0; code < kCodes; ++code)
-    table[static_cast<size_t>(code)] = static_cast<uint16_t>(code * 40503);
+    table[static_cast<size_t>(code)] = static_cast<uint16_t>(static_cast<uint32_t>(code) * 40503U);
   for (const float scale : {0.00037F, 1.0F, 1e-38F, 3e33F}) {
     const int32_t zero = 20000;
     std::vector<float> values;

@@ -181,8 +181,8 @@ struct Bits {
   static B Whole(B counts) { return _mm256_sad_epu8(counts, _mm256_setzero_si256()); }
   static void Narrow(const B* sums, Ops::V* to) {
     for (int v = 0; v < 2; ++v) {
-      const __m256 low =
-          _mm256_shuffle_ps(_mm256_castsi256_ps(sums[2 * v]), _mm256_castsi256_ps(sums[2 * v + 1]), 0x88);
+      const __m256 low = _mm256_shuffle_ps(_mm256_castsi256_ps(sums[int64_t{2} * v]),
+                                           _mm256_castsi256_ps(sums[int64_t{2} * v + 1]), 0x88);
       to[v] = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xD8);
     }
   }
@@ -193,7 +193,7 @@ struct Bits {
     uint64_t others = 0;
     uint64_t below = 0;
     for (int half = 0; half < 2; ++half) {
-      const B x = Ops::LoadBytes(bytes + 32 * half);
+      const B x = Ops::LoadBytes(bytes + int64_t{32} * half);
       const auto mask = [](B v) { return uint64_t{static_cast<uint32_t>(_mm256_movemask_epi8(v))}; };
       const uint64_t other = mask(_mm256_cmpeq_epi8(x, zeros)) ^ 0xFFFFFFFF;
       const uint64_t least = mask(_mm256_cmpeq_epi8(_mm256_min_epu8(x, zeros), x));
