@@ -125,11 +125,11 @@ bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nod
   return true;
 }
 
-/// Fewer bits spoil layers because they were asked for.
-bool is_of_eight_bits(const Table& passes) {
+/// Fewer bits and narrow accumulators spoil layers because they were asked for.
+bool has_usual_precision(const Table& passes) {
   StaticQuantizeOptions options;
   read_fields(options, *passes.find(kStaticQuantize)->get_if<Table>(), kStaticQuantize);
-  return !options.is_below_eight_bits();
+  return !options.is_below_eight_bits() && options.accumulator.empty();
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& 
   QuantizationAnalysis analysis;
   analysis.errors = errors_of(graphs, context);
   const std::vector<std::string> spoilt = spoilt_nodes(analysis.errors);
-  if (!spoilt.empty() && is_of_eight_bits(graphs.passes) &&
+  if (!spoilt.empty() && has_usual_precision(graphs.passes) &&
       leave_in_float(graphs, spoilt, context, cache_format)) {
     context.warn(fmt::format("{}; quantized again with those nodes in float whose rounding costs most: {}",
                              output_sqnr_text(analysis.errors), fmt::join(spoilt, ", ")));
