@@ -46,6 +46,7 @@ void export_same(NodeExport& node) {
   Table attributes;
   for (const auto& [onnx, ours, kind] : same.attributes)
     if (onnx != nullptr) attributes[onnx] = std::visit(WrittenAttribute{node.node(), ours}, kind);
+  node.need_opset(same.since, same.onnx);
   node.emit(same.onnx, node.inputs(), std::move(attributes));
 }
 

@@ -18,6 +18,7 @@ struct SameOperator {
   const char* onnx;
   const char* op;
   std::array<SameAttribute, 3> attributes = {};
+  int64_t since = 0;  // opset of ONNX that first has it, where export may meet an older one
 };
 
 constexpr SameAttribute kSelectLastIndex = {"select_last_index", "select_last_index", false};
@@ -92,6 +93,9 @@ constexpr auto kSameWhenWritten = std::to_array<SameOperator>({
     {"Concat", "cat", {{{"axis", "dim", 0}}}},
     {"Unique", "unique", {{{"axis", "dim", 0}, {"sorted", "sorted", true}}}},
     {"Einsum", "einsum", {{{"equation", "equation", ""}}}},
+    {"BitwiseAnd", "bitwise_and", {}, 18},
+    {"BitwiseOr", "bitwise_or", {}, 18},
+    {"BitwiseXor", "bitwise_xor", {}, 18},
 });
 
 }  // namespace detent

@@ -33,16 +33,6 @@ void export_where(NodeExport& node) {
   node.emit("Or", {node.add("And", {values[0], values[1]}), otherwise});
 }
 
-template <const char* kName>
-void export_bits(NodeExport& node) {
-  constexpr int64_t kSince = 18;
-  node.need_opset(kSince, kName);
-  node.emit(kName, node.inputs());
-}
-constexpr char kAnd[] = "BitwiseAnd";
-constexpr char kOr[] = "BitwiseOr";
-constexpr char kXor[] = "BitwiseXor";
-
 void export_fmod(NodeExport& node) { node.emit("Mod", node.inputs(), {{"fmod", 1}}); }
 
 /// Clip takes numbers as bounds; tensors are compared one by one.
@@ -67,16 +57,9 @@ void export_assert(NodeExport& node) { node.emit("Identity", {node.input(0)}); }
 }  // namespace
 
 OnnxExporterList elementwise_exporters() {
-  return {{"add", export_add},
-          {"remainder", export_remainder},
-          {"fmod", export_fmod},
-          {"clamp", export_clamp},
-          {"cast", export_cast},
-          {"where", export_where},
-          {"assert", export_assert},
-          {"bitwise_and", export_bits<kAnd>},
-          {"bitwise_or", export_bits<kOr>},
-          {"bitwise_xor", export_bits<kXor>}};
+  return {{"add", export_add},      {"remainder", export_remainder}, {"fmod", export_fmod},
+          {"clamp", export_clamp},  {"cast", export_cast},           {"where", export_where},
+          {"assert", export_assert}};
 }
 
 }  // namespace detent
