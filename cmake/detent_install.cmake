@@ -11,6 +11,13 @@ function(detent_install_layers export)
       DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/detent COMPONENT dev
       FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "*_test*.h" EXCLUDE)
   endforeach()
+  # Headers of families of operators belong to several layers.
+  set(operators FILES_MATCHING PATTERN "*.h" PATTERN "autograd*" EXCLUDE)
+  if(autograd IN_LIST ARGN)
+    set(operators FILES_MATCHING PATTERN "autograd*.h")
+  endif()
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/detent/operators
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/detent COMPONENT dev ${operators})
   install(EXPORT ${export} NAMESPACE detent:: DESTINATION ${package_folder} COMPONENT dev)
 endfunction()
 

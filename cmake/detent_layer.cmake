@@ -1,12 +1,15 @@
 include(detent_warnings)
 include(detent_unity)
 
-# detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [DEPENDS layer-or-library ...] [PRIVATE library ...]
-#              [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH] [PRECOMPILED] [PARSES])
+# detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [OPERATORS prefix] [DEPENDS layer-or-library ...]
+#              [PRIVATE library ...] [TEST_DEPENDS library ...] [OPTIMIZE level [LOOPS loops.cc ...]] [TORCH] [PRECOMPILED]
+#              [PARSES])
 #
 # A static library detent_NAME, alias detent::NAME, from the .cc files under src/detent/NAME, found anew at each build,
-# but for those that match EXCLUDE; SOURCES are further ones. The *_test.cc files of all layers are gathered in two
-# programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
+# but for those that match EXCLUDE; SOURCES are further ones. OPERATORS adds the files of src/detent/operators whose names
+# begin with the prefix: a family of operators has a folder there, of which each layer takes its own files. The *_test.cc
+# files of all layers are gathered in two programs, because libtorch costs a second a process: detent_tests and, with TORCH,
+# detent_torch_tests.
 # OPTIMIZE takes the place of Release's -O3 where no loop over tensors is compiled: a third less time for each file. SIMD
 # kernels and LOOPS, files with such loops, keep -O3.
 # PRECOMPILED: GCC reads the headers of graphs once, precompiled for the layer graph, for all layers that ask for it. Checks
@@ -16,11 +19,16 @@ include(detent_unity)
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
 # Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
-  cmake_parse_arguments(layer "TORCH;PRECOMPILED;PARSES" "EXCLUDE;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH;PRECOMPILED;PARSES" "EXCLUDE;OPERATORS;OPTIMIZE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS;LOOPS" ${ARGN})
   if(layer_TORCH AND NOT DETENT_TORCH)
     return()
   endif()
   file(GLOB_RECURSE files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+  if(layer_OPERATORS)
+    set(operators ${PROJECT_SOURCE_DIR}/src/detent/operators)
+    file(GLOB operators CONFIGURE_DEPENDS ${operators}/${layer_OPERATORS}*.cc ${operators}/*/${layer_OPERATORS}*.cc)
+    list(APPEND files ${operators})
+  endif()
   if(layer_EXCLUDE)
     list(FILTER files EXCLUDE REGEX "${layer_EXCLUDE}")
   endif()
@@ -63,7 +71,7 @@ function(detent_layer name)
   if(layer_PRECOMPILED)
     detent_precompile(detent_${name})
   endif()
-  list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
   set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${tests})
   set_property(GLOBAL APPEND PROPERTY ${program}_LIBRARIES detent::${name} ${layer_TEST_DEPENDS})
 endfunction()

@@ -38,6 +38,8 @@ workflows:   core formats graph integer files onnx tokenizers datasets evaluatio
 cli:         core formats statistics graph integer files checkpoints graph_files onnx tokenizers models datasets evaluation workers autograd passes search reference hardware engine language report training workflows
 python:      core formats graph files graph_files onnx tokenizers datasets evaluation passes search engine language report training workflows cli
 '
+# A family of operators has a folder in operators/; whose file it is says the beginning of its name.
+operator_layers='schema=graph float32=float32 onnx=onnx autograd=autograd'
 # Folders that may include libtorch.
 torch_folders='autograd/ training/ cli/torch/'
 
@@ -47,12 +49,28 @@ while IFS= read -r file; do files+=("$file"); done < <(find src/detent -mindepth
 design=()
 if [[ -f docs/design.md ]]; then design=(docs/design.md); fi
 
-awk -v table="$table" -v torch_folders="$torch_folders" '
+awk -v table="$table" -v torch_folders="$torch_folders" -v operator_layers="$operator_layers" '
   function report(message) {
     print FILENAME ":" FNR ": " message
     failed = 1
   }
+  # Layer of a file, by its path under src/detent.
+  function layer_of(path, name, words, i) {
+    name = path
+    if (sub(/^operators\//, "", name)) {
+      sub(/^.*\//, "", name)
+      for (i = 1; i <= owners; i++) {
+        split(owner[i], words, "=")
+        if (index(name, words[1]) == 1) return words[2]
+      }
+      return "operators"
+    }
+    sub(/\/.*/, "", name)
+    sub(/\.h$/, "", name)  # include/detent/engine.h, the C interface of the layer
+    return name
+  }
   BEGIN {
+    owners = split(operator_layers, owner, " ")
     rows = split(table, row, "\n")
     for (i = 1; i <= rows; i++) {
       words = split(row[i], word, " ")
@@ -85,21 +103,18 @@ awk -v table="$table" -v torch_folders="$torch_folders" '
 
   FNR == 1 {
     path = substr(FILENAME, length("src/detent/") + 1)
-    layer = path
-    sub(/\/.*/, "", layer)
+    layer = layer_of(path)
     if (!(layer in known)) report("layer " layer " is not in the table of scripts/check_layers.sh")
     is_test = path ~ /_test\.(cc|h)$/
     may_torch = 0
-    for (f = 1; f <= folders; f++) if (index(path, torch_folder[f]) == 1) may_torch = 1
+    for (f = 1; f <= folders; f++) if (index(path, torch_folder[f]) == 1 || layer "/" == torch_folder[f]) may_torch = 1
   }
   /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
     target = $0
     sub(/^[^<"]*[<"]/, "", target)
     sub(/[>"].*/, "", target)
     if (target ~ /^detent\//) {
-      other = substr(target, length("detent/") + 1)
-      sub(/\/.*/, "", other)
-      sub(/\.h$/, "", other)  # include/detent/engine.h, the C interface of the layer
+      other = layer_of(substr(target, length("detent/") + 1))
       if (!((layer, other) in allowed) && !(is_test && (layer, other) in of_tests))
         report("layer " layer " may not include " other " (it may: " (uses[layer] == "" ? "nothing" : uses[layer]) ")")
     } else if ($0 ~ /include[ \t]*"/ && target !~ /^hwy\//) {

@@ -38,7 +38,7 @@ format_types=$(find src/detent/formats -name '*.h' -exec cat {} + 2> /dev/null |
   awk '/^struct [A-Za-z0-9]+/ { name = $2 } / kName *=/ && name != "" { print name; name = "" }' | sort -u | paste -s -d '|')
 
 # The names that evaluators are listed under, which is those of all operators but `placeholder`.
-operator_names=$(cat src/detent/autograd/evaluators/*.cc 2> /dev/null |
+operator_names=$(find src/detent/operators -name 'autograd*.cc' -exec cat {} + 2> /dev/null |
   grep -oE '\{"[a-z0-9_]+", *[a-z[]' | sed 's/{"\([a-z0-9_]*\)".*/\1/' | sort -u | paste -s -d '|')
 
 files=()
@@ -54,9 +54,9 @@ awk -v format_names="$format_names" -v format_types="$format_types" -v operator_
     is_test = FILENAME ~ /_test\.(cc|h|sh)$/
     in_detent = FILENAME ~ /^src\/detent\//
     in_formats = FILENAME ~ /^src\/detent\/formats\//
-    declares_operators = FILENAME ~ /^src\/detent\/(graph\/operators|autograd\/evaluators|models|onnx)\//
+    declares_operators = FILENAME ~ /^src\/detent\/(operators\/([a-z0-9_]+\/)?(schema|autograd|onnx)|models\/|onnx\/)/
     is_header = FILENAME ~ /\.h$/ && FILENAME !~ /-inl\.h$/
-    uses_torch = FILENAME ~ /^src\/detent\/(autograd|passes|training|cli\/torch)\//
+    uses_torch = FILENAME ~ /^src\/detent\/(autograd\/|operators\/autograd|passes\/|training\/|cli\/torch\/)/
   }
   FNR == 801 { report("more than 800 lines") }
 

@@ -11,7 +11,7 @@
 #include "detent/autograd/torch_tensor.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
-#include "detent/onnx/exporters/exporters.h"
+#include "detent/operators/onnx_export.h"
 #include "detent/onnx/import_onnx.h"
 
 #include "operator_cases_test.h"

@@ -8,7 +8,7 @@ failures=0
 
 good_tree() {
   rm -rf -- "$work/tree"
-  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,autograd/evaluators,passes,cli/torch}
+  mkdir -p "$work/tree"/src/detent/{core,formats,graph,operators/layers,autograd,passes,cli/torch}
   cd "$work/tree/src/detent"
   echo '#pragma once' > core/core.h
   printf '#include "detent/core/core.h"\nstruct Ternary {\n  static constexpr const char* kName = "ternary";\n' > formats/ternary.h
@@ -17,9 +17,9 @@ good_tree() {
   printf '// #include "detent/cli/main.h"\n#include "detent/formats/ternary.h"\n' > graph/graph.h
   printf 'TEST(Graph, Name) { ASSERT_TRUE(name == "ternary"); }\n' > graph/graph_test.cc
   printf 'if (node.op == other.op && kept.contains(node.op_count)) node.op = "relu";\n' > graph/builder.cc
-  printf 'bool is_first(const Node& node) { return node.op == "conv2d"; }\n' > graph/operators/convolution.cc
+  printf 'bool is_first(const Node& node) { return node.op == "conv2d"; }\n' > operators/layers/schema.cc
   printf '  return {{"relu", evaluate_relu},\n          {"conv2d", evaluate<at::conv2d, 2>}};\n' \
-    > autograd/evaluators/layers.cc
+    > operators/layers/autograd.cc
   printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > autograd/interpreter.h
   echo '#include "detent/engine/fast_executor.h"' > passes/gptq_test.cc
   printf '#include <torch/torch.h>\n#include "detent/autograd/interpreter.h"\n' > cli/torch/train.cc
@@ -56,6 +56,9 @@ bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
 bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'
 bad layers graph/graph.cc '  fmt::print(stderr, "here");' 'layer graph prints'
 bad layers core/core.cc '  std::fprintf(stderr, "%d", x);' 'layer core prints'
+bad layers operators/layers/schema.cc '#include "detent/operators/layers/autograd.h"' 'layer graph may not include autograd'
+bad layers operators/layers/float32.cc '#include <torch/torch.h>' 'may include libtorch'
+bad layers operators/layers/evaluator.cc '#pragma once' 'layer operators is not in the table'
 bad layers engines/engine.h '#pragma once' 'layer engines is not in the table'
 # shellcheck disable=SC2016  # Markdown, not command substitution
 bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats"'

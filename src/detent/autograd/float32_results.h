@@ -1,6 +1,6 @@
 #pragma once
 
-#include "detent/autograd/evaluators/evaluator.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/autograd/evaluators/evaluator.h"
+#include "detent/operators/autograd.h"
 #include "detent/graph/folded_norm.h"
 
 namespace detent {

@@ -11,7 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/autograd/evaluators/evaluator.h"
+#include "detent/operators/autograd.h"
 #include "detent/autograd/folded_layer.h"
 #include "detent/autograd/owned_rounding.h"
 #include "detent/graph/executor.h"

@@ -115,7 +115,7 @@ Tensor computed_by_rows(const FloatNode& node);
 /// nullptr if there is none.
 const FloatOperator* find_float_operator(std::string_view op);
 
-// One list per file in operators/; find_float_operator() joins them.
+// One list per file operators/<family>/float32*.cc; find_float_operator() joins them.
 using FloatOperators = std::vector<FloatOperator>;
 FloatOperators box_operators();
 FloatOperators region_operators();

@@ -9,7 +9,7 @@
 #include "detent/graph/known_elements.h"
 #include "detent/graph/loop.h"
 #include "detent/graph/node_names.h"
-#include "detent/graph/operators/families.h"
+#include "detent/operators/schema.h"
 
 namespace detent {
 

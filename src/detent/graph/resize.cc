@@ -6,7 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/operators/families.h"
+#include "detent/operators/schema.h"
 
 namespace detent {
 namespace {

@@ -70,7 +70,7 @@ SumRange table_sum_range(const TableLayerView& layer, int64_t output);
 /// levels^fan_in; nullopt beyond kMostTableEntries.
 std::optional<int64_t> table_entries(int64_t levels, int64_t fan_in);
 
-/// Parameters of a layer of tables in training (graph/operators/lutnet.cc).
+/// Parameters of a layer of tables in training (operators/truth_tables/schema_lutnet.cc).
 struct TrainedTables {
   size_t spatial_dims = 0;
   int64_t outputs = 0;

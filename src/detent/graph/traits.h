@@ -11,8 +11,8 @@
 
 #include "detent/graph/element_movement.h"
 
-// Traits, which passes and executors use instead of operator names. Declared with the operator, in
-// graph/operators/.
+// Traits, which passes and executors use instead of operator names. An operator declares its own in
+// operators/<family>/schema*.cc.
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/onnx/converters/converters.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
 

@@ -10,7 +10,7 @@
 #include "detent/graph/node_names.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/integer/accumulated_sums.h"
-#include "detent/onnx/exporters/exporters.h"
+#include "detent/operators/onnx_export.h"
 #include "detent/onnx/node_export.h"
 
 namespace detent {

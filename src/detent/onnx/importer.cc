@@ -12,7 +12,7 @@
 #include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
-#include "detent/onnx/converters/converters.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"
 #include "detent/onnx/tensor_data.h"

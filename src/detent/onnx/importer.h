@@ -11,7 +11,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
-#include "detent/onnx/converters/rounding.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 #include "detent/onnx/open_sizes.h"

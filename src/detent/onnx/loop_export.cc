@@ -7,7 +7,7 @@
 #include "detent/graph/loop.h"
 #include "detent/graph/node_names.h"
 #include "detent/onnx/exporter.h"
-#include "detent/onnx/exporters/exporters.h"
+#include "detent/operators/onnx_export.h"
 
 // The body of a loop is a graph within its node, which reads captured values and parameters by the names that
 // they have in the graph around.

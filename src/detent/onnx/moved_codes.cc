@@ -5,7 +5,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/float32/linear_codes.h"
-#include "detent/onnx/converters/converters.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/onnx/importer.h"
 
 namespace detent {

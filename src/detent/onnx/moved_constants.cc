@@ -3,7 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/traits.h"
-#include "detent/onnx/converters/rounding.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
 #include "detent/onnx/quantizer_export.h"

@@ -1,0 +1,210 @@
+#include <cmath>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/operators/onnx_import.h"
+
+namespace detent {
+namespace {
+
+// Operators of ai.onnx.ml that stand around networks.
+
+NodeInput as_floats(NodeImport& node, size_t input) {
+  if (node.type(input).dtype == DType::kFloat32) return node.input(input);
+  return node.add("cast", {node.input(input)}, {{"dtype", "float32"}});
+}
+
+/// An attribute of numbers, one or one for each feature.
+NodeInput features(NodeImport& node, const char* name) {
+  const std::vector<double> numbers = node.numbers(name);
+  Tensor tensor(DType::kFloat32, {std::ssize(numbers)});
+  for (size_t i = 0; float& value : tensor.values<float>()) value = static_cast<float>(numbers[i++]);
+  return node.constant_of(tensor);
+}
+
+/// (x - offset) scale
+void convert_scaler(NodeImport& node) {
+  NodeInput x = as_floats(node, 0);
+  if (node.has_attribute("offset")) x = node.add("sub", {x, features(node, "offset")});
+  if (node.has_attribute("scale")) x = node.add("mul", {x, features(node, "scale")});
+  node.set_output(0, x);
+}
+
+void convert_binarizer(NodeImport& node) {
+  const NodeInput above = node.add("gt", {node.input(0), NodeImport::number_of(node.number("threshold", 0))});
+  node.set_output(0, node.add("cast", {above}, {{"dtype", std::string(dtype_name(node.type(0).dtype))}}));
+}
+
+/// Rows over their largest element, the sum of their magnitudes, or their length; rows of zeros stay.
+void convert_normalizer(NodeImport& node) {
+  const std::string norm = node.text("norm", "MAX");
+  const NodeInput x = as_floats(node, 0);
+  const NodeInput last = NodeImport::list_of({-1});
+  const Table kept = {{"keepdim", true}};
+  NodeInput size;
+  if (norm == "MAX") {
+    size = node.add("amax", {x, last}, kept);
+  } else if (norm == "L1") {
+    size = node.add("sum", {node.add("abs", {x}), last}, kept);
+  } else if (norm == "L2") {
+    size = node.add("sqrt", {node.add("sum", {node.add("mul", {x, x}), last}, kept)});
+  } else {
+    fail("norm is \"{}\", expected MAX, L1 or L2", norm);
+  }
+  const NodeInput is_zero = node.add("eq", {size, NodeImport::number_of(0)});
+  node.set_output(0, node.add("where", {is_zero, x, node.add("div", {x, size})}));
+}
+
+void convert_feature_extractor(NodeImport& node) {
+  NodeInput places = node.input(1);
+  if (node.rank(1) != 1) places = node.add("dynamic_reshape", {places, NodeImport::list_of({-1})});
+  NodeInput result = node.add("gather", {node.input(0), places}, {{"dim", -1}});
+  if (node.rank(0) == 1) result = node.add("unsqueeze", {result, NodeImport::list_of({0})});
+  node.set_output(0, result);
+}
+
+/// A list that a node gives as a tensor, or as numbers of one type.
+std::optional<Tensor> encoder_list(const NodeImport& node, const std::string& what) {
+  const auto named = [&](const char* suffix) { return what + suffix; };
+  for (const char* suffix : {"_tensor", "_floats", "_int64s"})
+    if (node.has_attribute(named(suffix).c_str())) return node.tensor(named(suffix).c_str());
+  return std::nullopt;
+}
+
+Tensor encoder_default(const NodeImport& node, DType dtype) {
+  if (node.has_attribute("default_tensor"))
+    return to_dtype(node.tensor("default_tensor"), dtype).reshaped({});
+  if (dtype == DType::kInt64)
+    return Tensor::from<int64_t>({}, std::vector<int64_t>{node.integer("default_int64", -1)});
+  return Tensor::from<float>({}, std::vector<float>{static_cast<float>(node.number("default_float", -0.0F))});
+}
+
+/// The value that belongs to each key; what is no key gets the default.
+void convert_label_encoder(NodeImport& node) {
+  constexpr int64_t kMostKeys = 1 << 16;
+  const auto keys = encoder_list(node, "keys");
+  const auto values = encoder_list(node, "values");
+  if (!keys || !values) node.refuse("keys or values of strings");
+  if (keys->rank() != 1 || keys->shape() != values->shape() || keys->numel() < 1 || keys->numel() > kMostKeys)
+    fail("{} keys and {} values", keys->numel(), values->numel());
+  const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
+  const Tensor of_type = to_dtype(*keys, node.type(0).dtype);
+  NodeInput is_key = node.add("eq", {column, node.constant_of(of_type)});
+  if (node.type(0).dtype == DType::kFloat32) {
+    Tensor is_nan(DType::kBool, of_type.shape());
+    for (size_t i = 0; bool& nan : is_nan.values<bool>())
+      nan = of_type.values<float>()[i] != of_type.values<float>()[i], ++i;
+    const NodeInput both = node.add("logical_and", {node.add("isnan", {column}), node.constant_of(is_nan)});
+    is_key = node.add("logical_or", {is_key, both});
+  }
+  const NodeInput found = node.add("cast", {is_key}, {{"dtype", "float32"}});
+  const NodeInput place = node.add("argmax", {found}, {{"dim", -1}, {"keepdim", false}});
+  const NodeInput any =
+      node.add("gt", {node.add("sum", {found, NodeImport::list_of({-1})}), NodeImport::number_of(0)});
+  const NodeInput value = node.add("gather", {node.constant_of(*values), place}, {{"dim", 0}});
+  node.set_output(0,
+                  node.add("where", {any, value, node.constant_of(encoder_default(node, values->dtype()))}));
+}
+
+/// For each category 1 where an element is that one, else 0.
+void convert_one_hot_encoder(NodeImport& node) {
+  if (!node.has_attribute("cats_int64s")) node.refuse("categories of strings");
+  node.integer("zeros", 1);  // ONNX Runtime refuses elements of no category where this is 0
+  const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
+  const Tensor categories = to_dtype(node.tensor("cats_int64s"), node.type(0).dtype);
+  const NodeInput is_category = node.add("eq", {column, node.constant_of(categories)});
+  node.set_output(0, node.add("cast", {is_category}, {{"dtype", "float32"}}));
+}
+
+/// Other values, one or one for each feature, in place of one value, which may be NaN.
+void convert_imputer(NodeImport& node) {
+  const bool has_integers = node.type(0).dtype == DType::kInt64;
+  const char* const imputed = has_integers ? "imputed_value_int64s" : "imputed_value_floats";
+  if (!node.has_attribute(imputed)) fail("no {}", imputed);
+  const NodeInput values = node.constant_of(to_dtype(node.tensor(imputed), node.type(0).dtype));
+  const double replaced = node.number("replaced_value_float", 0);
+  const int64_t replaced_integer = node.integer("replaced_value_int64", 0);
+  const NodeInput x = node.input(0);
+  const NodeInput number =
+      has_integers ? NodeImport::integer_of(replaced_integer) : NodeImport::number_of(replaced);
+  const bool is_nan = !has_integers && std::isnan(replaced);
+  const NodeInput is_missing = is_nan ? node.add("isnan", {x}) : node.add("eq", {x, number});
+  node.set_output(0, node.add("where", {is_missing, values, x}));
+}
+
+/// Columns side by side.
+void convert_feature_vectorizer(NodeImport& node) {
+  const std::vector<int64_t> columns = node.integers("inputdimensions", {});
+  std::vector<NodeInput> parts;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    if (node.rank(i) != 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
+    if (i < columns.size() && node.size(i, 1) != columns[i])
+      node.refuse(fmt::format("inputdimensions {} that are not those of the inputs", shape_text(columns)));
+    parts.push_back(as_floats(node, i));
+  }
+  node.set_output(0, node.add("cat", std::move(parts), {{"dim", 1}}));
+}
+
+/// The layer of a linear model: `rows` sums of all features.
+NodeInput linear_model(NodeImport& node, int64_t rows) {
+  const Tensor coefficients = node.tensor("coefficients");
+  if (rows < 1 || coefficients.numel() < rows || coefficients.numel() % rows != 0)
+    fail("{} coefficients for {} results", coefficients.numel(), rows);
+  const Tensor weight = coefficients.reshaped({rows, coefficients.numel() / rows});
+  NodeImport::Parameters parameters = {{"weight", NodeImport::parameter(to_dtype(weight, DType::kFloat32))}};
+  if (node.has_attribute("intercepts") && !node.numbers("intercepts").empty()) {
+    const Tensor bias = node.tensor("intercepts");
+    if (bias.numel() != rows) fail("{} intercepts for {} results", bias.numel(), rows);
+    parameters.emplace_back("bias", NodeImport::parameter(to_dtype(bias, DType::kFloat32)));
+  }
+  NodeInput x = as_floats(node, 0);
+  if (node.rank(0) == 1) x = node.add("unsqueeze", {x, NodeImport::list_of({0})});
+  return node.add("linear", {x}, {}, std::move(parameters));
+}
+
+NodeInput transformed(NodeImport& node, const NodeInput& scores) {
+  const std::string transform = node.text("post_transform", "NONE");
+  if (transform == "NONE") return scores;
+  if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
+  if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});
+  node.refuse(fmt::format("post_transform \"{}\"", transform));
+}
+
+void convert_linear_regressor(NodeImport& node) {
+  node.set_output(0, transformed(node, linear_model(node, node.integer("targets", 1))));
+}
+
+/// The label of the largest score, and the scores.
+void convert_linear_classifier(NodeImport& node) {
+  if (!node.has_attribute("classlabels_ints")) node.refuse("labels of strings");
+  node.integer("multi_class", 0);
+  const std::vector<int64_t> labels = node.integers("classlabels_ints", {});
+  const auto count = std::ssize(labels);
+  if (node.tensor("coefficients").numel() == node.size(0, -1)) node.refuse("one score of two classes");
+  const NodeInput scores = linear_model(node, count);
+  const NodeInput place = node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}});
+  node.set_output(
+      0, node.add("gather", {node.constant_of(Tensor::from<int64_t>({count}, labels)), place}, {{"dim", 0}}));
+  node.set_output(1, transformed(node, scores));
+}
+
+/// Probabilities stay a tensor, of a column for each class.
+void convert_zip_map(NodeImport& node) { node.set_output(0, node.input(0)); }
+
+}  // namespace
+
+OnnxConverterList feature_converters() {
+  return {{"Scaler", convert_scaler},
+          {"Binarizer", convert_binarizer},
+          {"Normalizer", convert_normalizer},
+          {"ArrayFeatureExtractor", convert_feature_extractor},
+          {"LabelEncoder", convert_label_encoder},
+          {"OneHotEncoder", convert_one_hot_encoder},
+          {"Imputer", convert_imputer},
+          {"FeatureVectorizer", convert_feature_vectorizer},
+          {"LinearRegressor", convert_linear_regressor},
+          {"LinearClassifier", convert_linear_classifier},
+          {"ZipMap", convert_zip_map}};
+}
+
+}  // namespace detent
