@@ -1,6 +1,7 @@
-# What kernels are compiled for, of x86-64: DETENT_SIMD=all, for every processor, or native, for this one, beside the
-# portable kernels that all have: half of their time. Sets `detent_left_out`, bits of Highway's targets, and of the engine's
-# files kernels/target_*.cc `detent_engine_kernels` and, joined by |, `detent_engine_left_out`.
+# What kernels are compiled for, of x86-64: DETENT_SIMD=all, for every processor, or native, for this one. Sets
+# `detent_left_out`, bits of Highway's targets; `detent_native_options`, with which Highway's kernels have one target alone,
+# in half of the time, and `detent_kernels_need`, the feature that they then ask of a processor; and of the engine's files
+# kernels/target_*.cc `detent_engine_kernels` and, joined by |, `detent_engine_left_out`.
 set(DETENT_SIMD all CACHE STRING "Instruction sets of kernels: all, or native, those of this machine")
 set_property(CACHE DETENT_SIMD PROPERTY STRINGS all native)
 if(NOT DETENT_SIMD MATCHES "^(all|native)$")
@@ -20,6 +21,8 @@ set(flags "")
 if(EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
 endif()
+set(detent_native_options "")
+set(detent_kernels_need "")
 # The same source for every instruction set: sanitizers watch the portable kernels and the machine's own.
 if(DETENT_SIMD STREQUAL "native" OR DETENT_SANITIZE)
   set(native_kernels "")
@@ -29,9 +32,13 @@ if(DETENT_SIMD STREQUAL "native" OR DETENT_SANITIZE)
     if(flags MATCHES " avx512_vnni ")
       set(native_kernels avx512_vnni)
     endif()
+    set(level 4)
+    set(detent_kernels_need avx512bw)
   elseif(flags MATCHES " avx2 ")
     math(EXPR detent_left_out "${detent_left_out} | ${detent_sse4} | ${detent_avx512}")
     set(native_kernels avx2)
+    set(level 3)
+    set(detent_kernels_need avx2)
   elseif(flags MATCHES " sse4_2 ")
     math(EXPR detent_left_out "${detent_left_out} | ${detent_avx2} | ${detent_avx512}")
   else()
@@ -39,6 +46,13 @@ if(DETENT_SIMD STREQUAL "native" OR DETENT_SANITIZE)
   endif()
   if(DETENT_SIMD STREQUAL "native")
     set(detent_engine_kernels ${native_kernels})
+  endif()
+  # Highway asks for the instructions of AES too.
+  if(DETENT_SIMD STREQUAL "native" AND detent_kernels_need AND flags MATCHES " aes " AND flags MATCHES " pclmulqdq ")
+    # Products and sums stay apart: the numbers must not depend on which the compiler fuses.
+    set(detent_native_options -march=x86-64-v${level} -maes -mpclmul -ffp-contract=off)
+  else()
+    set(detent_kernels_need "")
   endif()
 endif()
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")

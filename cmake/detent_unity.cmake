@@ -44,6 +44,9 @@ function(detent_unity target)
     set_source_files_properties(${file} PROPERTIES UNITY_GROUP "${target}_${folder}_${unit_${folder}}")
   endforeach()
   set_target_properties(${target} PROPERTIES DETENT_KERNELS "${kernels}")
+  set(native_kernels ${kernels})
+  list(FILTER native_kernels EXCLUDE REGEX "(^|/)kernels/target_")  # choose their instructions themselves
+  set_property(SOURCE ${native_kernels} APPEND PROPERTY COMPILE_OPTIONS ${detent_native_options})
   # Three fifths of what clang takes for kernels with sanitizers: whether an address wraps around. AddressSanitizer sees
   # what is read and written there.
   if(DETENT_SANITIZE MATCHES undefined)

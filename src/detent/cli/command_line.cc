@@ -15,6 +15,7 @@
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/log.h"
+#include "detent/core/process_resources.h"
 #include "detent/core/text.h"
 #include "detent/files/file_roles.h"
 #include "detent/files/open_files.h"
@@ -95,6 +96,7 @@ void warn_of_slow_kernels() {
 /// Obeys and removes `--simd-target NAME` or `--simd-target=NAME`, which may stand anywhere; else obeys the
 /// environment.
 std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
+  check_processor();
   const std::string flag = "--simd-target";
   bool chosen = false;
   for (size_t i = 0; i < args.size() && args[i] != "--";) {

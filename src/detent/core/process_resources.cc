@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "detent/core/error.h"
 #include "detent/core/log.h"
 
 namespace detent {
@@ -74,6 +75,17 @@ int quota_processors(const fs::path& groups, const fs::path& root) {
   }
   constexpr double kMost = 1 << 20;
   return least ? static_cast<int>(std::ceil(std::min(*least, kMost))) : 0;
+}
+
+void check_processor() {
+#ifdef DETENT_KERNELS_NEED
+  if (__builtin_cpu_supports(DETENT_KERNELS_NEED)) return;
+  fail(
+      "the kernels of this build are for processors like the one that compiled it, and use {}, which this "
+      "one lacks; "
+      "`make build SIMD=all` compiles kernels for every x86-64",
+      DETENT_KERNELS_NEED);
+#endif
 }
 
 int processor_count() {

@@ -9,6 +9,10 @@ namespace detent {
 /// (containers), at least 1.
 int processor_count();
 
+/// Throws Error where this build's kernels use instructions that the processor lacks (DETENT_SIMD=native, on
+/// another machine). For programs and libraries to call before all else.
+void check_processor();
+
 /// The CPU quota of the control groups in the file `groups` (/proc/self/cgroup) in processors, rounded up:
 /// the smallest on the way up to `root` (/sys/fs/cgroup), of version 2 or 1; 0 where there is none.
 int quota_processors(const std::filesystem::path& groups, const std::filesystem::path& root);

@@ -20,6 +20,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/core/process_resources.h"
 #include "detent/engine/c_status.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/node_names.h"
@@ -262,6 +263,7 @@ detent_status detent_program_load(const char* path, detent_program** program) {
   if (path == nullptr || program == nullptr) return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
   *program = nullptr;
   return guarded(DETENT_BAD_FILE, [&] {
+    detent::check_processor();
     *program = new detent_program{loaded(path)};
     return DETENT_OK;
   });

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "detent/core/error_fields.h"
+#include "detent/core/process_resources.h"
 #include "detent/python/bindings.h"
 #include "detent/python/work.h"
 
@@ -51,6 +52,7 @@ NB_MODULE(_detent, module) {
   module.def("version", [] { return std::string(DETENT_VERSION); });
   error_type = nb::object(nb::module_::import_("detent._errors").attr("Error")).release();
   nb::register_exception_translator(translate_error);
+  detent::check_processor();
   detent::python::keep_messages();
   detent::python::bind_formats(module);
   detent::python::bind_networks(module);
