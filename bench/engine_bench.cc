@@ -18,7 +18,7 @@
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -44,8 +44,8 @@
 #include "detent/core/parallel.h"
 #include "detent/autograd/tensor_memory.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/float32/functions.h"
-#include "detent/float32/normalization.h"
+#include "detent/kernels/functions.h"
+#include "detent/kernels/normalization.h"
 
 namespace detent {
 namespace {

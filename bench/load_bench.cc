@@ -12,7 +12,7 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/graph_files/graph_file.h"
 
 namespace detent {

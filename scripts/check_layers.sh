@@ -12,34 +12,33 @@ table='
 core:
 formats:     core
 statistics:  core formats
+kernels:     core tests formats
 graph:       core formats
-integer:     core formats graph
-float32:     core graph integer tests formats
+inference:   core formats graph kernels
 files:       core
 checkpoints: core graph files tests formats
 graph_files: core formats graph files checkpoints
-onnx:        core formats graph integer float32 files tests graph_files models passes reference engine
+onnx:        core formats graph kernels inference files tests graph_files models passes engine
 tokenizers:  core files checkpoints
 models:      core graph
 datasets:    core files tests graph
 evaluation:  core graph datasets
 workers:     core files
-autograd:    core formats statistics graph integer float32 tests files graph_files models passes reference engine
-reconstruction: core formats statistics graph integer tests models
-passes:      core formats statistics graph integer files checkpoints graph_files reconstruction tests models reference engine
-search:      core formats statistics graph integer files graph_files reconstruction passes
-reference:   core formats graph integer float32
-hardware:    core formats graph integer reference tests files
-engine:      core formats graph integer float32 files graph_files reference tests models passes
-language:    core formats graph integer float32 files checkpoints graph_files reference engine
-report:      core formats graph integer files
+autograd:    core formats statistics graph inference tests files graph_files models passes engine
+reconstruction: core formats statistics graph kernels inference tests models
+passes:      core formats statistics graph inference files checkpoints graph_files reconstruction tests models engine
+search:      core formats statistics graph inference files graph_files reconstruction passes
+hardware:    core formats graph inference tests files
+engine:      core formats graph kernels inference files graph_files tests models passes
+language:    core formats graph kernels inference files checkpoints graph_files engine
+report:      core formats graph inference files
 training:    core formats graph files datasets evaluation workers autograd engine tests models
-workflows:   core formats graph integer files onnx tokenizers datasets evaluation passes search reference engine language report
-cli:         core formats statistics graph integer files checkpoints graph_files onnx tokenizers models datasets evaluation workers autograd passes search reference hardware engine language report training workflows
+workflows:   core formats graph inference files onnx tokenizers datasets evaluation passes search engine language report
+cli:         core formats statistics graph inference files checkpoints graph_files onnx tokenizers models datasets evaluation workers autograd passes search hardware engine language report training workflows
 python:      core formats graph files graph_files onnx tokenizers datasets evaluation passes search engine language report training workflows cli
 '
 # A family of operators has a folder in operators/; whose file it is says the beginning of its name.
-operator_layers='schema=graph float32=float32 onnx=onnx autograd=autograd'
+operator_layers='schema=graph float32=inference onnx=onnx autograd=autograd'
 # Folders that may include libtorch.
 torch_folders='autograd/ training/ cli/torch/'
 

@@ -8,7 +8,7 @@
 #include "detent/graph/accumulator.h"
 #include "detent/graph/builder.h"
 #include "detent/hardware/design.h"
-#include "detent/integer/accumulated_sums.h"
+#include "detent/inference/accumulated_sums.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"

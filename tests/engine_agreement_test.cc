@@ -15,7 +15,7 @@
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "operator_cases_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 

@@ -15,7 +15,7 @@
 #include "detent/graph/traits.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

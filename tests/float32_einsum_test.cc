@@ -13,7 +13,7 @@
 #include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/formats/kernel_environment.h"
 
 // Einstein sums by the layer float32 against libtorch's.

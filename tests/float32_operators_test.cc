@@ -6,8 +6,8 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/graph/operators.h"
 

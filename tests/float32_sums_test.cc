@@ -1,4 +1,4 @@
-#include "detent/float32/sums.h"
+#include "detent/kernels/sums.h"
 
 #include <gtest/gtest.h>
 

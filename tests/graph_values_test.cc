@@ -22,9 +22,9 @@
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/safetensors.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/plan.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -14,7 +14,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/training/trainer.h"
 #include "detent/passes/pass_bench_for_test.h"
 

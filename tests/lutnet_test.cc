@@ -16,11 +16,11 @@
 #include "detent/graph/builder.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/plan.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Layers of signs that become layers of tables.

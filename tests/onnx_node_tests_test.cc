@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/published_data_for_test.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 

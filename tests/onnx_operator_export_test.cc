@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/autograd/initialize.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"

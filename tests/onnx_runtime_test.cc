@@ -6,8 +6,8 @@
 
 #include "detent/files/array_files.h"
 #include "detent/graph/builder.h"
-#include "detent/integer/plan.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/plan.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"

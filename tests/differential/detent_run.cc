@@ -6,7 +6,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "verdict.h"
 
 namespace detent {

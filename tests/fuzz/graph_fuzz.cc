@@ -11,7 +11,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 #include "memory_file.h"
 

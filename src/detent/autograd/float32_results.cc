@@ -2,8 +2,8 @@
 
 #include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 
 namespace detent {
 namespace {

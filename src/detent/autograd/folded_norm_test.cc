@@ -18,7 +18,7 @@
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -17,7 +17,7 @@
 #include "detent/graph/known_elements.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

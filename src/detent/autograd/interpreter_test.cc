@@ -24,7 +24,7 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/autograd/tensor_memory.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"

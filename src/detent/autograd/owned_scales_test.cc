@@ -17,7 +17,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/safetensors.h"
 #include "detent/passes/analysis/layerwise_error.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -199,10 +199,10 @@ class LegacyArchive : public TorchArchive {
 };
 
 bool is_tar(std::span<const std::byte> bytes) {
-  constexpr std::string_view kMagic = "ustar";
+  constexpr std::string_view kTarMagic = "ustar";
   constexpr size_t kOffset = 257;
-  return bytes.size() >= kOffset + kMagic.size() &&
-         std::memcmp(bytes.data() + kOffset, kMagic.data(), kMagic.size()) == 0;
+  return bytes.size() >= kOffset + kTarMagic.size() &&
+         std::memcmp(bytes.data() + kOffset, kTarMagic.data(), kTarMagic.size()) == 0;
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/node_form.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/node_form.h"
+#include "detent/inference/plan.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/post_training/code_groups.h"
 

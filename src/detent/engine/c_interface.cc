@@ -25,7 +25,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"

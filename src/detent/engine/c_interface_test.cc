@@ -14,7 +14,7 @@
 
 #include "detent/graph/builder.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

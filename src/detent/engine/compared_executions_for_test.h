@@ -10,7 +10,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 

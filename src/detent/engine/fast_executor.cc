@@ -14,11 +14,11 @@
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
 #include "detent/engine/ready_plan.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

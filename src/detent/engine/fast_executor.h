@@ -30,7 +30,7 @@ std::string slow_steps_text(std::span<const StepProfile> steps);
 
 /// Runs a quantized graph in integers as fast as the processor can: codes of 8 bits as bytes, channels last,
 /// and a layer with what follows on it in one kernel. The results are those of the plain reference
-/// (reference/integer_executor.h), byte for byte, whatever the instruction set and the number of threads.
+/// (inference/integer_executor.h), byte for byte, whatever the instruction set and the number of threads.
 /// A step without a kernel is computed as the reference does, within the same program.
 ///
 /// Thread-safe; each run takes its own memory, which later runs reuse. Programs share threads: a run that

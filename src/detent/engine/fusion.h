@@ -10,7 +10,7 @@
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/shown_values.h"
 #include "detent/graph/operators.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 

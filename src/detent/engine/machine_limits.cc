@@ -8,7 +8,7 @@
 
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/packed_sums.h"
-#include "detent/float32/channels_last_sums.h"
+#include "detent/kernels/channels_last_sums.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/step.h"
-#include "detent/integer/block_sums.h"
+#include "detent/inference/block_sums.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "detent/core/convert.h"
-#include "detent/float32/float_node.h"
+#include "detent/inference/float_node.h"
 #include "detent/graph/operator_arguments.h"
 
 namespace detent {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "detent/float32/float_node.h"
-#include "detent/float32/normalization.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/normalization.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"

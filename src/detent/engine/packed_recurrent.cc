@@ -7,7 +7,7 @@
 
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
-#include "detent/float32/float_node.h"
+#include "detent/inference/float_node.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/accumulated_sums.h"
+#include "detent/inference/accumulated_sums.h"
 
 namespace detent {
 namespace {

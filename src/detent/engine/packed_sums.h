@@ -10,7 +10,7 @@
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/place.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "detent/engine/kernels/kernel_set.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 
 namespace detent {
 

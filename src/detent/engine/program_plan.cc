@@ -14,7 +14,7 @@
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/engine/row_layer.h"
-#include "detent/float32/float_node.h"
+#include "detent/inference/float_node.h"
 #include "detent/graph/traits.h"
 
 namespace detent {

@@ -17,7 +17,7 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 // Networks on which the fast engine and the plain reference must agree.
 

@@ -8,7 +8,7 @@
 #include "detent/core/tensor.h"
 #include "detent/engine/program_plan.h"
 #include "detent/engine/step.h"
-#include "detent/reference/flow.h"
+#include "detent/inference/flow.h"
 
 namespace detent {
 

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "detent/core/tensor.h"
-#include "detent/integer/node_form.h"
-#include "detent/reference/flow.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/node_form.h"
+#include "detent/inference/flow.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "detent/graph/executor.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/engine/step.h"
-#include "detent/reference/flow.h"
+#include "detent/inference/flow.h"
 
 namespace detent {
 

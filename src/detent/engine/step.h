@@ -17,14 +17,14 @@
 #include "detent/engine/place.h"
 #include "detent/core/thread_pool.h"
 #include "detent/engine/transposed_phases.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/float_nodes.h"
-#include "detent/float32/recurrent_layer.h"
-#include "detent/float32/resize_weights.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
+#include "detent/inference/recurrent_layer.h"
+#include "detent/inference/resize_weights.h"
 #include "detent/graph/element_movement.h"
-#include "detent/integer/windows.h"
-#include "detent/reference/flow.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/windows.h"
+#include "detent/inference/flow.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 
@@ -160,7 +160,7 @@ std::unique_ptr<EngineStep> bytes_of_integers(int32_t low, size_t flow, size_t p
 std::unique_ptr<EngineStep> integers_of_bytes(size_t place, size_t flow);
 /// Values that are integers as a flow of int32.
 std::unique_ptr<EngineStep> integers_of_values(size_t place, size_t flow);
-/// Bytes that cover the range of a place's values (float32/linear_codes.h), and flows of their scale and
+/// Bytes that cover the range of a place's values (kernels/linear_codes.h), and flows of their scale and
 /// zero point.
 std::unique_ptr<EngineStep> dynamic_bytes_step(const KernelSet& kernels, size_t from, size_t to, size_t scale,
                                                size_t zero);
@@ -287,7 +287,7 @@ struct MatrixProductLayer {
 int64_t product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> product_step(MatrixProductLayer layer);
 
-/// The same of values, as float32/sums.h states.
+/// The same of values, as kernels/sums.h states.
 struct FloatProductLayer {
   MatrixOperand a;
   MatrixOperand b;
@@ -338,14 +338,14 @@ std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindow
                                          size_t to);
 std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageForm& form,
                                       PoolingWindows windows, size_t from, size_t to);
-/// Likewise for float32 values, as integer/windows.h states.
+/// Likewise for float32 values, as inference/windows.h states.
 std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to);
 std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to);
 /// Means of codes that places have as their values.
 std::unique_ptr<EngineStep> mean_wide_step(const AverageForm& form, PoolingWindows windows, size_t from,
                                            size_t to);
 
-/// Positions of places channels last that are weighted sums of positions, as float32/float_node.h states;
+/// Positions of places channels last that are weighted sums of positions, as inference/float_node.h states;
 /// `axes` are dimensions from 2 on of tensors of that rank. Bytes are moved only.
 std::unique_ptr<EngineStep> resample_step(const std::vector<ResampledAxis>& axes, size_t rank, size_t from,
                                           size_t to);

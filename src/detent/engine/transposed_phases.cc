@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"

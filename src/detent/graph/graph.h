@@ -39,7 +39,7 @@ constexpr std::array<const char*, 7> enum_names(MaseType) {
 std::string_view mase_type_name(MaseType type);
 
 /// Requantization of 32-bit sums: by a float32 multiplier, as ONNX Runtime and oneDNN, or by an integer and a
-/// shift, as TensorFlow Lite (integer/requantize.h).
+/// shift, as TensorFlow Lite (inference/requantize.h).
 enum class Requantization { kFloat, kFixedPoint };
 constexpr std::array<const char*, 2> enum_names(Requantization) { return {"float", "fixed_point"}; }
 
@@ -133,7 +133,7 @@ class Graph {
   std::vector<std::string> node_names() const;
 
   /// If set, nodes whose operands are affine with given scales compute on integer codes, in simulation and
-  /// integer execution alike (integer/node_form.h). Otherwise quantized operands are rounded, and nodes
+  /// integer execution alike (inference/node_form.h). Otherwise quantized operands are rounded, and nodes
   /// compute in float.
   const std::optional<Requantization>& requantization() const { return requantization_; }
   void set_requantization(std::optional<Requantization> way) { requantization_ = way; }

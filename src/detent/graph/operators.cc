@@ -213,14 +213,14 @@ std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& no
 
 /// No machine holds more: a network that asks for it is refused before it takes any memory.
 void expect_possible(const Operand& result) {
-  constexpr int64_t kMostElements = int64_t{1} << 40;
+  constexpr int64_t kMostPossibleElements = int64_t{1} << 40;
   const Shape& shape = result.shape;
   if (shape.size() > kMostDims)
     fail("a result of {} dimensions, expected at most {}", shape.size(), kMostDims);
   if (result.is_open()) return;
-  if (const int64_t count = element_count(shape); count > kMostElements)
+  if (const int64_t count = element_count(shape); count > kMostPossibleElements)
     fail("a result of shape {} has {} elements, expected at most {}", shape_text(shape), count,
-         kMostElements);
+         kMostPossibleElements);
 }
 
 std::vector<Operand> inferred(const Node& node, std::span<const Operand> inputs, bool with_elements) {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "detent/core/strided_view.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
@@ -52,9 +53,6 @@ struct ParameterSchema {
 
 /// Maximum rank.
 inline constexpr size_t kMostDims = 64;
-
-/// Size of a dimension known only at run time: the number of nonzero elements, a shape read from an input.
-inline constexpr int64_t kOpenSize = -1;
 
 /// An operand or result of a node while shapes are inferred: a tensor of some shape, a number (the result of
 /// `size`, a constant), or nothing.
@@ -192,8 +190,6 @@ int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& step
 Tensor range_elements(const Tensor& start, const Tensor& limit, const Tensor& step);
 /// Fill value of a `full` node, a tensor of rank 0. Throws Error where the type does not hold it.
 Tensor full_value(const Node& node);
-/// numpy's rule; an open size beside one above 1 is that one. Throws Error when the shapes do not broadcast.
-Shape broadcast_shapes(const Shape& a, const Shape& b);
 
 /// Types of values by value_name.
 using ValueTypes = std::map<std::string, Operand, std::less<>>;

@@ -12,7 +12,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 
 namespace detent {
 

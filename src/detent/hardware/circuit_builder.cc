@@ -17,9 +17,9 @@
 #include "detent/hardware/circuit.h"
 #include "detent/hardware/layer_circuits.h"
 #include "detent/hardware/verilog.h"
-#include "detent/integer/accumulated_sums.h"
-#include "detent/integer/node_form.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/accumulated_sums.h"
+#include "detent/inference/node_form.h"
+#include "detent/inference/plan.h"
 
 namespace detent {
 namespace {

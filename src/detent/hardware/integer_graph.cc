@@ -9,7 +9,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/hardware/circuit.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 
 namespace detent {
 namespace {

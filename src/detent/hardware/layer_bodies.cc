@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/integer/windows.h"
+#include "detent/inference/windows.h"
 
 namespace detent {
 namespace {

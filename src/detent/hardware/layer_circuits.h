@@ -10,7 +10,7 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/table_layer.h"
 #include "detent/hardware/circuit.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 

@@ -12,7 +12,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 
 namespace detent {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "detent/hardware/layer_circuits.h"
-#include "detent/integer/code_type.h"
-#include "detent/integer/requantize.h"
+#include "detent/inference/code_type.h"
+#include "detent/inference/requantize.h"
 
 namespace detent {
 namespace {

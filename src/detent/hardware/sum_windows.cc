@@ -6,7 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/windows.h"
+#include "detent/inference/windows.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/hardware/layer_circuits.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/formats/kernel_environment.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 #include "detent/core/parallel.h"
-#include "detent/core/product.h"
+#include "detent/kernels/product.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {

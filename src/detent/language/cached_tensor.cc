@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/core/product.h"
+#include "detent/kernels/product.h"
 #include "detent/graph/traits.h"
 
 namespace detent {

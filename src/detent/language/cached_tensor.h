@@ -10,7 +10,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/language/cache_codec.h"
 
 namespace detent {
@@ -110,7 +110,7 @@ struct PackedRows {
 // Rows [1, heads, rows, depth] of each head times the head of a cache, whose first `tokens` count. What a
 // codec keeps is widened a page at a time.
 
-/// In float32, as float32/sums.h states.
+/// In float32, as kernels/sums.h states.
 Tensor cache_product(const Tensor& a, const CachedTensor& cache, int64_t tokens);
 /// int32 sums over codes, those of code_product. Throws Error naming the node where they could exceed 32
 /// bits.

@@ -9,8 +9,8 @@
 #include "detent/core/error.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/row_layer.h"
-#include "detent/float32/float_nodes.h"
-#include "detent/float32/packed_linear.h"
+#include "detent/inference/float_nodes.h"
+#include "detent/kernels/packed_linear.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -19,7 +19,7 @@
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
 #include "detent/language/sequence_cache.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 namespace {

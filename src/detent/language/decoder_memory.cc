@@ -5,7 +5,7 @@
 #include <span>
 
 #include "detent/language/language_graph.h"
-#include "detent/reference/reference_step.h"
+#include "detent/inference/reference_step.h"
 
 namespace detent {
 namespace {

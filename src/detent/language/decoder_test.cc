@@ -9,7 +9,7 @@
 #include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -15,7 +15,7 @@
 #include "detent/language/decoder.h"
 #include "detent/language/families/families.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

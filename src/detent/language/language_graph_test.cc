@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/language/plain_network_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/tensor.h"
-#include "detent/float32/packed_linear.h"
+#include "detent/kernels/packed_linear.h"
 #include "detent/graph/graph.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_model.h"

@@ -5,7 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

@@ -8,7 +8,7 @@
 #include "detent/graph/graph.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/language/decoder.h"
-#include "detent/reference/flow.h"
+#include "detent/inference/flow.h"
 
 namespace detent {
 

@@ -1,8 +1,8 @@
 #include <optional>
 #include <vector>
 
-#include "detent/float32/float_node.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

@@ -14,7 +14,7 @@
 #include "detent/graph/operators.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

@@ -9,7 +9,7 @@
 #include "detent/core/text.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/integer/accumulated_sums.h"
+#include "detent/inference/accumulated_sums.h"
 #include "detent/operators/onnx_export.h"
 #include "detent/onnx/node_export.h"
 

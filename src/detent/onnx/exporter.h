@@ -10,7 +10,7 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
 #include "detent/onnx/quantizer_export.h"

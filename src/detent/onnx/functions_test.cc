@@ -6,7 +6,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

@@ -9,7 +9,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/graph/graph_parameters.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"

@@ -12,7 +12,7 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/passes/analysis/layerwise_error.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 

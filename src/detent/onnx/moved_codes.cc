@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/convert.h"
-#include "detent/float32/linear_codes.h"
+#include "detent/kernels/linear_codes.h"
 #include "detent/operators/onnx_import.h"
 #include "detent/onnx/importer.h"
 

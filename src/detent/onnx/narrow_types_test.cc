@@ -10,7 +10,7 @@
 #include "detent/files/temporary_file_test.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

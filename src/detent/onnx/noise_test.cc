@@ -8,7 +8,7 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 // Import of operators that draw at random.
 

@@ -12,7 +12,7 @@
 #include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/import_steps.h"

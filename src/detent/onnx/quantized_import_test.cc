@@ -9,7 +9,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "detent/graph/accumulator.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/reconstruction/rounded_columns.h"
 
 namespace detent {

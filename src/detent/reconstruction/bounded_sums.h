@@ -8,7 +8,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 #include "detent/reconstruction/gptq.h"
 
 namespace detent {

@@ -5,7 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/core/product.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "detent/core/product.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 

@@ -8,7 +8,7 @@
 #include "detent/formats/groups/value_grid.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/plan.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/verbs.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/staged_runs/staged_run.h"
 #include "detent/reconstruction/gptq.h"

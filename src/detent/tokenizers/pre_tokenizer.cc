@@ -99,9 +99,9 @@ bool is_punctuation(char32_t code) { return properties_of(code).has(kIsPunctuati
 
 /// Runs of letters, digits and the like, and runs of what is neither that nor space.
 void whitespace(Words& words) {
-  enum class Class : uint8_t { kNone, kSpace, kWord, kOther };
+  enum class Class : uint8_t { kNothing, kSpace, kWord, kOther };
   split(words, Delimiter::kRemoved, [](std::string_view text, std::vector<Part>& parts) {
-    Class last = Class::kNone;
+    Class last = Class::kNothing;
     for (size_t i = 0; i < text.size();) {
       const size_t begin = i;
       const CharacterProperties& properties = properties_of(next_character(text, i));

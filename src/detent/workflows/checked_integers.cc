@@ -19,7 +19,7 @@
 #include "detent/evaluation/batches.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/network_cost.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

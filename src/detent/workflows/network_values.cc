@@ -9,7 +9,7 @@
 #include "detent/core/error_fields.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/plan.h"
 
 namespace detent {
 namespace {

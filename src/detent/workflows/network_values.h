@@ -9,7 +9,7 @@
 #include "detent/core/tensor.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 
 namespace detent {
 

@@ -11,7 +11,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

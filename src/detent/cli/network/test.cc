@@ -7,7 +7,7 @@
 #include "detent/cli/network/session.h"
 #include "detent/cli/results.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/integer/plan.h"
+#include "detent/inference/plan.h"
 #include "detent/evaluation/evaluate.h"
 
 namespace detent {

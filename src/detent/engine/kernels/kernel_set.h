@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/integer/requantize.h"
+#include "detent/inference/requantize.h"
 
 // The inner loops of the engine, compiled once for each instruction set (kernels/target_*.cc). Codes are
 // bytes here: the code less the lowest of its type, so from 0 to 255, with the zero point less the lowest
@@ -158,7 +158,7 @@ struct BlockInputs {
 inline constexpr int kMostSmallWeight = 63;
 
 /// Windows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
-/// integer sums over blocks (integer/block_sums.h). Inputs are signed bytes, or two of them, and weights
+/// integer sums over blocks (inference/block_sums.h). Inputs are signed bytes, or two of them, and weights
 /// unsigned ones.
 struct BlockSums {
   const int8_t* inputs;       // [block][steps][4], of two bytes [block][steps][low, high][4]

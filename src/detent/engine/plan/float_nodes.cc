@@ -4,12 +4,12 @@
 
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/engine/plan/window_regions.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/windows.h"
+#include "detent/inference/windows.h"
 
-// Nodes that compute in float32: layers by kernels that follow the order of float32/sums.h, with the norms,
+// Nodes that compute in float32: layers by kernels that follow the order of kernels/sums.h, with the norms,
 // clamps and additions after them; of others those whose inputs already lie channels last.
 
 namespace detent {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "detent/engine/plan/plan_nodes.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/resize_weights.h"
-#include "detent/reference/flow.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/resize_weights.h"
+#include "detent/inference/flow.h"
 
 // Resampling and reductions of values along dimensions; both take sizes, scales or dimensions as operands.
 

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/normalization.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/normalization.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/linear_codes.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/linear_codes.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/accumulator.h"
 
 namespace detent {

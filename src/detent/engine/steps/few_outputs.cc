@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "detent/float32/channels_last_sums.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/channels_last_sums.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "detent/core/product.h"
+#include "detent/kernels/product.h"
 #include "detent/engine/step.h"
 #include "detent/engine/steps/matrix_batch.h"
 

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/row_reductions.h"
+#include "detent/kernels/row_reductions.h"
 
 namespace detent {
 namespace {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

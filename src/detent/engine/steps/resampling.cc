@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "detent/engine/steps/place_rows.h"
-#include "detent/float32/resize_weights.h"
-#include "detent/float32/row_reductions.h"
+#include "detent/inference/resize_weights.h"
+#include "detent/kernels/row_reductions.h"
 
 namespace detent {
 namespace {

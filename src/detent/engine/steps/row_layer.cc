@@ -3,7 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/engine/row_layer.h"
 #include "detent/engine/step.h"
-#include "detent/reference/flow.h"
+#include "detent/inference/flow.h"
 
 namespace detent {
 namespace {

@@ -14,7 +14,7 @@
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/language_model.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

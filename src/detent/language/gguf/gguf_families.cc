@@ -173,13 +173,13 @@ LanguageConfig read_gguf_gemma2(const GgufConfigReader& reader) {
 LanguageConfig read_gguf_gemma3(const GgufConfigReader& reader) {
   constexpr int64_t kLayersOfLargest = 62;
   constexpr int64_t kEvery = 6;
-  constexpr double kWindowTheta = 1e4;
+  constexpr double kLocalTheta = 1e4;
   LanguageConfig config = read_gguf_gemma(reader, "gemma3");
   config.qk_norm = true;
   config.window = reader.integer("attention.sliding_window", 0);
   read_gguf_gemma_windows(reader, config, kLayersOfLargest, kEvery);
   RotaryScaling of_windows;
-  of_windows.theta = reader.number("rope.freq_base_swa", kWindowTheta);
+  of_windows.theta = reader.number("rope.freq_base_swa", kLocalTheta);
   config.window_rotary = rotary_of(of_windows, config.head_size, config.context);
   return config;
 }

@@ -13,7 +13,7 @@
 #include "detent/operators/autograd.h"
 #include "detent/autograd/float32_results.h"
 #include "detent/core/error.h"
-#include "detent/float32/region_samples.h"
+#include "detent/inference/region_samples.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

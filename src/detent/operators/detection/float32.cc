@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "detent/core/convert.h"
-#include "detent/float32/float_node.h"
+#include "detent/inference/float_node.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

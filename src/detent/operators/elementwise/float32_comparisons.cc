@@ -7,9 +7,9 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/broadcast_lines.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/broadcast_lines.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 

@@ -4,11 +4,11 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/broadcast_lines.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/functions.h"
+#include "detent/kernels/broadcast_lines.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 
 namespace detent {

@@ -51,22 +51,6 @@ OperatorSchema elementwise(const char* name, const char* help, PairOperation ope
 
 }  // namespace
 
-Shape broadcast_shapes(const Shape& a, const Shape& b) {
-  Shape shape(std::max(a.size(), b.size()), 1);
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t from_a = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t from_b = i < b.size() ? b[b.size() - 1 - i] : 1;
-    const bool is_open = from_a == kOpenSize || from_b == kOpenSize;
-    if (!is_open && from_a != from_b && from_a != 1 && from_b != 1) {
-      fail("shapes {} and {} do not broadcast", shape_text(a), shape_text(b));
-    }
-    int64_t& size = shape[shape.size() - 1 - i];
-    size = from_a == 1 ? from_b : from_a;
-    if (is_open) size = std::max(from_a, from_b) > 1 ? std::max(from_a, from_b) : kOpenSize;
-  }
-  return shape;
-}
-
 std::vector<OperatorSchema> arithmetic_operators() {
   return {elementwise("add", "a + b", PairOperation::kAdd), elementwise("sub", "a - b", PairOperation::kSub),
           elementwise("mul", "a * b", PairOperation::kMul), clamp_schema()};

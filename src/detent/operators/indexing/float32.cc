@@ -7,8 +7,8 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/core/pair_functions.h"
 #include "detent/graph/operators.h"
 

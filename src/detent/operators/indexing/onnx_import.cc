@@ -4,7 +4,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/float32/float_nodes.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/operators/onnx_import.h"
 
 namespace detent {

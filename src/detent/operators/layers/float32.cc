@@ -1,5 +1,6 @@
-#include "detent/float32/float_node.h"
-#include "detent/float32/sums.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/windows.h"
+#include "detent/kernels/sums.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/core/product.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/row_reductions.h"
-#include "detent/float32/sums.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/kernels/product.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/row_reductions.h"
+#include "detent/kernels/sums.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/element_movement.h"
 

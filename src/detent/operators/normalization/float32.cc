@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "detent/float32/float_node.h"
-#include "detent/float32/normalization.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/normalization.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/element_movement.h"

@@ -1,7 +1,7 @@
-#include "detent/float32/recurrent_layer.h"
+#include "detent/inference/recurrent_layer.h"
 
-#include "detent/float32/float_node.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
-#include "detent/float32/resize_weights.h"
+#include "detent/inference/resize_weights.h"
 
 namespace detent {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
 
 namespace detent {

@@ -2,9 +2,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/region_samples.h"
-#include "detent/float32/tensor_layout.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/region_samples.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -456,8 +456,8 @@ void convert_depth_to_space(NodeImport& node) {
 void convert_space_to_depth(NodeImport& node) {
   const Shape image = image_shape(node);
   const int64_t block = node.integer("blocksize", 1);
-  constexpr int64_t kLargestBlock = 1 << 15;
-  if (block < 1 || block > kLargestBlock) fail("blocksize {}", block);
+  constexpr int64_t kLargestBlockSize = 1 << 15;
+  if (block < 1 || block > kLargestBlockSize) fail("blocksize {}", block);
   if (image[1] == kOpenSize || image[2] == kOpenSize)
     return convert_open_space_to_depth(node, image[0], block);
   if (image[1] % block != 0 || image[2] % block != 0)

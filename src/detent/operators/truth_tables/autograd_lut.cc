@@ -1,6 +1,6 @@
 #include "detent/operators/autograd.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/integer/table_layer.h"
+#include "detent/inference/table_layer.h"
 
 namespace detent {
 namespace {

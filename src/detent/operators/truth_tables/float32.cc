@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "detent/core/parallel.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/tensor_layout.h"
-#include "detent/float32/window_places.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/tensor_layout.h"
+#include "detent/kernels/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 

@@ -7,9 +7,9 @@
 #include "detent/core/error.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/accumulated_sums.h"
-#include "detent/integer/code_type.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/accumulated_sums.h"
+#include "detent/inference/code_type.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

@@ -10,7 +10,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/executor.h"
-#include "detent/integer/accumulated_sums.h"
+#include "detent/inference/accumulated_sums.h"
 
 namespace detent {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "detent/graph/operators.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/passes.h"
 

@@ -12,7 +12,7 @@ namespace detent {
 /// Activations are the values that quantizable nodes read. Each is counted once, however many nodes read it,
 /// with the bits that it is rounded to wherever that is: by the node that computes it (data_out), by those
 /// that read it (data_in; of several the widest), or before it, where nodes only moved or compared codes
-/// (views, padding, concatenation, max pooling, relu: moves_codes of integer/node_form.h).
+/// (views, padding, concatenation, max pooling, relu: moves_codes of inference/node_form.h).
 struct StorageBits {
   int64_t weight_values = 0;  // all parameters and running statistics
   int64_t weight_bits = 0;

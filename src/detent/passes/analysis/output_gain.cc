@@ -13,7 +13,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {

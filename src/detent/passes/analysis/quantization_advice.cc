@@ -34,8 +34,8 @@ constexpr double kLittle = 0.3;  // dB that are no reason to change an option
 constexpr double kMostAdviceProducts = 1e11;
 /// Products that what is found better may take to be measured again, on more samples.
 constexpr double kMostConfirmedProducts = 1.5e11;
-constexpr const char* kGptq = "gptq";
-constexpr const char* kGptaq = "gptaq";
+constexpr const char* kGptqPass = "gptq";
+constexpr const char* kGptaqPass = "gptaq";
 constexpr const char* kSignRound = "signround";
 constexpr const char* kHadamard = "hadamard";
 
@@ -164,7 +164,8 @@ class Advisor {
   QuantizationAdvice run() {
     const bool is_open = !errors_.measured_output.empty() && advice_.output_sqnr_db < kFine;
     const std::string chosen = choosing_pass(given_);
-    const bool is_slow = !chosen.empty() && chosen != kGptq && chosen != kGptaq;  // to choose them again
+    const bool is_slow =
+        !chosen.empty() && chosen != kGptqPass && chosen != kGptaqPass;  // to choose them again
     if (!is_open || is_slow || !take_samples()) return std::move(advice_);
     best_ = {"", advice_.output_sqnr_db, advice_.weight_bytes};
     try_better_weights();
@@ -201,7 +202,7 @@ class Advisor {
   double cost(const Options& options) const {
     const std::string chosen = choosing_pass(options);
     const RoundingTarget target =
-        chosen == kGptaq ? RoundingTarget::kFloatNetwork : RoundingTarget::kSameInputs;
+        chosen == kGptaqPass ? RoundingTarget::kFloatNetwork : RoundingTarget::kSameInputs;
     const auto samples = static_cast<double>(advice_.samples);
     const double each = multiply_adds(network_.reference, sizes_);
     constexpr double kRuns = 3;  // for biases, and for ranges of other values
@@ -227,7 +228,7 @@ class Advisor {
         best = Tried{options, *tried};
     };
     Options options = taken_;
-    for (const char* pass : {kGptq, kGptaq, kSignRound}) {
+    for (const char* pass : {kGptqPass, kGptaqPass, kSignRound}) {
       options.improve = {pass, "bias_correction"};
       if (options.improve != taken_.improve) try_one(options);
     }

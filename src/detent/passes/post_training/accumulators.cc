@@ -6,7 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

@@ -16,7 +16,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/staged_runs/staged_run.h"
@@ -43,12 +43,12 @@ namespace {
 
 /// Adds a sum of float32 values in double, which is a multiple of the smallest of these as they are.
 void add_to(ExactSum& exact, double sum, const Node& node) {
-  constexpr int kBits = 53;
+  constexpr int kMantissaBits = 53;
   constexpr int kSmallest = 149;
   if (!std::isfinite(sum)) fail("bias_correction: outputs of \"{}\" are NaN or infinite", node.name);
   int exponent = 0;
-  const auto units = static_cast<int64_t>(std::ldexp(std::frexp(std::fabs(sum), &exponent), kBits));
-  const int shift = exponent - kBits + kSmallest;
+  const auto units = static_cast<int64_t>(std::ldexp(std::frexp(std::fabs(sum), &exponent), kMantissaBits));
+  const int shift = exponent - kMantissaBits + kSmallest;
   const auto whole = static_cast<UInt128>(units);
   exact.add(shift < 0 ? whole >> -shift : whole, static_cast<unsigned>(std::max(shift, 0)), sum < 0);
 }

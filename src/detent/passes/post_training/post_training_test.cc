@@ -18,7 +18,7 @@
 #include "detent/passes/pass.h"
 #include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/stat_to_conf.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 // The passes that make a quantized network better without training it, held to what it computes.
 

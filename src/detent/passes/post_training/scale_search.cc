@@ -7,7 +7,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
-#include "detent/integer/node_form.h"
+#include "detent/inference/node_form.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/operand_ranges.h"
 #include "detent/passes/staged_runs/round_weights.h"

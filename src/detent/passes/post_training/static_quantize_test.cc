@@ -7,10 +7,10 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
-#include "detent/integer/code_type.h"
+#include "detent/inference/code_type.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
-#include "detent/reference/integer_executor.h"
+#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -30,9 +30,9 @@ struct LutnetConnections {
 std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted);
 
 /// Makes a layer whose weights and inputs are (residual) binary one of tables,
-/// operators/truth_tables/schema_lutnet.cc. The products of signs become tables of these and of inputs that `draw`
-/// chooses, which do not matter yet: but for what is pruned, and the rounding of amplitudes, the layer computes
-/// what it did before. Parameters keep their names where they stay: bias.
+/// operators/truth_tables/schema_lutnet.cc. The products of signs become tables of these and of inputs that
+/// `draw` chooses, which do not matter yet: but for what is pruned, and the rounding of amplitudes, the layer
+/// computes what it did before. Parameters keep their names where they stay: bias.
 LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std::mt19937_64& draw);
 
 /// The power of two of which the largest amplitude takes `width` bits; 0: none.

@@ -105,11 +105,11 @@ class GuidedSearch {
   /// Sensitivities around the network `centre`: what other formats of one operand change, two steps up and
   /// down.
   std::optional<Sensitivities> around(const Assignment& centre) {
-    constexpr int kSteps = 2;
+    constexpr int kMostSteps = 2;
     std::vector<std::pair<size_t, int>> changes;
     for (size_t c = 0; c < choices().size(); ++c) {
       const int last = static_cast<int>(choices()[c].formats.size()) - 1;
-      for (int f = std::max(0, centre[c] - kSteps); f <= std::min(last, centre[c] + kSteps); ++f)
+      for (int f = std::max(0, centre[c] - kMostSteps); f <= std::min(last, centre[c] + kMostSteps); ++f)
         if (f != centre[c]) changes.emplace_back(c, f);
     }
     constexpr double kShare = 0.25;

@@ -1,0 +1,94 @@
+#include "detent/inference/float_nodes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/graph/node_names.h"
+#include "detent/graph/quantizer.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+/// As quantizers leave it.
+Tensor quantized_parameter(const Node& node, const std::string& name, const Tensor& values) {
+  const Quantizer* quantizer = node.find_quantizer(name);
+  if (quantizer == nullptr) return values;
+  const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(name);
+  if (const std::optional<QuantSpec> rounding = node.rounding(name))
+    return fake_quantize(*rounding, values, seed);
+  return fake_quantize(*quantizer, values, seed);
+}
+
+bool is_subnormal(float x) { return x != 0 && std::fabs(x) < std::numeric_limits<float>::min(); }
+
+/// As the interpreter takes them in inference.
+Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
+  return without_subnormals(node, quantized_parameter(node, name, values));
+}
+
+}  // namespace
+
+Tensor without_subnormals(const Node& node, Tensor parameter) {
+  const bool is_multiplied = trait<WeightedSum>(node) != nullptr || trait<Normalization>(node) != nullptr;
+  if (!is_multiplied || parameter.dtype() != DType::kFloat32) return parameter;
+  const auto found = std::as_const(parameter).values<float>();
+  bool has_any = false;
+  for (const float x : found) has_any |= is_subnormal(x);
+  if (!has_any) return parameter;
+  Tensor normal(DType::kFloat32, parameter.shape());
+  std::ranges::transform(found, normal.values<float>().begin(),
+                         [](float x) { return is_subnormal(x) ? 0.0F : x; });
+  return normal;
+}
+
+std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const FloatFlow> inputs) const {
+  const FloatOperator* const entry = find_float_operator(node.op);
+  DETENT_CHECK(entry != nullptr, "node {}: nothing computes the operator {} in float", node.name, node.op);
+  return results(*entry, node, inputs);
+}
+
+std::vector<FloatFlow> FloatNodes::results(const FloatOperator& op, const Node& node,
+                                           std::span<const FloatFlow> inputs) const {
+  std::vector<FloatFlow> results;
+  try {
+    std::vector<Tensor> tensors = op.results({node, inputs, parameters_of(node)});
+    results.reserve(tensors.size());
+    for (Tensor& result : tensors) results.push_back({std::move(result)});
+  } catch (const Error& error) {
+    throw node_error(node, error);
+  } catch (const std::bad_alloc&) {
+    fail("node \"{}\" ({}): out of memory", node.name, node.op);
+  }
+  return results;
+}
+
+/// Rounded when the node is computed for the first time.
+const NamedTensors& FloatNodes::parameters_of(const Node& node) const {
+  static const NamedTensors none;
+  if (node.parameters.empty()) return none;
+  const std::lock_guard lock(mutex_);
+  const auto known = parameters_.find(node.name);
+  if (known != parameters_.end()) return known->second;
+  NamedTensors rounded;
+  for (const auto& [name, parameter] : node.parameters) {
+    std::optional<Tensor> given = give_ ? give_(node, name) : std::nullopt;
+    rounded.emplace_back(name, given ? *given : rounded_parameter(node, name, parameter->tensor));
+  }
+  return parameters_.emplace(node.name, std::move(rounded)).first->second;
+}
+
+NamedTensors rounded_parameters(const Node& node) {
+  NamedTensors rounded;
+  for (const auto& [name, parameter] : node.parameters)
+    rounded.emplace_back(name, rounded_parameter(node, name, parameter->tensor));
+  return rounded;
+}
+
+}  // namespace detent
