@@ -238,23 +238,28 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
 
 }  // namespace
 
-/// Loops are kept only where the network cannot do without.
+/// Loops are kept only where the network cannot do without, and sizes fixed only where it does not take any.
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
   OnnxModelFile file(path);
   OnnxLoops unwritten;
+  OnnxLoops others;
   std::optional<Graph> graph;
+  std::exception_ptr last;
+  std::vector<std::pair<const OnnxLoops*, std::string>> failed;
   const auto take = [&](const OnnxLoops* kept_loops, OnnxLoops& loops) {
     try {
       graph = import_with_batch(file, options, kept_loops, loops);
     } catch (const Error& error) {
-      const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
-      if (!has_given_sizes) graph = import_with_traced_sizes(file, options, kept_loops, error.what());
-      if (!graph && (kept_loops != nullptr || loops.empty())) throw;
+      last = std::current_exception();
+      failed.emplace_back(kept_loops, error.what());
     }
   };
   take(nullptr, unwritten);
-  OnnxLoops others;
-  if (!graph) take(&unwritten, others);
+  if (!graph && !unwritten.empty()) take(&unwritten, others);
+  const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
+  for (size_t i = 0; i < failed.size() && !graph && !has_given_sizes; ++i)
+    graph = import_with_traced_sizes(file, options, failed[i].first, failed[i].second);
+  if (!graph) std::rethrow_exception(last);
   file.warn_of_newer_versions();
   return std::move(*graph);
 }

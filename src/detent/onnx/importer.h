@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -158,6 +159,10 @@ class OnnxImporter {
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
   void convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
+  /// The results of both branches, of which one may be dropped for a reason.
+  void choose_results(const onnx::NodeProto& node, ImportScope& scope, const NodeInput& choice,
+                      const std::array<std::vector<ImportedValue*>, 2>& results,
+                      const std::array<std::string, 2>& reasons);
   /// The node's outputs, as a branch gives them.
   std::vector<ImportedValue*> branch_results(const onnx::NodeProto& node, const onnx::GraphProto& branch,
                                              ImportScope& scope);
@@ -182,11 +187,27 @@ class OnnxImporter {
   struct LoopResults;
   void keep_loop(const onnx::NodeProto& node, ImportScope& scope);
   void keep_scan(const onnx::NodeProto& node, ImportScope& scope);
+  /// An If of which a run computes one branch (kept_branches.cc).
+  void keep_branches(const onnx::NodeProto& node, ImportScope& scope);
+  struct BranchResults;
+  BranchResults results_in_body(const onnx::NodeProto& node, const onnx::GraphProto& branch,
+                                ImportScope& scope);
+  /// The branch whose result an output of the If is, where they differ in rank: as the model declares it, or
+  /// the first.
+  std::optional<size_t> only_branch(const std::string& output, const TriedTypes& first,
+                                    const TriedTypes& second) const;
   /// Removes the nodes from that position on, but for constants and inputs, which values outside refer to.
   void remove_since(size_t position);
-  /// Carried and collected values.
-  std::vector<ImportedValue*> kept_results(const onnx::NodeProto& node, ImportScope& scope,
-                                           const KeptLoop& loop);
+  /// Carried and collected values; nothing where an iteration changes the type or rank of one.
+  std::optional<std::vector<ImportedValue*>> kept_results(const onnx::NodeProto& node, ImportScope& scope,
+                                                          const KeptLoop& loop);
+  struct FirstIterations;
+  /// Lets the loop begin one iteration later.
+  void write_out_next(const onnx::NodeProto& node, const std::vector<const onnx::NodeProto*>& steps,
+                      ImportScope& scope, KeptLoop& loop, FirstIterations& before);
+  /// Results of the loop with those of its first iterations.
+  void join_first(const onnx::NodeProto& node, const FirstIterations& before,
+                  std::vector<ImportedValue*>& results);
   /// Adds the node, and gives its results as kept_results() does.
   std::vector<ImportedValue*> add_loop(const onnx::NodeProto& node, const KeptLoop& loop,
                                        const CarriedValues& carried, Iteration& iteration);

@@ -1,30 +1,23 @@
+#include "detent/onnx/kept_loops.h"
+
 #include <fmt/format.h>
-#include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "detent/core/error.h"
 #include "detent/graph/loop.h"
 #include "detent/onnx/import_steps.h"
-#include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
 
 // Loops that cannot be written out become nodes with a body (graph/loop.h), which an importer of its own
 // brings in. What the body reads of the graph around is captured: constants become its own, other values
 // inputs. A size of a carried value that an iteration changes is open; that may change other sizes, so the
-// body is brought in anew until none changes.
+// body is brought in anew until none changes. Where an iteration changes a rank, it is written out before
+// the loop.
 
 namespace detent {
 namespace {
-
-ImportedValue true_value() {
-  ImportedValue value;
-  value.constant = Tensor(DType::kBool, {});
-  value.constant->values<bool>()[0] = true;
-  return value;
-}
 
 bool is_true(const ImportedValue& value) {
   const std::optional<Tensor>& known = value.constant;
@@ -40,10 +33,6 @@ TriedTypes scalar_types(DType dtype) {
 /// anything.
 bool open_sizes(const TriedTypes& after, bool all, TriedTypes& carried) {
   const Shape& shape = carried.first.shape;
-  if (after.first.dtype != carried.first.dtype || after.first.shape.size() != shape.size()) {
-    fail("a carried value is {} {}, and {} {} after an iteration", dtype_name(carried.first.dtype),
-         shape_text(shape), dtype_name(after.first.dtype), shape_text(after.first.shape));
-  }
   bool changes = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool is_same = after.first.shape[d] == shape[d] && after.second.shape[d] == carried.second.shape[d];
@@ -133,6 +122,17 @@ NodeInput joined_elements(NodeImport& import, NodeInput rows, int64_t axis, bool
 
 }  // namespace
 
+ImportedValue true_value() {
+  ImportedValue value;
+  value.constant = Tensor(DType::kBool, {});
+  value.constant->values<bool>()[0] = true;
+  return value;
+}
+
+bool are_alike(const TriedTypes& a, const TriedTypes& b) {
+  return a.first.dtype == b.first.dtype && a.first.shape.size() == b.first.shape.size();
+}
+
 NodeInput with_first_dim_at(NodeImport& import, NodeInput rows, int64_t axis) {
   const auto rank = std::ssize(import.type_of(rows).shape);
   const int64_t place = axis < 0 ? axis + rank : axis;
@@ -144,32 +144,11 @@ NodeInput with_first_dim_at(NodeImport& import, NodeInput rows, int64_t axis) {
   return import.add("permute", {rows}, {{"dims", std::move(dims)}});
 }
 
-struct OnnxImporter::KeptLoop {
-  const onnx::GraphProto& body;
-  int first_carried;  // among the body's inputs
-  NodeInput most = {}, condition = {};
-  std::vector<ImportedValue*> carried = {};  // before the first iteration
-  /// Converts the body's nodes: its condition, carried and collected values, of the iteration's number and
-  /// the carried values.
-  std::function<std::vector<ImportedValue*>(OnnxImporter& inner, const NodeInput& iteration,
-                                            const std::vector<ImportedValue*>& carried)>
-      convert = {};
-};
-
-/// Values that a loop carries.
-struct OnnxImporter::CarriedValues {
-  std::vector<TriedTypes> types = {};
-  std::vector<bool> are_tensors = {};                     // that may change
-  std::vector<std::optional<int64_t>> joined_along = {};  // of lists whose elements are joined as they come
-
-  /// Whether the body takes and gives a tensor for it.
-  bool has_tensor(size_t k) const { return are_tensors[k] || joined_along[k]; }
-};
-
-struct OnnxImporter::Iteration {
-  OnnxImporter inner;
-  std::vector<ImportedValue*> carried = {};  // before it
-  std::vector<ImportedValue*> results = {};
+/// Iterations that are written out before the loop: a carried value gets another type or rank in them.
+struct OnnxImporter::FirstIterations {
+  int64_t count = 0;
+  NodeInput condition = NodeInput::absent();  // of the run, that they take place
+  std::vector<std::vector<ImportedValue*>> collected = {};
 };
 
 /// The results of the node that a loop becomes.
@@ -281,8 +260,7 @@ void OnnxImporter::convert_iteration(const KeptLoop& loop, const CarriedValues& 
     value.float_type = before.float_type;
     value.narrow_type = before.narrow_type;
     if (carried.has_tensor(k)) {
-      const std::string& name = loop.body.input(loop.first_carried + static_cast<int>(k)).name();
-      (before.sequence ? value.rows : value.source) = inner.add_body_input(name, carried.types[k]);
+      (before.sequence ? value.rows : value.source) = inner.add_body_input(loop.names[k], carried.types[k]);
     }
     if (before.sequence) {
       value.sequence.emplace();
@@ -312,8 +290,9 @@ bool OnnxImporter::begins_to_join(const onnx::NodeProto& node, size_t k, const I
   return true;
 }
 
-std::vector<ImportedValue*> OnnxImporter::kept_results(const onnx::NodeProto& node, ImportScope& scope,
-                                                       const KeptLoop& loop) {
+std::optional<std::vector<ImportedValue*>> OnnxImporter::kept_results(const onnx::NodeProto& node,
+                                                                      ImportScope& scope,
+                                                                      const KeptLoop& loop) {
   constexpr int kMostRounds = 4;
   CarriedValues carried;
   carried.joined_along.resize(loop.carried.size());
@@ -337,8 +316,9 @@ std::vector<ImportedValue*> OnnxImporter::kept_results(const onnx::NodeProto& no
       const ImportedValue& after = *iteration.results[1 + k];
       if (after.sequence) fail("an iteration gives a sequence for a tensor that it takes");
       const bool is_kept = &after == iteration.carried[k];
-      const bool opens =
-          !is_kept && open_sizes(iteration.inner.types_of(after), round == kMostRounds, carried.types[k]);
+      const TriedTypes& types = iteration.inner.types_of(after);
+      if (!is_kept && !are_alike(types, carried.types[k])) return std::nullopt;
+      const bool opens = !is_kept && open_sizes(types, round == kMostRounds, carried.types[k]);
       carried.are_tensors[k] = !is_kept;
       changes = changes || is_kept || opens;
     }
@@ -445,26 +425,97 @@ std::vector<ImportedValue*> OnnxImporter::results_of_loop(const std::string& nam
 }
 
 void OnnxImporter::keep_loop(const onnx::NodeProto& node, ImportScope& scope) {
+  constexpr int64_t kMostBefore = 3;
   const onnx::GraphProto& body = subgraph(node, "body");
   const int carried = loop_carried(node, body);
   NodeImport import(*this, node, opset(node.domain()));
-  KeptLoop loop{.body = body, .first_carried = 2};
+  KeptLoop loop{.body = body};
   loop.most = number_of_iterations(import);
   loop.condition = first_condition(import);
-  for (int k = 0; k < carried; ++k) loop.carried.push_back(&find(node.input(k + 2), scope));
-  loop.convert = [&](OnnxImporter& inner, const NodeInput& iteration, const auto& values) {
+  for (int k = 0; k < carried; ++k) {
+    loop.names.push_back(body.input(k + 2).name());
+    loop.carried.push_back(&find(node.input(k + 2), scope));
+  }
+  const std::vector<const onnx::NodeProto*> steps = in_execution_order(body);
+  FirstIterations before;
+  before.collected.resize(static_cast<size_t>(body.output_size() - 1 - carried));
+  loop.convert = [&](OnnxImporter& inner, NodeInput iteration, const auto& values) {
+    if (before.count > 0)
+      iteration = NodeImport(inner, node, opset(node.domain()))
+                      .add("add", {std::move(iteration), NodeImport::integer_of(before.count)});
     auto& names = inner.outermost_.values;
-    names[body.input(0).name()] = &inner.own({.source = iteration, .constant = std::nullopt});
+    names[body.input(0).name()] = &inner.own({.source = std::move(iteration), .constant = std::nullopt});
     names[body.input(1).name()] = &inner.own(true_value());
     for (int k = 0; k < carried; ++k) names[body.input(k + 2).name()] = values[static_cast<size_t>(k)];
-    inner.convert_body(in_execution_order(body), inner.outermost_);
+    inner.convert_body(steps, inner.outermost_);
     std::vector<ImportedValue*> results;
     for (const auto& output : body.output()) results.push_back(&inner.find(output.name(), inner.outermost_));
     return results;
   };
-  const std::vector<ImportedValue*> results = kept_results(node, scope, loop);
+  std::optional<std::vector<ImportedValue*>> results = kept_results(node, scope, loop);
+  while (!results && before.count < kMostBefore) {
+    write_out_next(node, steps, scope, loop, before);
+    results = kept_results(node, scope, loop);
+  }
+  if (!results) fail("a carried value changes its type or number of dimensions in every iteration");
+  join_first(node, before, *results);
   for (int k = 0; k < node.output_size(); ++k)
-    if (!node.output(k).empty()) scope.values[node.output(k)] = results[static_cast<size_t>(k)];
+    if (!node.output(k).empty()) scope.values[node.output(k)] = (*results)[static_cast<size_t>(k)];
+}
+
+void OnnxImporter::write_out_next(const onnx::NodeProto& node,
+                                  const std::vector<const onnx::NodeProto*>& steps, ImportScope& scope,
+                                  KeptLoop& loop, FirstIterations& before) {
+  NodeImport import(*this, node, opset(node.domain()));
+  const auto expect = [&](NodeInput holds) {
+    before.condition = before.condition.is_absent()
+                           ? std::move(holds)
+                           : import.add("logical_and", {before.condition, std::move(holds)});
+  };
+  if (!loop.condition.is_absent()) expect(scalar_condition(import, loop.condition));
+  if (const int64_t* const most = loop.most.constant.get_if<int64_t>()) {
+    if (*most < 1)
+      fail("a carried value changes its type or number of dimensions in each of {} iterations", before.count);
+    loop.most = NodeImport::integer_of(*most - 1);
+  } else if (!loop.most.is_absent()) {
+    expect(scalar_condition(import, import.add("gt", {loop.most, NodeImport::integer_of(0)})));
+    loop.most = import.add("sub", {loop.most, NodeImport::integer_of(1)});
+  }
+  ImportScope inner = scope_of_body(node, loop.body, scope);
+  inner.prefix += fmt::format("{}_", before.count);
+  ImportedValue number;
+  number.constant = Tensor::from<int64_t>({}, {before.count});
+  inner.values[loop.body.input(0).name()] = &own(std::move(number));
+  inner.values[loop.body.input(1).name()] = &own(true_value());
+  for (size_t k = 0; k < loop.carried.size(); ++k) inner.values[loop.names[k]] = loop.carried[k];
+  convert_body(steps, inner);
+  int output = 0;
+  ImportedValue& again = find(loop.body.output(output++).name(), inner);
+  loop.condition = is_true(again) ? NodeInput::absent() : operand(again, node.op_type());
+  for (ImportedValue*& carried : loop.carried) carried = &find(loop.body.output(output++).name(), inner);
+  for (std::vector<ImportedValue*>& parts : before.collected)
+    parts.push_back(&find(loop.body.output(output++).name(), inner));
+  ++before.count;
+}
+
+void OnnxImporter::join_first(const onnx::NodeProto& node, const FirstIterations& before,
+                              std::vector<ImportedValue*>& results) {
+  if (before.count == 0) return;
+  const size_t carried = results.size() - before.collected.size();
+  NodeImport import(*this, node, opset(node.domain()));
+  for (size_t i = 0; i < before.collected.size(); ++i) {
+    ImportedValue*& value = results[carried + i];
+    ImportedValue& first = stacked(node, before.collected[i], 0);
+    value = &own_result(import.add("cat", {operand(first, node.op_type()), operand(*value, node.op_type())},
+                                   {{"dim", int64_t{0}}}),
+                        first);
+  }
+  if (before.condition.is_absent()) return;
+  for (ImportedValue*& value : results)
+    value = &asserted(node, before.condition, true, *value,
+                      fmt::format("the loop ends before iteration {}, in which a carried value gets another "
+                                  "type or number of dimensions",
+                                  before.count));
 }
 
 void OnnxImporter::keep_scan(const onnx::NodeProto& node, ImportScope& scope) {
@@ -472,8 +523,11 @@ void OnnxImporter::keep_scan(const onnx::NodeProto& node, ImportScope& scope) {
   NodeImport import(*this, node, opset(node.domain()));
   const ScanForm form = scan_form(import, body);
   const auto carried = static_cast<int>(form.carried);
-  KeptLoop loop{.body = body, .first_carried = 0};
-  for (int k = 0; k < carried; ++k) loop.carried.push_back(&find(node.input(k), scope));
+  KeptLoop loop{.body = body};
+  for (int k = 0; k < carried; ++k) {
+    loop.names.push_back(body.input(k).name());
+    loop.carried.push_back(&find(node.input(k), scope));
+  }
   const NodeInput size = import.size_of(import.input(static_cast<size_t>(carried)), form.axes[0]);
   loop.most = form.length ? NodeImport::integer_of(*form.length)
                           : import.add("squeeze", {size, NodeImport::list_of({0})});
@@ -493,10 +547,11 @@ void OnnxImporter::keep_scan(const onnx::NodeProto& node, ImportScope& scope) {
     for (const auto& output : body.output()) results.push_back(&inner.find(output.name(), inner.outermost_));
     return results;
   };
-  const std::vector<ImportedValue*> results = kept_results(node, scope, loop);
+  const std::optional<std::vector<ImportedValue*>> results = kept_results(node, scope, loop);
+  if (!results) fail("a state changes its type or number of dimensions");
   for (int k = 0; k < std::min(node.output_size(), body.output_size()); ++k) {
     if (node.output(k).empty()) continue;
-    ImportedValue& value = *results[static_cast<size_t>(k)];
+    ImportedValue& value = *(*results)[static_cast<size_t>(k)];
     const auto s = static_cast<size_t>(k - carried);
     scope.values[node.output(k)] =
         k < carried ? &value

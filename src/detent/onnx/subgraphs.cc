@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <unordered_map>
 
@@ -186,15 +187,36 @@ ImportedValue& OnnxImporter::asserted(const onnx::NodeProto& node, NodeInput con
       value);
 }
 
+void OnnxImporter::choose_results(const onnx::NodeProto& node, ImportScope& scope, const NodeInput& choice,
+                                  const std::array<std::vector<ImportedValue*>, 2>& results,
+                                  const std::array<std::string, 2>& reasons) {
+  for (int k = 0; k < node.output_size(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    if (node.output(k).empty()) continue;
+    const size_t dropped = reasons[0].empty() ? 1 : 0;
+    scope.values[node.output(k)] =
+        reasons[dropped].empty()
+            ? &chosen(node, choice, *results[0][at], *results[1][at])
+            : &asserted(node, choice, dropped == 1, *results[1 - dropped][at],
+                        fmt::format("the {} branch, which its condition chooses, does not take inputs of "
+                                    "these sizes, {}: load the network with --shape (Python: shapes) as the "
+                                    "branch takes them",
+                                    dropped == 0 ? "then" : "else", reasons[dropped]));
+  }
+}
+
 void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope) {
   if (node.input_size() != 1) fail("{} inputs, expected one", node.input_size());
   ImportedValue& condition = find(node.input(0), scope);
   NodeImport import(*this, node, opset(node.domain()));
   const std::optional<double> known = import.number(size_t{0});
   chooses_branches_ = chooses_branches_ || !known;
+  const OnnxLoops* const kept = trial_.kept_loops;
+  if (!known && kept != nullptr && kept->contains(&node)) return keep_branches(node, scope);
+  const size_t first = graph_.nodes().size();
   const onnx::GraphProto* const branches[] = {&subgraph(node, "then_branch"), &subgraph(node, "else_branch")};
-  std::vector<ImportedValue*> results[2];
-  std::string reasons[2];
+  std::array<std::vector<ImportedValue*>, 2> results;
+  std::array<std::string, 2> reasons;
   for (size_t i = 0; i < 2; ++i) {
     if (known && (*known != 0) != (i == 0)) continue;
     results[i] = known ? branch_results(node, *branches[i], scope)
@@ -209,18 +231,13 @@ void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope
   }
   if (!reasons[0].empty() && !reasons[1].empty()) fail("{}", reasons[0]);
   const NodeInput choice = scalar_condition(import, operand(condition, node.input(0)));
-  for (int k = 0; k < node.output_size(); ++k) {
-    const auto at = static_cast<size_t>(k);
-    if (node.output(k).empty()) continue;
-    const size_t dropped = reasons[0].empty() ? 1 : 0;
-    scope.values[node.output(k)] =
-        reasons[dropped].empty()
-            ? &chosen(node, choice, *results[0][at], *results[1][at])
-            : &asserted(node, choice, dropped == 1, *results[1 - dropped][at],
-                        fmt::format("the {} branch, which its condition chooses, does not take inputs of "
-                                    "these sizes, {}: load the network with --shape (Python: shapes) as the "
-                                    "branch takes them",
-                                    dropped == 0 ? "then" : "else", reasons[dropped]));
+  try {
+    choose_results(node, scope, choice, results, reasons);
+  } catch (const Error&) {
+    unwritten_loops_.insert(&node);
+    if (kept == nullptr) throw;
+    remove_since(first);
+    keep_branches(node, scope);
   }
 }
 

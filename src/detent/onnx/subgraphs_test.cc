@@ -3,6 +3,8 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
 
@@ -58,18 +60,74 @@ TEST(OnnxSubgraphs, BranchesAreChosenAtRunTime) {
   }
 }
 
-TEST(OnnxSubgraphs, BranchesOfDifferentShapesAreRefused) {
-  OnnxModelForTest model(17);
-  model.constant<int64_t>("dims", {1}, {0});
-  model.input("x", {2});
+/// x, or its columns twice.
+void add_branches_of_other_shapes(OnnxModelForTest& model) {
+  model.input("x", {2, 3});
   model.input("c", {}, kOnnxBool);
   model.output("y");
   model.node("If", {"c"}, {"y"},
              {{"then_branch", onnx_body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
-              {"else_branch", onnx_body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
-  EXPECT_THAT(refusal_of_subgraph(model),
-              HasSubstr("is not known before the network runs, and chooses between the "
-                        "shapes [2] and [1, 2]"));
+              {"else_branch", onnx_body({},
+                                        {onnx_node("Transpose", {"x"}, {"t"}),
+                                         onnx_node("Concat", {"t", "t"}, {"u"}, {{"axis", 1}})},
+                                        {"u"})}});
+}
+
+Tensor condition_of(bool holds) {
+  Tensor c(DType::kBool, {});
+  c.values<bool>()[0] = holds;
+  return c;
+}
+
+TEST(OnnxSubgraphs, BranchesOfOtherShapesAreComputedAsTheyAreChosen) {
+  OnnxModelForTest model(17);
+  add_branches_of_other_shapes(model);
+  const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  expect_results(model, {x, condition_of(true)}, {x});
+  expect_results(model, {x, condition_of(false)}, {floats({3, 4}, {1, 4, 1, 4, 2, 5, 2, 5, 3, 6, 3, 6})});
+  const TemporaryPath exported("branches.onnx");
+  export_onnx(import_onnx(model.write()), exported.get(), {});
+  EXPECT_TRUE(FastProgram(import_onnx(exported.get())).run({{x, condition_of(true)}})[0].equals(x));
+}
+
+/// A sum that would divide by 0 in the other branch.
+TEST(OnnxSubgraphs, ABranchThatIsNotChosenMayFail) {
+  OnnxModelForTest model(17);
+  model.input("x", {2, 1}, kOnnxInt64);
+  model.input("c", {}, kOnnxBool);
+  model.output("y", {}, kOnnxInt64);
+  model.constant<int64_t>("three", {3, 1}, {6, 6, 6});
+  model.node("If", {"c"}, {"y"},
+             {{"then_branch", onnx_body({},
+                                        {onnx_node("Concat", {"x", "x"}, {"xx"}, {{"axis", 1}}),
+                                         onnx_node("Div", {"xx", "x"}, {"q"})},
+                                        {"q"})},
+              {"else_branch", onnx_body({}, {onnx_node("Identity", {"three"}, {"t"})}, {"t"})}});
+  model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+  const Tensor zeros = Tensor::from<int64_t>({2, 1}, {0, 0});
+  expect_results(model, {zeros, condition_of(false)}, {Tensor::from<int64_t>({3, 1}, {6, 6, 6})});
+}
+
+/// The network goes on with the rank that the model declares, or that of the first branch.
+TEST(OnnxSubgraphs, BranchesOfOtherRanksMustBeChosen) {
+  for (const bool declares : {false, true}) {
+    OnnxModelForTest model(17);
+    model.constant<int64_t>("dims", {1}, {0});
+    model.input("x", {2});
+    model.input("c", {}, kOnnxBool);
+    model.output("y", {1, 2}, declares ? onnx::TensorProto::FLOAT : onnx::TensorProto::UNDEFINED);
+    model.node("If", {"c"}, {"y"},
+               {{"then_branch", onnx_body({}, {onnx_node("Identity", {"x"}, {"n"})}, {"n"})},
+                {"else_branch", onnx_body({}, {onnx_node("Unsqueeze", {"x", "dims"}, {"u"})}, {"u"})}});
+    const Tensor x = floats({2}, {1, -2});
+    expect_results(model, {x, condition_of(!declares)}, {declares ? floats({1, 2}, {1, -2}) : x});
+    const Graph graph = import_onnx(model.write());
+    EXPECT_THAT(error_of([&] {
+                  FastProgram(graph).run({{x, condition_of(declares)}});
+                }),
+                HasSubstr(declares ? "the then branch, which its condition chooses, gives 1 dimensions"
+                                   : "the else branch, which its condition chooses, gives 2 dimensions"));
+  }
 }
 
 /// As torchvision suppresses boxes: none where there are none, else those at positions that are found.
