@@ -29,6 +29,9 @@ std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& 
 
 class NodeImport;
 
+/// The graph with names of their own for open sizes that share one and need not be the same.
+Graph with_independent_sizes(Graph graph);
+
 /// If, Loop, Scan and SequenceMap, whose bodies are graphs within the node.
 bool has_subgraphs(const onnx::NodeProto& node);
 

@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/text.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/open_sizes.h"
 
@@ -261,7 +262,7 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
     graph = import_with_traced_sizes(file, options, failed[i].first, failed[i].second);
   if (!graph) std::rethrow_exception(last);
   file.warn_of_newer_versions();
-  return std::move(*graph);
+  return with_independent_sizes(std::move(*graph));
 }
 
 Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,

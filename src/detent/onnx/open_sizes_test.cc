@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/onnx/model_for_test.h"
 
 namespace detent {
 namespace {
@@ -59,6 +62,39 @@ TEST(OpenSizes, OthersLeaveOtherRemainders) {
   EXPECT_TRUE(differ(rest));
   EXPECT_FALSE(differ(none));
   EXPECT_FALSE(differ(length)) << "not the same for both";
+}
+
+/// Images [batch, 2] and texts [batch, length, 2], with a mask [batch, length], that are compared.
+TEST(OpenSizes, OfOneNameMayBeIndependent) {
+  OnnxModelForTest model(17);
+  model.input("images", {-1, 2});
+  model.input("texts", {-1, -2, 2});
+  model.input("mask", {-1, -2});
+  model.output("scores");
+  model.constant<int64_t>("last", {1}, {-1});
+  model.constant<int64_t>("middle", {1}, {1});
+  model.node("Unsqueeze", {"mask", "last"}, {"column"});
+  model.node("Mul", {"texts", "column"}, {"masked"});
+  model.node("ReduceSum", {"masked", "middle"}, {"sums"}, {{"keepdims", 0}});
+  model.node("Transpose", {"sums"}, {"columns"});
+  model.node("MatMul", {"images", "columns"}, {"scores"});
+  const Graph graph = import_onnx(model.write());
+  const auto type_of = [&](const char* input) {
+    return tensor_type_text(graph.input_types().find(input)->second);
+  };
+  EXPECT_EQ(type_of("images"), "float32 [N, 2]");
+  EXPECT_EQ(type_of("texts"), "float32 [texts_0, open2, 2]");
+  EXPECT_EQ(type_of("mask"), "float32 [texts_0, open2]");
+  const Tensor images = Tensor::from(Shape{1, 2}, std::vector<float>{1, 2});
+  const Tensor texts = Tensor::from(Shape{2, 1, 2}, std::vector<float>{3, 4, 5, 6});
+  const Tensor mask = Tensor::from(Shape{2, 1}, std::vector<float>{1, 2});
+  EXPECT_TRUE(FastProgram(graph).run({{images, texts, mask}})[0].equals(
+      Tensor::from(Shape{1, 2}, std::vector<float>{11, 34})));
+  // One of each is the same with both.
+  model.node("Add", {"images", "sums"}, {"joined"});
+  model.output("joined");
+  EXPECT_EQ(tensor_type_text(import_onnx(model.write()).input_types().find("texts")->second),
+            "float32 [N, open2, 2]");
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/onnx/import_steps.h"
+
+// A model may give one name to sizes that have nothing to do with each other, such as the numbers of images
+// and of texts that a network compares. ONNX Runtime takes arrays of any sizes that the nodes take, whatever
+// the names: such sizes get names of their own.
+
+namespace detent {
+namespace {
+
+using InputNames = std::vector<std::string>;
+
+/// Inputs by the names of their open sizes, in the graph's order.
+std::map<std::string, InputNames> inputs_by_size(const Graph& graph) {
+  std::map<std::string, InputNames> inputs;
+  for (const std::string& input : graph.input_names()) {
+    for (const Dimension& dim : graph.input_types().find(input)->second.shape) {
+      InputNames& sharing = inputs[dim.symbol];
+      if (dim.is_named() && (sharing.empty() || sharing.back() != input)) sharing.push_back(input);
+    }
+  }
+  return inputs;
+}
+
+/// Which inputs may have other sizes than the rest: all from one on, or one alone.
+std::vector<InputNames> parts_of(const InputNames& inputs) {
+  std::vector<InputNames> parts;
+  for (size_t i = 1; i < inputs.size(); ++i) parts.push_back({inputs[i]});
+  for (size_t i = 1; i + 1 < inputs.size(); ++i)
+    parts.emplace_back(inputs.begin() + static_cast<int64_t>(i), inputs.end());
+  return parts;
+}
+
+/// The graph with another name for the size in these inputs; nothing where it does not take another one.
+std::optional<Graph> with_own_size(const Graph& graph, const std::string& symbol, const InputNames& inputs) {
+  std::map<std::string, TensorType> types;
+  std::string own;
+  NamedSizes sizes;
+  for (const std::string& input : inputs) {
+    TensorType& type = types[input] = graph.input_types().find(input)->second;
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      Dimension& dim = type.shape[d];
+      if (dim.symbol != symbol) continue;
+      if (own.empty()) own = fmt::format("{}_{}", input, d);
+      dim.symbol = own;
+      sizes[own] = dim.size == 1 ? 3 : 2 * dim.size;
+      sizes[symbol] = dim.size == 1 ? 2 : dim.size;
+    }
+  }
+  Graph apart = with_input_types(graph, types);
+  try {
+    infer_shapes(apart, sizes);
+    return apart;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// One part of the inputs that share a size, where there is one that need not.
+std::optional<Graph> with_size_apart(const Graph& graph) {
+  constexpr size_t kMostSharing = 8;  // each takes an inference of all shapes
+  for (const auto& [symbol, inputs] : inputs_by_size(graph)) {
+    if (inputs.size() > kMostSharing) continue;
+    for (const InputNames& part : parts_of(inputs))
+      if (std::optional<Graph> apart = with_own_size(graph, symbol, part)) return apart;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Graph with_independent_sizes(Graph graph) {
+  while (std::optional<Graph> apart = with_size_apart(graph)) graph = std::move(*apart);
+  return graph;
+}
+
+}  // namespace detent
