@@ -43,7 +43,9 @@ class Tokenizer(Unchanging):
         if found is None:
             from detent._errors import Error
 
-            raise Error(f"{self._path}: no tokenizer comes with it: tokenizer names one")
+            raise Error(
+                f"{self._path}: no tokenizer is there: expected a folder with tokenizer.json or tokenizer.model, or a GGUF file"
+            )
         self._tokenizer = found
 
     @checked

@@ -198,6 +198,8 @@ def test_tokenizer(language_folder, language_model):
         tokenizer.apply_chat_template([{"role": "user"}])
     with pytest.raises(TypeError):
         tokenizer.encode(3)
+    with pytest.raises(detent.Error, match="nowhere: no tokenizer is there: expected a folder"):
+        detent.Tokenizer("nowhere")
     with pytest.raises(TypeError):
         tokenizer.decode("A")
 

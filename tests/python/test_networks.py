@@ -119,6 +119,9 @@ def test_files_are_not_replaced_silently(net, tmp_path):
         net.export(tmp_path / "a.mz2")
     with pytest.raises(detent.Error):
         net.save("/proc/graph.mz")
+    for write in (lambda: net.save(tmp_path / "no" / "a.mz"), lambda: net.export(tmp_path / "no" / "a.onnx")):
+        with pytest.raises(detent.Error, match="no does not exist"):
+            write()
 
 
 def test_exported_model_gives_the_same(net, images, tmp_path):

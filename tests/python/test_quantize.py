@@ -100,6 +100,12 @@ def test_the_network_is_the_same_without_analysis(net, images, tmp_path):
     assert results[1].layers == [] and results[1].integer_execution == "" and results[1].output_sqnr_db is None
 
 
+def test_advice_adds_to_widths_given_as_a_dict(net, images):
+    samples = np.tile(images, (2, 1, 1, 1))
+    by_dict = net.quantize(samples, bits={".*": "2/2"})
+    assert by_dict.advice and by_dict.to_dict() == net.quantize(samples, bits=".*=2/2").to_dict()
+
+
 def test_function_is_the_method(net, images):
     assert detent.quantize(net, images, weights="int4").to_dict() == net.quantize(images, weights="int4").to_dict()
 

@@ -14,7 +14,8 @@ void bind_networks(nanobind::module_& module);
 void bind_sessions(nanobind::module_& module);
 void bind_studies(nanobind::module_& module);
 
-/// Throws Error where a file of this name exists, unless it may be overwritten.
-void refuse_existing(const std::string& path, bool overwrite);
+/// Throws Error where a file of this name exists, unless it may be overwritten, and where its folder is
+/// missing.
+void check_output(const std::string& path, bool overwrite);
 
 }  // namespace detent::python

@@ -158,7 +158,7 @@ nb::dict measured_perplexity(const LanguageModel& model, nb::handle tokens, cons
                              int threads) {
   const PerplexityOptions options = perplexity_options(given, tokenizer);
   for (const std::string& path : {logits_file, losses_file})
-    if (!path.empty()) refuse_existing(path, overwrite);
+    if (!path.empty()) check_output(path, overwrite);
   PerplexityReference reference{other == nullptr ? nullptr : &other->decoder()};
   if (PyUnicode_Check(logits.ptr())) {
     reference.logits_name = nb::cast<std::string>(logits);

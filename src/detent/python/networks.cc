@@ -89,7 +89,7 @@ nb::dict quantized(const Network& network, Samples& calibration, Samples* test, 
 }
 
 std::vector<std::string> save(const Network& network, const std::string& path, bool packed, bool overwrite) {
-  refuse_existing(path, overwrite);
+  check_output(path, overwrite);
   if (!path.ends_with(".mz"))
     throw DetailedError(path + ": expected a name that ends in .mz", {.file = path});
   return without_lock([&] {
@@ -101,7 +101,7 @@ std::vector<std::string> save(const Network& network, const std::string& path, b
 
 void export_to(const Network& network, const std::string& path, const std::string& style,
                std::optional<int64_t> opset, bool unsigned_weights, bool overwrite) {
-  refuse_existing(path, overwrite);
+  check_output(path, overwrite);
   if (!path.ends_with(".onnx"))
     throw DetailedError(path + ": expected a name that ends in .onnx", {.file = path});
   OnnxExportOptions options{.opset = opset, .unsigned_weights = unsigned_weights};
@@ -178,9 +178,13 @@ std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& s
 
 }  // namespace
 
-void refuse_existing(const std::string& path, bool overwrite) {
+void check_output(const std::string& path, bool overwrite) {
   if (fs::exists(path) && !overwrite)
     throw DetailedError(path + " exists: choose another name, or overwrite=True", {.file = path});
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty() && !fs::exists(folder))
+    throw DetailedError(fmt::format("cannot write {}: the folder {} does not exist", path, folder.string()),
+                        {.file = path});
 }
 
 void bind_networks(nb::module_& module) {

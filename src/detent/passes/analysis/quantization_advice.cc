@@ -46,6 +46,17 @@ struct Options {
   std::vector<std::string> improve;  // passes after it
 };
 
+/// Widths may be a table of patterns (`NodeBits`); advice adds to the text.
+void write_bits_as_text(Table& quantize) {
+  const Value* given = quantize.find(kBits);
+  if (given == nullptr) return;
+  const Value text = NodeBits::from_value(*given, kBits).to_value();
+  if (text.is_na())
+    quantize.erase(kBits);
+  else
+    quantize[kBits] = text;
+}
+
 Options options_of(const Table& passes) {
   Options options;
   for (const auto& [name, given] : passes) {
@@ -56,6 +67,7 @@ Options options_of(const Table& passes) {
       (is_before ? options.before : options.improve).push_back(name);
     }
   }
+  write_bits_as_text(options.quantize);
   return options;
 }
 

@@ -80,6 +80,10 @@ TEST(QuantizationAdvice, TakesUpWhatWasGiven) {
     if (tried.options.find("--bits") == std::string::npos) continue;
     EXPECT_THAT(tried.options, HasSubstr(",linear=3'"));
   }
+  const Advised by_table("toy_convnet", {3, 32, 32}, kNarrow + "bits = { linear = 3 }\n");
+  EXPECT_EQ(by_table.advice.text(), narrow.advice.text());
+  const Advised empty("toy_convnet", {3, 32, 32}, kNarrow + "bits = {}\n");
+  EXPECT_FALSE(empty.advice.tried.empty());
 }
 
 Graph with_outliers() {
