@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-constexpr auto kLargest = int64_t{std::numeric_limits<int32_t>::max()};
+constexpr auto kLargestInt32 = int64_t{std::numeric_limits<int32_t>::max()};
 
 std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requantization requantization) {
   return sum_form(sum, node, requantization);
@@ -28,7 +28,7 @@ std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requa
   if (!a || !b || (!output && node.find_quantization("data_out_0") != nullptr)) return std::nullopt;
   ProductForm form{.a = *a, .b = *b, .output = output, .scale = a->scale * b->scale, .fixed = {}};
   form.largest_product = largest_steps(*a) * largest_steps(*b);
-  if (form.largest_product * ProductForm::kDepth > kLargest) return std::nullopt;
+  if (form.largest_product * ProductForm::kDepth > kLargestInt32) return std::nullopt;
   if (!output) return form;
   form.multiplier = form.scale / output->scale;
   if (requantization == Requantization::kFloat) return form;
@@ -68,7 +68,7 @@ void set_fixed_sum(PairForm& form) {
 
 void set_fixed_product(PairForm& form) {
   const int64_t bound = largest_steps(form.a) * largest_steps(form.b);
-  if (bound > kLargest) fail("products could reach {}, beyond 32 bits", bound);
+  if (bound > kLargestInt32) fail("products could reach {}, beyond 32 bits", bound);
   form.fixed_output =
       FixedMultiplier::of(static_cast<double>(form.a.scale) * static_cast<double>(form.b.scale) /
                           static_cast<double>(form.output.scale));
@@ -139,7 +139,7 @@ std::optional<NodeForm> form_of(const Other&, const Node&, Requantization) {
 float pair_result(PairOperation operation, float a, float b) { return combined(operation, a, b); }
 
 bool ProductForm::fits_depth(int64_t depth) const {
-  return depth <= kLargest / std::max<int64_t>(largest_product, 1);
+  return depth <= kLargestInt32 / std::max<int64_t>(largest_product, 1);
 }
 
 void ProductForm::check_depth(const Node& node, int64_t depth) const {

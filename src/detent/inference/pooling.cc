@@ -45,19 +45,19 @@ std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_
 }
 
 /// Where rows of the input's plane begin, of which one row of the result is computed.
-struct Rows {
+struct WindowRows {
   std::vector<int64_t> places;
   int64_t counted;  // rows that a mean divides by
 };
 
 /// The input rows of each row of the result, in row-major order: a window of each dimension but the last.
-std::vector<Rows> rows_of(const WindowsOfDims& windows, const std::vector<int64_t>& strides) {
-  std::vector<Rows> all = {{{0}, 1}};
+std::vector<WindowRows> rows_of(const WindowsOfDims& windows, const std::vector<int64_t>& strides) {
+  std::vector<WindowRows> all = {{{0}, 1}};
   for (size_t d = 0; d + 1 < windows.size(); ++d) {
-    std::vector<Rows> extended;
-    for (const Rows& rows : all) {
+    std::vector<WindowRows> extended;
+    for (const WindowRows& rows : all) {
       for (const PoolingWindow& window : windows[d]) {
-        Rows& next = extended.emplace_back(Rows{{}, rows.counted * window.counted});
+        WindowRows& next = extended.emplace_back(WindowRows{{}, rows.counted * window.counted});
         for (const int64_t place : rows.places) {
           for (int64_t i = window.begin; i < window.end; i += window.step)
             next.places.push_back(place + i * strides[d]);
@@ -71,7 +71,7 @@ std::vector<Rows> rows_of(const WindowsOfDims& windows, const std::vector<int64_
 
 /// The part of a plane that one element of the result is computed of.
 struct Region {
-  const Rows& rows;
+  const WindowRows& rows;
   const PoolingWindow& window;  // of each row
 
   int64_t elements() const {
@@ -94,7 +94,7 @@ template <class T, class Reduce>
 Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
   const WindowsOfDims windows = pooling_windows(node, input.shape());
   const Shape spatial(input.shape().begin() + 2, input.shape().end());
-  const std::vector<Rows> all_rows = rows_of(windows, StridedView::of(spatial).strides);
+  const std::vector<WindowRows> all_rows = rows_of(windows, StridedView::of(spatial).strides);
   Shape shape = {input.dim(0), input.dim(1)};
   for (const auto& dimension : windows) shape.push_back(static_cast<int64_t>(dimension.size()));
   const int64_t per_plane = element_count({shape.begin() + 2, shape.end()});
@@ -105,7 +105,7 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
     T* out = to + begin * per_plane;
     for (int64_t p = begin; p < end; ++p) {
       const T* plane = from + p * element_count(spatial);
-      for (const Rows& rows : all_rows) {
+      for (const WindowRows& rows : all_rows) {
         for (const PoolingWindow& window : windows.back()) *out++ = reduce(plane, Region{rows, window});
       }
     }
