@@ -138,6 +138,25 @@ TEST(OnnxLayers, SumsOfEinsumOverOneDimension) {
     expect_layer({"Einsum", {first, second}, weight, {{"equation", equation}}});
 }
 
+TEST(OnnxLayers, EinsumOfIntegersIsExact) {
+  constexpr int64_t kLarge = (int64_t{1} << 40) + 1;  // more than a float holds
+  const auto result = [](const char* equation) {
+    OnnxModelForTest model(17);
+    model.constant<int64_t>("w", {2, 3}, {kLarge, 2, 3, 4, 5, 6});
+    model.input("x", {1, 3}, onnx::TensorProto::INT64);
+    model.output("y", {}, onnx::TensorProto::INT64);
+    model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+    model.node("Einsum", {"x", "w"}, {"y"}, {{"equation", equation}});
+    return IntegerExecutor()
+        .compile(import_onnx(model.write()))
+        ->run(std::vector{Tensor::from<int64_t>({1, 3}, {1, 1, 2})})
+        .at(0);
+  };
+  EXPECT_TRUE(result("bi,ji->bj").equals(Tensor::from<int64_t>({1, 2}, {kLarge + 8, 21})));
+  EXPECT_TRUE(result("bi,ji->ij").equals(Tensor::from<int64_t>({3, 2}, {kLarge, 4, 2, 5, 6, 12})));
+  EXPECT_TRUE(result("b...,b...").equals(Tensor::from<int64_t>({3}, {kLarge + 4, 7, 18})));
+}
+
 TEST(OnnxLayers, OtherSumsOfEinsumAreNoLayers) {
   using Case = std::tuple<const char*, Shape, Shape>;
   for (const auto& [equation, x, w] :

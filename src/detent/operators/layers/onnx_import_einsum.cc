@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detent/graph/element_movement.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/operators/onnx_import.h"
 
 namespace detent {
@@ -155,7 +156,35 @@ std::optional<NodeInput> einsum_product(NodeImport& node) {
   return in_order(node, node.add("matmul", {a, b}), of_a + of_b + shared + row + column, terms->result);
 }
 
+/// All products of integers, and sums over what the result does not have.
+void convert_integer_einsum(NodeImport& node) {
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < node.input_count(); ++i) shapes.push_back(node.type(i).shape);
+  const EinsumDims dims = einsum_dims(node.text("equation", ""), shapes);
+  EinsumLabels labels = dims.result;
+  for (const auto& [label, size] : dims.sizes)
+    if (std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
+  NodeInput products;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const EinsumLabels& own = dims.inputs[i];
+    std::vector<int64_t> order, added;
+    for (const int label : labels) {
+      const auto found = std::ranges::find(own, label);
+      if (found == own.end()) added.push_back(std::ranges::find(labels, label) - labels.begin());
+      if (found != own.end()) order.push_back(found - own.begin());
+    }
+    if (order.size() < own.size()) node.refuse("an equation that names a dimension of integers twice");
+    NodeInput x = node.add("permute", {node.input(i)}, {{"dims", Value(order)}});
+    if (!added.empty()) x = node.add("unsqueeze", {x, NodeImport::list_of(added)});
+    products = i == 0 ? x : node.add("mul", {products, x});
+  }
+  std::vector<int64_t> summed;
+  for (size_t d = dims.result.size(); d < labels.size(); ++d) summed.push_back(static_cast<int64_t>(d));
+  node.set_output(0, summed.empty() ? products : node.add("sum", {products, NodeImport::list_of(summed)}));
+}
+
 void convert_einsum(NodeImport& node) {
+  if (!is_floating_point(node.type(0).dtype)) return convert_integer_einsum(node);
   for (const size_t weight : {size_t{1}, size_t{0}}) {
     if (node.input_count() != 2) break;
     if (const auto layer = einsum_layer(node, weight)) return node.set_output(0, *layer);
