@@ -81,6 +81,37 @@ TEST(OnnxNoise, HasTheProbabilityOfTheInput) {
   EXPECT_NEAR(moments(y).deviation, std::sqrt(0.3 * 0.7), 0.02);
 }
 
+TEST(OnnxNoise, DropsElementsInTraining) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, kDraws});
+  model.output("y");
+  model.constant<float>("ratio", {}, {0.25F});
+  model.constant<int64_t>("one", {}, {1});
+  model.node("Cast", {"one"}, {"trains"}, {{"to", onnx::TensorProto::BOOL}});
+  model.node("Dropout", {"x", "ratio", "trains"}, {"y"});
+  const Tensor y = drawn(model, samples(1, 3));
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(y.values<float>(), 0.0F)) / kDraws, 0.25, 0.02);
+  EXPECT_EQ(*std::ranges::max_element(y.values<float>()), 4);
+}
+
+TEST(OnnxNoise, DrawsClassesWithTheirProbabilities) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 3});
+  model.output("y", {}, onnx::TensorProto::INT32);
+  model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+  model.node("Multinomial", {"x"}, {"y"}, {{"sample_size", kDraws}});
+  const float low = std::log(0.2F);
+  const Tensor y =
+      drawn(model, {Tensor::from(Shape{2, 3}, std::vector<float>{low, std::log(0.8F), -100, 7, -9, -9})});
+  ASSERT_EQ(y.shape(), (Shape{2, kDraws}));
+  const auto counted = [&](int64_t row, int32_t value) {
+    return static_cast<double>(std::ranges::count(y.rows(row, row + 1).values<int32_t>(), value)) / kDraws;
+  };
+  EXPECT_NEAR(counted(0, 0), 0.2, 0.02);
+  EXPECT_NEAR(counted(0, 1), 0.8, 0.02);
+  EXPECT_EQ(counted(1, 0), 1);
+}
+
 TEST(OnnxNoise, IsTheSameForAllSamples) {
   const NoiseModel model("RandomNormalLike", {});
   const Tensor one = drawn(model, samples(1, 0));

@@ -19,6 +19,9 @@ bool is_qonnx(std::string_view domain);
 /// Whether it is that of operators of QONNX which are those of ONNX, but with the channels last.
 bool is_channels_last(std::string_view domain);
 
+/// A Dropout that drops elements.
+void convert_training_dropout(NodeImport& node);
+
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;
 OnnxConverterList layer_converters();

@@ -359,7 +359,7 @@ void convert_dropout(NodeImport& node) {
   const auto ratio = node.has_input(1) ? node.number(size_t{1}) : std::optional(kDefault);
   const auto training = node.has_input(2) ? node.number(size_t{2}) : std::optional(0.0);
   const bool drops = training != 0.0 && ratio != 0.0;
-  if (drops && ratio && training) node.refuse("training mode");
+  if (drops && ratio && training) return convert_training_dropout(node);
   if (drops) return convert_dropout_by_inputs(node, ratio);
   node.pass_on(0);
   if (!node.wants(1)) return;

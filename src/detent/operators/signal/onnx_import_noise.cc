@@ -2,6 +2,8 @@
 #include <numeric>
 #include <string>
 
+#include <onnx/onnx_pb.h>
+
 #include "detent/core/error.h"
 #include "detent/core/random_numbers.h"
 #include "detent/operators/onnx_import.h"
@@ -81,10 +83,9 @@ NodeInput draws_at(NodeImport& node, Distribution distribution, const NodeInput&
   return distribution(node, seed, places);
 }
 
-/// A draw for each element of the attribute `shape`.
-NodeInput draws_of_shape(NodeImport& node, Distribution distribution) {
+/// A draw for each element of a tensor of that shape.
+NodeInput draws_of(NodeImport& node, Distribution distribution, const Shape& shape) {
   constexpr int64_t kMost = int64_t{1} << 24;
-  const Shape shape = node.integers("shape", {});
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (size < 0 || (size > 0 && count > kMost / size)) node.refuse("a shape of " + shape_text(shape));
@@ -131,7 +132,7 @@ NodeInput scaled_uniform(NodeImport& node, const NodeInput& draws) {
 }
 
 void convert_normal(NodeImport& node) {
-  give_draws(node, scaled_normal(node, draws_of_shape(node, normal)), DType::kFloat32);
+  give_draws(node, scaled_normal(node, draws_of(node, normal, node.integers("shape", {}))), DType::kFloat32);
 }
 
 void convert_normal_like(NodeImport& node) {
@@ -139,7 +140,8 @@ void convert_normal_like(NodeImport& node) {
 }
 
 void convert_uniform(NodeImport& node) {
-  give_draws(node, scaled_uniform(node, draws_of_shape(node, uniform)), DType::kFloat32);
+  give_draws(node, scaled_uniform(node, draws_of(node, uniform, node.integers("shape", {}))),
+             DType::kFloat32);
 }
 
 void convert_uniform_like(NodeImport& node) {
@@ -152,14 +154,36 @@ void convert_bernoulli(NodeImport& node) {
   give_draws(node, node.add("cast", {is_one}, {{"dtype", "float32"}}), node.float_type(0));
 }
 
+/// Classes whose logarithms of probabilities are largest after -log(-log u) is added to each (Gumbel 1954).
+void convert_multinomial(NodeImport& node) {
+  const auto classes = node.rank(0) == 2 ? node.size(0, 1) : std::nullopt;
+  if (!classes) node.refuse("an input that is not a matrix of a known number of columns");
+  const int64_t samples = node.integer("sample_size", 1);
+  const DType dtype = dtype_of_onnx(node.integer("dtype", onnx::TensorProto::INT32));
+  const NodeInput log = node.add("log", {draws_of(node, uniform, {samples, *classes})});
+  const NodeInput added = node.add("log", {node.add("neg", {log})});
+  const NodeInput rows = node.add("unsqueeze", {node.input(0), NodeImport::list_of({1})});
+  const NodeInput places =
+      node.add("argmax", {node.add("sub", {rows, added})}, {{"dim", -1}, {"keepdim", false}});
+  node.set_output(0, node.add("cast", {places}, {{"dtype", std::string(dtype_name(dtype))}}));
+}
+
 }  // namespace
 
+void convert_training_dropout(NodeImport& node) {
+  constexpr double kDefault = 0.5;
+  const double ratio = node.has_input(1) ? node.number(size_t{1}).value_or(kDefault) : kDefault;
+  if (ratio < 0 || ratio >= 1) fail("a ratio of {}, expected 0 or more and less than 1", ratio);
+  const NodeInput is_kept = node.add("ge", {draws_like_input(node, uniform), NodeImport::number_of(ratio)});
+  const NodeInput share = node.add("mul", {node.input(0), NodeImport::number_of(1 / (1 - ratio))});
+  node.set_output(0, node.add("where", {is_kept, share, NodeImport::number_of(0)}));
+  if (node.wants(1)) node.set_output(1, is_kept);
+}
+
 OnnxConverterList noise_converters() {
-  return {{"RandomNormal", convert_normal},
-          {"RandomNormalLike", convert_normal_like},
-          {"RandomUniform", convert_uniform},
-          {"RandomUniformLike", convert_uniform_like},
-          {"Bernoulli", convert_bernoulli}};
+  return {{"RandomNormal", convert_normal},   {"RandomNormalLike", convert_normal_like},
+          {"RandomUniform", convert_uniform}, {"RandomUniformLike", convert_uniform_like},
+          {"Bernoulli", convert_bernoulli},   {"Multinomial", convert_multinomial}};
 }
 
 }  // namespace detent
