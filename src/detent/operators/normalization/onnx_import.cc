@@ -34,6 +34,10 @@ Standardized standardized(NodeImport& node, const NodeInput& x, NodeInput mean, 
 
 /// With the statistics of the batch itself, and what becomes of those that are kept.
 void convert_training_batch_norm(NodeImport& node) {
+  node.warn(
+      "it is in training mode: its statistics are those of the samples that run together, which so change "
+      "each other's results (quantization takes them one at a time); exported in evaluation mode "
+      "(model.eval() in PyTorch) it would keep those of training");
   std::vector<int64_t> dims(node.rank(0));
   std::iota(dims.begin(), dims.end(), 0);
   std::erase(dims, 1);

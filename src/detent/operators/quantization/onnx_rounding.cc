@@ -84,8 +84,13 @@ std::optional<Codes> known_codes(const NodeImport& node, size_t scale_input, siz
   const Tensor* scale = node.constant(scale_input);
   const Tensor* zero = node.constant(zero_input);
   if (scale == nullptr || (node.has_input(zero_input) && zero == nullptr)) return std::nullopt;
-  Codes codes{.scale = numbers_of(*scale),
-              .zero_point = zero == nullptr ? std::vector<double>{0} : numbers_of(*zero)};
+  const std::vector<double> scales = numbers_of(*scale);
+  if (!std::ranges::all_of(scales, [](double step) { return std::isfinite(step); }))
+    fail(
+        "the scale \"{}\" is infinite or NaN, so its codes stand for no numbers, as where the quantizer saw "
+        "a mask of -inf: quantize the float model with a mask of large negative numbers, or with Detent",
+        node.input_name(scale_input));
+  Codes codes{.scale = scales, .zero_point = zero == nullptr ? std::vector<double>{0} : numbers_of(*zero)};
   std::tie(codes.low, codes.high) = range;
   return codes;
 }
