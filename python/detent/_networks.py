@@ -719,7 +719,7 @@ class Network(Unchanging):
     @property
     def is_quantized(self) -> bool:
         """Whether any operand is rounded to a format."""
-        return any(found["formats"] for found in self._graph.nodes())
+        return self._graph.is_quantized()
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name} {i.dtype} {list(i.shape)}" for i in self.inputs)

@@ -21,6 +21,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/core/fields.h"
+#include "detent/graph/loop.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/onnx/export_onnx.h"
@@ -207,6 +208,7 @@ void bind_networks(nb::module_& module) {
           nb::sig("def inputs(self) -> list[tuple[str, str, list[str]]]"))
       .def("output_names", &Network::output_names)
       .def("parameter_count", [](const Network& self) { return self.graph().parameter_count(); })
+      .def("is_quantized", [](const Network& self) { return holds_quantizers(self.graph()); })
       .def("nodes", nodes_of, nb::sig("def nodes(self) -> list[dict[str, typing.Any]]"))
       .def("parameter", parameter_of, "node"_a, "name"_a,
            nb::sig("def parameter(self, node: str, name: str) -> typing.Any"))
