@@ -25,6 +25,8 @@ struct OnnxImportOptions {
   bool fixes_open = false;
   /// Whether an open batch is the one that is tried.
   bool fixes_batch = false;
+  /// Sizes of open dimensions, by the names that these have in the graph.
+  NamedSizes sizes = {};
 };
 
 /// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a

@@ -92,10 +92,15 @@ void move_roundings_to_operands(Graph& graph, const std::set<std::string>& round
 /// follows from the data.
 void round_where_computed(Graph& graph);
 
+/// Layers that have become others by computing on codes.
+struct CodeComputation {
+  std::vector<std::string> in_float = {};
+  std::vector<std::string> rounded_biases = {};  // which are no multiples of the steps of the sums
+};
+
 /// Lets nodes whose operands are codes compute on these. Layers whose sums may not fit into 32 bits, as where
-/// an exporter has cut a bias off, take the floats that the codes of their weights stand for: their names are
-/// returned.
-std::vector<std::string> let_compute_on_codes(Graph& graph);
+/// an exporter has cut a bias off, take the floats that the codes of their weights stand for.
+CodeComputation let_compute_on_codes(Graph& graph);
 
 /// Advice on how to export a model without an operator that is not supported; "" where nothing is known.
 std::string_view export_advice(std::string_view domain, std::string_view op);

@@ -183,6 +183,62 @@ std::optional<Graph> import_with_fixed_sizes(OnnxModelFile& file, const OnnxImpo
   }
 }
 
+/// An import at certain sizes, and what became of it.
+struct SizedImport {
+  NamedSizes sizes = {};
+  std::optional<Graph> graph = {};
+  size_t refused = 0;  // nodes
+  std::string message = {};
+  std::vector<std::string> open = {};
+};
+
+SizedImport import_at(OnnxModelFile& file, OnnxImportOptions options, const OnnxLoops* kept_loops,
+                      const NamedSizes& sizes) {
+  options.sizes = sizes;
+  SizedImport result{.sizes = sizes};
+  OnnxImporter importer(file, options, {.kept_loops = kept_loops});
+  try {
+    result.graph = importer.run();
+  } catch (const Error& error) {
+    result.message = error.what();
+  }
+  result.refused = importer.refused();
+  result.open = importer.open_names();
+  std::erase_if(result.open, [&](const std::string& name) { return sizes.contains(name); });
+  return result;
+}
+
+/// Fixes open dimensions one after the other at a size that the error names, each so that fewer nodes are
+/// refused than before: a trace of two inputs has a size for each.
+std::optional<Graph> import_with_own_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
+                                           const OnnxLoops* kept_loops) {
+  constexpr size_t kMostNames = 8;
+  SizedImport best = import_at(file, options, kept_loops, {});
+  if (best.open.size() < 2 || best.open.size() > kMostNames) return std::nullopt;
+  for (bool improves = true; improves;) {
+    improves = false;
+    const SizedImport before = best;
+    for (const std::string& name : before.open) {
+      for (const int64_t size : sizes_in(before.message)) {
+        NamedSizes sizes = before.sizes;
+        sizes[name] = size;
+        SizedImport tried = import_at(file, options, kept_loops, sizes);
+        if (tried.graph) {
+          file.warn(
+              fmt::format("{}: the network takes no sizes that were tried but those of a trace, which "
+                          "are fixed ({})",
+                          printable(file.path().string()), inputs_text(*tried.graph)));
+          return std::move(tried.graph);
+        }
+        if (tried.refused >= best.refused) continue;
+        best = std::move(tried);
+        improves = true;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// Shapes of ones for inputs of which every size is open: states before the first step.
 InputShapes states_of_one(const onnx::GraphProto& graph) {
   InputShapes shapes;
@@ -217,6 +273,7 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
     graph = import_with_fixed_sizes(file, fixing,
                                     {.sizes = {.size = sizes[i], .part = 1}, .kept_loops = kept_loops},
                                     fmt::format("{} in open dimensions", sizes[i]));
+  if (!graph && !sizes.empty()) graph = import_with_own_sizes(file, options, kept_loops);
   fixing = options;
   fixing.fixes_batch = true;
   sizes.push_back(1);

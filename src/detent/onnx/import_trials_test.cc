@@ -233,6 +233,25 @@ TEST(ImportTrials, KeepAnOpenBatchThatIsSqueezedWithoutAxes) {
   EXPECT_EQ(result_shapes(fixed, {ones({1, 1, 10})}).at(0), Shape{10});
 }
 
+/// A trace of two sentences, each of a length of its own that the exporter wrote down.
+TEST(ImportTrials, FixTheOpenSizesOfATraceOneByOne) {
+  OnnxModelForTest model(17);
+  model.input("source", {-1, -2});
+  model.input("target", {-1, -3});
+  model.output("y");
+  model.output("z");
+  model.constant<int64_t>("nine", {2}, Ints{9, -1});
+  model.constant<int64_t>("seven", {2}, Ints{7, -1});
+  model.node("Transpose", {"source"}, {"s"});
+  model.node("Transpose", {"target"}, {"t"});
+  model.node("Reshape", {"s", "nine"}, {"y"});
+  model.node("Reshape", {"t", "seven"}, {"z"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(tensor_type_text(graph.input_types().at("source")), HasSubstr(", 9]"));
+  EXPECT_THAT(tensor_type_text(graph.input_types().at("target")), HasSubstr(", 7]"));
+  EXPECT_EQ(result_shapes(graph, {ones({3, 9}), ones({3, 7})}).at(1), (Shape{7, 3}));
+}
+
 TEST(ImportTrials, SayWhatHelpsANetworkThatTakesCertainSizesAlone) {
   const auto error_with = [](const char* op) {
     OnnxModelForTest model(17);

@@ -61,7 +61,8 @@ OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options
       options_(options),
       trial_(trial),
       graph_(identifier(file.path().stem().string())),
-      most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode) {
+      most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode),
+      given_sizes_(options.sizes) {
   names_.insert("output");
   for (const onnx::FunctionProto& function : file.model().functions()) add_function(function);
 }
@@ -109,6 +110,7 @@ void OnnxImporter::convert_all(const std::vector<const onnx::NodeProto*>& nodes)
         continue;
       } catch (const Error& error) {
         problems.emplace_back(std::string(error.what()).substr(file.size()));
+        refused_ = problems.size();
         scope_ = nullptr;
         node_ = nullptr;
         depth_ = 0;
@@ -674,10 +676,17 @@ Graph OnnxImporter::finish() {
     const bool is_quantized =
         std::ranges::any_of(graph_.nodes(), [](const Node& node) { return !node.quantization.empty(); });
     if (is_quantized && !is_of_qonnx()) {
-      const std::vector<std::string> in_float = let_compute_on_codes(graph_);
-      if (!in_float.empty())
-        file_.warn(fmt::format("{}: sums and biases of {} may exceed 32 bits: computed in float",
-                               printable(file_.path().string()), listed_names(in_float)));
+      const CodeComputation computation = let_compute_on_codes(graph_);
+      const std::string file = printable(file_.path().string());
+      if (!computation.in_float.empty())
+        file_.warn(fmt::format("{}: sums and biases of {} may exceed 32 bits: computed in float", file,
+                               listed_names(computation.in_float)));
+      if (!computation.rounded_biases.empty())
+        file_.warn(fmt::format(
+            "{}: biases of {} are not quantized in the file, and are rounded to the steps of the integer "
+            "sums (input scale x weight scale): single integers of results may differ from those of a float "
+            "sum",
+            file, listed_names(computation.rounded_biases)));
     }
     verify(graph_);
   } catch (const Error& error) {
@@ -698,9 +707,13 @@ Graph OnnxImporter::finish() {
 
 bool OnnxImporter::outputs_have_batch() const { return outputs_have_batch_; }
 
-bool OnnxImporter::has_open_sizes() const {
-  const auto is_open = [&](const auto& size) { return size.second != trial_.sizes.first_batch(); };
-  return std::ranges::any_of(first_sizes_, is_open);
+std::vector<std::string> OnnxImporter::open_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, size] : first_sizes_)
+    if (size != trial_.sizes.first_batch()) names.push_back(name);
+  return names;
 }
+
+bool OnnxImporter::has_open_sizes() const { return !open_names().empty(); }
 
 }  // namespace detent

@@ -114,6 +114,9 @@ class OnnxImporter {
   bool chooses_branches() const { return chooses_branches_; }
   /// Whether windows give as many positions for both sizes of a dimension: those of others are not known.
   bool has_hidden_sizes() const { return has_hidden_sizes_; }
+  /// Names of the open dimensions, batch apart, and how many nodes are refused at their sizes.
+  std::vector<std::string> open_names() const;
+  size_t refused() const { return refused_; }
   /// Loops that could not be written out.
   const OnnxLoops& unwritten_loops() const { return unwritten_loops_; }
   /// Whether that was for want of the number of iterations.
@@ -287,6 +290,7 @@ class OnnxImporter {
   bool has_hidden_sizes_ = false;
   OnnxLoops unwritten_loops_;
   bool has_unknown_counts_ = false;
+  size_t refused_ = 0;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload

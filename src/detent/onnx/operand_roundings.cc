@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "detent/core/error.h"
@@ -17,14 +19,18 @@
 namespace detent {
 namespace {
 
-/// Whether the node can compute on codes, if its operands have them.
-bool sums_fit(const Node& node) {
-  try {
-    node_form(node, Requantization::kFloat);
-    return true;
-  } catch (const Error&) {
-    return false;
+/// Whether the steps of the sums change a bias: integers are added in these.
+bool rounds_bias(const Node& node, const SumForm& form) {
+  constexpr double kPart = 0.01;  // of a step
+  const Parameter* const bias = node.find_parameter("bias");
+  if (bias == nullptr) return false;
+  const auto values = bias->tensor.values<float>();
+  for (size_t c = 0; c < values.size(); ++c) {
+    const double rest = std::fabs(static_cast<double>(values[c]) / static_cast<double>(form.scale[c]) -
+                                  static_cast<double>(form.bias[c]));
+    if (rest > kPart) return true;
   }
+  return false;
 }
 
 struct Read {
@@ -67,21 +73,29 @@ void store_weights(Graph& graph, Node& constant, const std::vector<Read>& reader
 
 }  // namespace
 
-std::vector<std::string> let_compute_on_codes(Graph& graph) {
-  std::vector<std::string> in_float;
+CodeComputation let_compute_on_codes(Graph& graph) {
+  CodeComputation computation;
   bool all_fit = true;
   for (Node& node : graph.nodes()) {
-    if (sums_fit(node)) continue;
+    try {
+      const std::optional<NodeForm> form = node_form(node, Requantization::kFloat);
+      const SumForm* const sums = form ? std::get_if<SumForm>(&*form) : nullptr;
+      if (sums != nullptr && rounds_bias(node, *sums)) computation.rounded_biases.push_back(node.name);
+      continue;
+    } catch (const Error&) {
+      // Its sums are beyond 32 bits.
+    }
     const bool has_weight = is_weighted_sum(node) && node.find_quantizer("weight") != nullptr;
     all_fit = all_fit && has_weight;
     if (!has_weight) continue;
     Parameter* const weight = node.own_parameter("weight");
     weight->tensor = fake_quantize(*node.rounding("weight"), weight->tensor);
     node.quantization.erase("weight");
-    in_float.push_back(node.name);
+    computation.in_float.push_back(node.name);
   }
   if (all_fit) graph.set_requantization(Requantization::kFloat);
-  return in_float;
+  if (!all_fit) computation.rounded_biases.clear();
+  return computation;
 }
 
 void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings) {

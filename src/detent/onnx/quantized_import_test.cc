@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "detent/core/error_of_for_test.h"
+#include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
@@ -382,6 +384,41 @@ TEST(OnnxQuantizedImport, TruncCutsLowBitsOff) {
   // As the second one has it: with a scale of the result, here of four steps, and its bits.
   EXPECT_EQ(rounded("Trunc", x, {{0.25}, {0}, {4}, {1}, {0}, {2}}, {{"signed", 1}, {"narrow", 0}}),
             (Floats{-2, -2, -1, 0, 0, 1, 1}));
+}
+
+/// quantize_static gives such a scale to a sum with a mask of -inf.
+TEST(OnnxQuantizedImport, InfiniteScalesAreRefused) {
+  OnnxModelForTest model(17);
+  model.input("x", {3});
+  model.output("y");
+  model.constant<float>("scale", {}, {HUGE_VALF});
+  model.node("QuantizeLinear", {"x", "scale"}, {"q"});
+  model.node("DequantizeLinear", {"q", "scale"}, {"y"});
+  EXPECT_THAT(error_of([&] { import_onnx(model.write()); }),
+              HasSubstr("the scale \"scale\" is infinite or NaN, so its codes stand for no numbers"));
+}
+
+/// Brevitas leaves biases in float.
+TEST(OnnxQuantizedImport, BiasesThatTheStepsOfSumsRoundAreNamed) {
+  for (const float bias : {0.5F, 0.3F}) {
+    OnnxModelForTest model(17);
+    model.input("x", {2, 3});
+    model.output("y");
+    model.constant<float>("half", {}, {0.5F});
+    model.constant<int8_t>("w", {1, 3}, {1, 2, 3});
+    model.constant<int8_t>("zero", {}, {0});
+    model.constant<float>("bias", {1}, {bias});
+    model.node("QuantizeLinear", {"x", "half", "zero"}, {"q"});
+    model.node("DequantizeLinear", {"q", "half", "zero"}, {"xq"});
+    model.node("DequantizeLinear", {"w", "half", "zero"}, {"wq"});
+    model.node("Gemm", {"xq", "wq", "bias"}, {"y"}, {{"transB", 1}});
+    set_up_logging("warning");
+    testing::internal::CaptureStderr();
+    import_onnx(model.write());
+    EXPECT_EQ(testing::internal::GetCapturedStderr().find("biases of y_node are not quantized in the file") !=
+                  std::string::npos,
+              bias == 0.3F);
+  }
 }
 
 }  // namespace
