@@ -188,6 +188,22 @@ TEST_F(SampleFiles, InputsWithoutACommonSizeAreOneSample) {
   EXPECT_THAT(detent::error_of([&] { read(6); }), HasSubstr("has 3 samples, others 20"));
 }
 
+/// Images and texts, of each of which there may be any number.
+TEST_F(SampleFiles, OpenFirstSizesThatDifferAreOfOneSample) {
+  DatasetOptions options{.data_dir = directory_ / "pair.safetensors"};
+  options.inputs = {{"images", DType::kFloat32, {-1, 4}}, {"texts", DType::kInt64, {-1, -1}}};
+  for (const int64_t texts : {2, 5}) {
+    write_safetensors(
+        directory_ / "pair.safetensors",
+        StateDict{{"images", Tensor(DType::kFloat32, {2, 4})}, {"texts", Tensor(DType::kInt64, {texts, 7})}});
+    const auto data = make_dataset("unlabelled", Split::kTrain, options);
+    ASSERT_EQ(data->size(), texts == 2 ? 2 : 1);
+    const Batch batch = data->batch(std::vector<int64_t>{0});
+    EXPECT_EQ(batch.inputs[0].shape(), (Shape{texts == 2 ? 1 : 2, 4}));
+    EXPECT_EQ(batch.inputs[1].shape(), (Shape{texts == 2 ? 1 : 5, 7}));
+  }
+}
+
 /// A network for batches of three: what is stacked is taken apart.
 TEST_F(SampleFiles, StackedBatchesAreSamples) {
   DatasetOptions options{.data_dir = directory_ / "x.npy"};

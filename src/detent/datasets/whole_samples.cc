@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -100,6 +101,18 @@ void make_one_sample(std::vector<Rows>& arrays, const std::vector<Shape>& shapes
   for (Rows& array : arrays) array.rows *= std::exchange(array.count, 1);
 }
 
+/// Whether inputs that begin with open sizes have several: such as images and texts, which are one sample.
+bool have_own_rows(const NamedTensors& inputs, const std::vector<Shape>& shapes) {
+  std::set<int64_t> sizes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& shape = inputs[i].second.shape();
+    const bool is_open = !shapes[i].empty() && shapes[i].front() < 0 && shape.size() == shapes[i].size();
+    if (!is_open) return false;
+    sizes.insert(shape.front());
+  }
+  return sizes.size() > 1;
+}
+
 }  // namespace
 
 std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const SampleInput> wanted,
@@ -109,7 +122,8 @@ std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const
   const bool are_known = std::ranges::any_of(shapes, [](const Shape& shape) { return !shape.empty(); });
   if (shapes.size() != inputs.size() || !are_known) return std::nullopt;
   const auto is_row = [&](size_t i) { return shapes[i].empty() ? 1 : std::abs(shapes[i].front()); };
-  bool any = false;
+  const bool is_one = have_own_rows(inputs, shapes);
+  bool any = is_one;
   for (size_t i = 0; i < inputs.size(); ++i)
     any =
         any || is_row(i) != 1 || shapes[i].empty() || inputs[i].second.shape().size() == shapes[i].size() + 1;
@@ -122,6 +136,7 @@ std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const
     const std::string what = fmt::format("{}: {}", where, inputs[i].first);
     arrays.push_back(rows_of(as_input(inputs[i].second, wanted[i].dtype, what), shapes[i], what));
     // A network of a fixed batch takes that many rows at once.
+    if (is_one) arrays.back().rows *= std::exchange(arrays.back().count, 1);
     if (batch && arrays.back().rows == *batch) arrays.back().count *= std::exchange(arrays.back().rows, 1);
   }
   make_one_sample(arrays, shapes);

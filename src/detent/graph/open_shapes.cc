@@ -56,9 +56,10 @@ class Shapes {
     const auto [known, is_new] = known_.try_emplace(sizes);
     if (!is_new || known_.size() > most_) return known->second;
     try {
-      const auto batch = sizes.find(kBatchName);
-      const ValueTypes types =
-          infer_shapes(graph_, batch == sizes.end() ? sizes : with_batch(graph_, sizes, batch->second));
+      NamedSizes all = sizes;
+      if (const auto batch = sizes.find(kBatchName); batch != sizes.end())
+        for (const std::string& name : batch_names(graph_)) all.emplace(name, batch->second);
+      const ValueTypes types = infer_shapes(graph_, all);
       std::vector<Shape> shapes;
       for (const NodeInput& value : values_) shapes.push_back(types.at(value_name(value)).shape);
       known->second = std::move(shapes);
@@ -276,10 +277,13 @@ std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<
   NamedSizes usual = with_batch(graph, usual_sizes(graph), 2);
   if (!takes(graph, usual)) usual = usual_sizes(graph);
   const ValueTypes types = infer_shapes(graph, usual);
-  // Dimensions as large as the batch get its name.
-  for (const std::string& name : batch_names(graph))
-    if (name != kBatchName && usual.contains(kBatchName) && usual[name] == usual[kBatchName])
-      usual.erase(name);
+  // Dimensions that must be as large as the batch get its name.
+  for (const std::string& name : batch_names(graph)) {
+    if (name == kBatchName || !usual.contains(kBatchName) || usual[name] != usual[kBatchName]) continue;
+    NamedSizes apart = usual;
+    ++apart[name];
+    if (!takes(graph, apart)) usual.erase(name);
+  }
   std::vector<std::vector<std::string>> texts;
   for (size_t i = 0; i < values.size(); ++i) {
     std::vector<std::string>& sizes = texts.emplace_back();

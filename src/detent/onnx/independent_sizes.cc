@@ -12,7 +12,7 @@
 
 // A model may give one name to sizes that have nothing to do with each other, such as the numbers of images
 // and of texts that a network compares. ONNX Runtime takes arrays of any sizes that the nodes take, whatever
-// the names: such sizes get names of their own.
+// the names: such sizes get names of their own, where outputs follow from both.
 
 namespace detent {
 namespace {
@@ -40,11 +40,25 @@ std::vector<InputNames> parts_of(const InputNames& inputs) {
   return parts;
 }
 
-/// The graph with another name for the size in these inputs; nothing where it does not take another one.
+/// Shapes of the outputs; nothing where the network does not take the sizes.
+std::optional<std::vector<Shape>> output_shapes(const Graph& graph, const NamedSizes& sizes) {
+  try {
+    const ValueTypes values = infer_shapes(graph, sizes);
+    std::vector<Shape> shapes;
+    for (const NodeInput& output : graph.nodes().back().inputs)
+      shapes.push_back(values.at(value_name(output)).shape);
+    return shapes;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The graph with another name for the size in these inputs; nothing where it does not take another one, or
+/// that one changes no output, as a mask of which rows are read would not.
 std::optional<Graph> with_own_size(const Graph& graph, const std::string& symbol, const InputNames& inputs) {
   std::map<std::string, TensorType> types;
   std::string own;
-  NamedSizes sizes;
+  int64_t usual = 1;
   for (const std::string& input : inputs) {
     TensorType& type = types[input] = graph.input_types().find(input)->second;
     for (size_t d = 0; d < type.shape.size(); ++d) {
@@ -52,17 +66,14 @@ std::optional<Graph> with_own_size(const Graph& graph, const std::string& symbol
       if (dim.symbol != symbol) continue;
       if (own.empty()) own = fmt::format("{}_{}", input, d);
       dim.symbol = own;
-      sizes[own] = dim.size == 1 ? 3 : 2 * dim.size;
-      sizes[symbol] = dim.size == 1 ? 2 : dim.size;
+      usual = std::max<int64_t>(dim.size, 2);
     }
   }
   Graph apart = with_input_types(graph, types);
-  try {
-    infer_shapes(apart, sizes);
-    return apart;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  const auto more = output_shapes(apart, {{symbol, usual}, {own, usual + usual / 2}});
+  if (!more) return std::nullopt;
+  const auto most = output_shapes(apart, {{symbol, usual}, {own, 2 * usual}});
+  return most && *most != *more ? std::optional(std::move(apart)) : std::nullopt;
 }
 
 /// One part of the inputs that share a size, where there is one that need not.

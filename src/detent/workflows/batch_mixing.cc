@@ -39,6 +39,7 @@ bool is_of_both(const Tensor& both, const Tensor& one, const Tensor& other) {
   if (one.rank() == 0 || both.shape() == one.shape()) return both.shape() != one.shape();
   const int64_t rows = one.dim(0);
   if (both.rank() == 0 || one.shape() != other.shape() || both.dim(0) != 2 * rows) return true;
+  if (both.numel() != 2 * one.numel()) return false;  // each sample of an input with each of another
   return are_close(both.rows(0, rows), one) && are_close(both.rows(rows, 2 * rows), other);
 }
 
@@ -61,13 +62,31 @@ bool mixes(const Graph& graph, const Dataset& dataset) {
   return false;
 }
 
+/// Whether a sample has several rows of an input, such as images and texts that are compared.
+bool has_rows(const Dataset& dataset) {
+  const std::vector<int64_t> first = {0};
+  return dataset.size() > 0 && std::ranges::any_of(dataset.batch(first).inputs, [](const Tensor& input) {
+           return input.rank() > 0 && input.dim(0) > 1;
+         });
+}
+
+bool mixes_samples(const Graph& graph, const Dataset& dataset) {
+  const std::vector<int64_t> two = {0, 1};
+  const bool can_tell = dataset.size() > 1 && dataset.same_size_end(two, 0, 2) == 2;
+  return can_tell && mixes(graph, dataset);
+}
+
 }  // namespace
 
 Graph without_batches_that_mix(const Graph& graph, const Dataset& dataset) {
-  const std::vector<int64_t> two = {0, 1};
-  const bool can_tell = dataset.size() > 1 && dataset.same_size_end(two, 0, 2) == 2;
-  if (fixed_samples(graph) || !can_tell || !mixes(graph, dataset)) return graph;
-  log_info("the network gives two samples together other outputs than each alone: it runs one at a time");
+  if (fixed_samples(graph)) return graph;
+  if (has_rows(dataset)) {
+    log_info("samples have several rows: the network runs one at a time");
+  } else if (mixes_samples(graph, dataset)) {
+    log_info("the network gives two samples together other outputs than each alone: it runs one at a time");
+  } else {
+    return graph;
+  }
   std::map<std::string, TensorType> types;
   for (auto [name, type] : graph.input_types()) {
     for (Dimension& size : type.shape)
