@@ -321,3 +321,37 @@ def test_outputs_may_be_objects(tmp_path):
         boxes = quantized.run({"x": image[None]})["boxes"]
         assert boxes.shape[1] == 4
         assert len(boxes) <= 6
+
+
+def test_a_network_of_which_only_the_body_of_a_loop_is_quantized_is_exported_so(tmp_path):
+    weight = np.random.default_rng(2).standard_normal((4, 4)).astype(np.float32) / 4
+    value = onnx.helper.make_tensor_value_info
+    body = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("MatMul", ["before", "w"], ["after"], "layer"),
+            onnx.helper.make_node("Identity", ["go"], ["again"]),
+        ],
+        "body",
+        [
+            value("i", onnx.TensorProto.INT64, []),
+            value("go", onnx.TensorProto.BOOL, []),
+            value("before", onnx.TensorProto.FLOAT, None),
+        ],
+        [value("again", onnx.TensorProto.BOOL, []), value("after", onnx.TensorProto.FLOAT, None)],
+    )
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Loop", ["count", "", "x"], ["y"], "loop", body=body)],
+        "counted",
+        [value("x", onnx.TensorProto.FLOAT, [1, 4]), value("count", onnx.TensorProto.INT64, [])],
+        [value("y", onnx.TensorProto.FLOAT, [1, 4])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    path = tmp_path / "counted.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    inputs = {"x": np.linspace(-1, 1, 4, dtype=np.float32)[None], "count": np.array(3)}
+    quantized = detent.load(path).quantize(calibration=[inputs] * 4).network
+    assert quantized.is_quantized
+    quantized.export(tmp_path / "quantized.onnx")
+    loop = next(node for node in onnx.load(tmp_path / "quantized.onnx").graph.node if node.op_type == "Loop")
+    steps = next(attribute.g for attribute in loop.attribute if attribute.name == "body").node
+    assert "QuantizeLinear" in [step.op_type for step in steps]
