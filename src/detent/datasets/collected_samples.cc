@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 #include "detent/core/error.h"
@@ -55,11 +56,12 @@ class CollectedSamples::Samples final : public Dataset {
       if (rows > 0 || indices.size() > 1)
         shape.insert(shape.begin(), std::ssize(indices) * std::max<int64_t>(rows, 1));
       Tensor& tensor = batch.emplace_back(unfilled_tensor(inputs()[i].dtype, std::move(shape)));
-      auto target = tensor.bytes().begin();
+      std::byte* target = tensor.bytes().data();
       for (const int64_t index : indices) {
         const Place& place = places_[static_cast<size_t>(index)];
         const Tensor sample = blocks_[place.block].rows(place.offset + before, place.offset + before + bytes);
-        target = std::ranges::copy(std::as_const(sample).bytes(), target).out;
+        std::memcpy(target, std::as_const(sample).bytes().data(), sample.byte_size());
+        target += sample.byte_size();
         if (place.block > 0) unmap_pages(sample);
       }
       before += bytes;
@@ -179,11 +181,12 @@ void CollectedSamples::add(std::span<const Tensor> batch, std::span<const int64_
     bytes += static_cast<size_t>(bytes_of(inputs_[i], sizes_[size].shapes[i], sizes_[size].rows[i]));
   for (int64_t sample = 0; sample < count; ++sample) {
     Place place{size, 0, 0};
-    auto target = room(bytes, place).begin();
+    std::byte* target = room(bytes, place).data();
     for (size_t i = 0; i < batch.size(); ++i) {
       const int64_t rows = sizes_[size].rows[i];
       const Tensor part = rows == 0 ? batch[i] : batch[i].rows(sample * rows, (sample + 1) * rows);
-      target = std::ranges::copy(part.bytes(), target).out;
+      std::memcpy(target, part.bytes().data(), part.byte_size());
+      target += part.byte_size();
     }
     places_.push_back(place);
     labels_.push_back(labels.empty() ? -1 : labels[static_cast<size_t>(sample)]);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,12 +10,11 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/kernels/kernel_set.h"
-#include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
 #include "detent/engine/ready_plan.h"
+#include "detent/engine/weight_packer.h"
 #include "detent/inference/float_nodes.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/traits.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/inference/integer_executor.h"
 
@@ -41,88 +39,10 @@ struct ShapedPlan {
     if (!std::ranges::equal(inputs, of, is_like) || (observation.see == nullptr) != (shown.see == nullptr))
       return false;
     return shown.see == nullptr ||
-           (observation.values == shown.values && observation.operands == shown.operands);
+           (observation.values == shown.values && observation.operands == shown.operands &&
+            observation.in_any_order == shown.in_any_order);
   }
 };
-
-/// Its shape, and no elements.
-Tensor without_elements(const Tensor& tensor) {
-  return Tensor::borrow(tensor.dtype(), tensor.shape(), nullptr, nullptr);
-}
-
-/// Packs the weights of layers where kernels can compute them, and leaves their forms without; makes the
-/// tables of pairs. From several threads at once.
-class WeightPacker {
- public:
-  WeightPacker(const KernelSet& kernels, ProgramWeights& weights) : kernels_(kernels), weights_(weights) {}
-
-  /// Whether it has the node's weights.
-  bool take(ReferenceStep& step) {
-    const std::string& name = step.node->name;
-    if (step.engine == NodeEngine::kFloat) {
-      auto packed = packed_float_sums(step);
-      if (!packed) {
-        auto phases = transposed_float_phases(step);
-        if (!phases.empty()) add(weights_.transposed_float_layers, name, std::move(phases));
-        return false;
-      }
-      add(weights_.float_layers, name, std::move(*packed));
-      return true;
-    }
-    if (!step.form) return false;
-    if (auto* form = std::get_if<SumForm>(&*step.form);
-        form != nullptr && why_not_packed(*form, *step.node).empty()) {
-      if (trait<WeightedSum>(*step.node)->transposed) {
-        add(weights_.transposed_layers, name, transposed_phases(*form, *step.node, kernels_));
-      } else {
-        add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
-      }
-      form->weight = without_elements(form->weight);
-      return true;
-    }
-    if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
-        blocks != nullptr && why_not_packed(*blocks, *step.node).empty()) {
-      add(weights_.block_layers, name, packed_blocks(*blocks, *step.node, kernels_));
-      blocks->weight = without_elements(blocks->weight);
-      return true;
-    }
-    if (const auto* pairs = std::get_if<PairForm>(&*step.form);
-        pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
-      add(weights_.pair_tables, name, pair_table(*pairs));
-    }
-    return false;
-  }
-
- private:
-  template <class Map, class Packed>
-  void add(Map& map, const std::string& name, Packed packed) {
-    auto shared = std::make_shared<const Packed>(std::move(packed));
-    const std::lock_guard lock(mutex_);
-    map.emplace(name, std::move(shared));
-  }
-
-  const KernelSet& kernels_;
-  ProgramWeights& weights_;
-  std::mutex mutex_;
-};
-
-/// The graph's weights that only packed layers have; with them goes the file in memory that all parameters
-/// are parts of.
-void drop_weights(Graph& graph, const ProgramWeights& weights) {
-  std::set<const Parameter*> needed;
-  for (const Node& node : graph.nodes()) {
-    const bool is_packed = weights.contain(node.name) || weights.float_layers.contains(node.name);
-    for (const auto& [name, parameter] : node.all_parameters()) {
-      if (name != "weight" || !is_packed) needed.insert(&*parameter);
-    }
-  }
-  for (Node& node : graph.nodes()) {
-    for (auto& [name, parameter] : node.parameters) {
-      Tensor& tensor = parameter->tensor;
-      tensor = needed.contains(&*parameter) ? tensor.clone() : without_elements(tensor);
-    }
-  }
-}
 
 }  // namespace
 
@@ -133,11 +53,13 @@ struct FastProgram::Compiled {
   mutable std::mutex mutex = {};
   mutable std::list<ShapedPlan> plans = {};  // the last that was asked for first
 
-  explicit Compiled(Graph graph) : kernels(kernel_set()) {
-    WeightPacker packer(kernels, weights);
+  Compiled(Graph graph, const PackedProgram* other) : kernels(kernel_set()) {
+    WeightPacker packer(kernels, weights, other);
     const FastExecutor bodies;
-    reference = reference_plan(
-        std::move(graph), [&](ReferenceStep& step) { return packer.take(step); }, &bodies);
+    reference = reference_plan(std::move(graph),
+                               {.known_form = [&](const Node& node) { return packer.known_form(node); },
+                                .take = [&](ReferenceStep& step) { return packer.take(step); },
+                                .bodies = &bodies});
     reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
     weights.recurrent_layers = packed_recurrent_layers(*reference);
     weights.code_layers = packed_code_layers(*reference, kernels);
@@ -208,7 +130,13 @@ struct FastProgram::Compiled {
   }
 };
 
-FastProgram::FastProgram(Graph graph) : compiled_(std::make_unique<const Compiled>(std::move(graph))) {}
+FastProgram::FastProgram(Graph graph)
+    : compiled_(std::make_unique<const Compiled>(std::move(graph), nullptr)) {}
+
+FastProgram::FastProgram(Graph graph, const Graph& other_graph, const FastProgram& other) {
+  const PackedProgram packed{other_graph, *other.compiled_->reference, other.compiled_->weights};
+  compiled_ = std::make_unique<const Compiled>(std::move(graph), &packed);
+}
 
 FastProgram::~FastProgram() = default;
 
@@ -251,6 +179,13 @@ int64_t FastProgram::arena_bytes(std::span<const Tensor> inputs) const {
 }
 
 std::string FastProgram::target() const { return compiled_->kernels.name; }
+
+std::unique_ptr<const Program> FastExecutor::compile_like(const Graph& graph,
+                                                          const CompiledGraph& other) const {
+  const auto* program = dynamic_cast<const FastProgram*>(&other.program);
+  if (program == nullptr) return compile(graph);
+  return std::make_unique<FastProgram>(graph, other.graph, *program);
+}
 
 std::string slow_steps_text(std::span<const StepProfile> steps) {
   constexpr double kShare = 0.1;

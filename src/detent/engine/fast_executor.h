@@ -39,6 +39,8 @@ class FastProgram final : public Program {
  public:
   /// Frees the weights of a moved graph as they are packed. Throws Error as IntegerProgram does.
   explicit FastProgram(Graph graph);
+  /// The same; nodes that `other_graph` has too share the packed weights of `other`, which was made of it.
+  FastProgram(Graph graph, const Graph& other_graph, const FastProgram& other);
   ~FastProgram() override;
 
   /// Observed nodes are not fused; results are the same as without. Observers are called between steps, and
@@ -65,6 +67,7 @@ class FastExecutor final : public Executor {
   std::unique_ptr<const Program> compile(const Graph& graph) const override {
     return std::make_unique<FastProgram>(graph);
   }
+  std::unique_ptr<const Program> compile_like(const Graph& graph, const CompiledGraph& other) const override;
 };
 
 }  // namespace detent

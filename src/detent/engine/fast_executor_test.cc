@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <latch>
+#include <map>
 #include <thread>
 
 #include "detent/core/error.h"
@@ -353,6 +355,63 @@ TEST_F(FastEngine, GivesTheSameInSessionsOfManySizesAtOnce) {
   }
   EXPECT_EQ(differences, 0);
   EXPECT_EQ(seen, 6 * 12);
+}
+
+/// Equal nodes share their layers; one that differs packs its own.
+TEST_F(FastEngine, GivesTheSameWhereItSharesLayers) {
+  Draw draw(6);
+  const Graph graph = small_network(draw);
+  const FastProgram whole(graph);
+  const Tensor x = draw.tensor({2, 3, 9, 9});
+  for (const bool changes_weights : {false, true}) {
+    Graph other = graph;
+    if (changes_weights) {
+      Tensor& weight = other.node("conv").find_parameter("weight")->tensor;
+      weight = weight.clone();
+      for (float& value : weight.values<float>()) value = -value;
+    }
+    const FastProgram shared(other, graph, whole);
+    const Tensor result = shared.run(std::span(&x, 1)).front();
+    EXPECT_TRUE(result.equals(FastProgram(other).run(std::span(&x, 1)).front()));
+    EXPECT_EQ(result.equals(whole.run(std::span(&x, 1)).front()), !changes_weights);
+  }
+}
+
+/// Values of a sample, sorted.
+std::vector<std::vector<float>> sorted_samples(const Tensor& value) {
+  std::vector<std::vector<float>> samples;
+  for (int64_t i = 0; i < value.dim(0); ++i) {
+    const Tensor sample = value.rows(i, i + 1);
+    const auto values = sample.values<float>();
+    std::ranges::sort(samples.emplace_back(values.begin(), values.end()));
+  }
+  return samples;
+}
+
+TEST_F(FastEngine, ShowsEachSamplesValuesInAnyOrder) {
+  GraphBuilder b("joined");
+  const auto convolution = [&](const std::string& name, const NodeInput& x, int64_t outputs, int64_t kernel) {
+    return b.call("relu", {b.convolution(name, x, 16, outputs, {kernel, kernel}, {{"padding", kernel / 2}})});
+  };
+  const NodeInput x = convolution("first", b.input("x", {16, 7, 9}), 16, 3);
+  const NodeInput joined =
+      b.call("cat", {convolution("left", x, 32, 1), convolution("right", x, 16, 3)}, {{"dim", int64_t{1}}});
+  const NodeInput pooled = b.call("max_pool2d", {joined}, {{"kernel_size", int64_t{2}}});
+  const Graph graph = b.finish(b.linear("fc", b.call("flatten", {pooled}), 48 * 3 * 4, 10));
+  const FastProgram program(graph);
+  Draw draw(8);
+  const Tensor input = draw.tensor({3, 16, 7, 9});
+  std::array<std::map<std::string, std::vector<std::vector<float>>>, 2> seen;
+  for (const bool in_any_order : {false, true}) {
+    Observation observation;
+    observation.in_any_order = in_any_order;
+    observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      seen[in_any_order ? 1 : 0][fmt::format("{}.{}", node.name, operand)] = sorted_samples(value);
+    };
+    program.run(std::span(&input, 1), observation);
+  }
+  EXPECT_GT(seen[0].size(), 15);
+  EXPECT_EQ(seen[0], seen[1]);
 }
 
 TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {

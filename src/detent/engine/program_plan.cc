@@ -150,6 +150,10 @@ class Planner {
       std::vector<size_t> inputs = input_flows(*step.node);
       plan_.add(show_unrounded_step(computed(step), in_float_, std::move(inputs), *shown.unrounded),
                 shown.node->name, "shown");
+    } else if (const auto place = observation_.in_any_order && !shown.type
+                                      ? plan_.place_before_flow(shown.value)
+                                      : std::nullopt) {
+      plan_.add(show_place_step(*shown.node, shown.operand, plan_.read(*place)), shown.node->name, "shown");
     } else {
       show_flow(shown, plan_.flow_of(shown.value));
     }

@@ -40,10 +40,10 @@ Tensor drawn_codes(Draw& draw, const CodeType& type, Shape shape) {
 bool gives_reference(Draw& draw, const Graph& graph) {
   const auto whole = reference_plan(graph);
   std::unique_ptr<const RowLayer> layer;
-  const auto packed = reference_plan(graph, [&](ReferenceStep& step) {
-    if (auto taken = take_row_layer(step)) layer = std::move(taken);
-    return false;
-  });
+  const auto packed = reference_plan(graph, {.take = [&](ReferenceStep& step) {
+                                       if (auto taken = take_row_layer(step)) layer = std::move(taken);
+                                       return false;
+                                     }});
   if (layer == nullptr) return false;
   const ReferenceStep& step = whole->steps.at(1);
   for (const int64_t rows : {1, 2, 19}) {
@@ -81,10 +81,10 @@ TEST_F(RowLayerTest, LeavesLayersWithoutCodesToOthers) {
   Draw draw(1);
   Graph graph = drawn_layer(draw, "");
   graph.node("fc").quantization.erase("data_in_0");
-  reference_plan(graph, [&](ReferenceStep& step) {
-    EXPECT_EQ(take_row_layer(step), nullptr);
-    return false;
-  });
+  reference_plan(graph, {.take = [&](ReferenceStep& step) {
+                   EXPECT_EQ(take_row_layer(step), nullptr);
+                   return false;
+                 }});
 }
 
 }  // namespace

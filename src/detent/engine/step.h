@@ -387,6 +387,8 @@ std::unique_ptr<EngineStep> rounding_step(FormatRounding rounding, size_t from, 
 /// Shows the run's observer a flow, as codes of `type` have it if there is one.
 std::unique_ptr<EngineStep> show_step(const Node& node, std::string operand, std::optional<CodeType> type,
                                       size_t flow);
+/// Shows the values of a place in the order in which they lie there.
+std::unique_ptr<EngineStep> show_place_step(const Node& node, std::string operand, size_t place);
 /// Shows a result of a node as it is before it is rounded to its type.
 std::unique_ptr<EngineStep> show_unrounded_step(std::shared_ptr<const ReferenceStep> step,
                                                 const FloatNodes* in_float, std::vector<size_t> inputs,

@@ -37,6 +37,8 @@ struct Observation {
   ObservedValues values = ObservedValues::kAfterQuantization;
   /// nullopt: all. A fast program computes other nodes as if unobserved.
   std::optional<Operands> operands = {};
+  /// Whether the elements of a sample may come in any order, which spares a fast program a copy.
+  bool in_any_order = false;
   /// For the bodies of loops, by the loop's name; none: nothing.
   std::map<std::string, std::shared_ptr<const Observation>, std::less<>> in_bodies = {};
 
@@ -65,12 +67,24 @@ class Program {
                                   const Observation& observation = {}) const = 0;
 };
 
+/// A graph and the program that an executor has made of it.
+struct CompiledGraph {
+  const Graph& graph;
+  const Program& program;
+};
+
 /// Runs graphs in inference mode: the fast engine, the plain reference.
 class Executor {
  public:
   virtual ~Executor() = default;
   /// Throws the errors of `verify`, and if this executor cannot run the graph.
   virtual std::unique_ptr<const Program> compile(const Graph& graph) const = 0;
+  /// The same. Nodes that the other graph has too, with parameters that share storage with theirs, may share
+  /// what this executor has made of them.
+  virtual std::unique_ptr<const Program> compile_like(const Graph& graph,
+                                                      const CompiledGraph& /*other*/) const {
+    return compile(graph);
+  }
 
   /// Compiles and runs once; returns the first output. To run repeatedly, keep the program.
   Tensor run(const Graph& graph, std::span<const Tensor> inputs, const Observation& observation = {}) const {

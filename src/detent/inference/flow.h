@@ -31,7 +31,7 @@ struct Flow {
 template <class From, class To, class Map>
 Tensor mapped(const Tensor& input, Map map) {
   constexpr int64_t kGrain = 4096;
-  Tensor result(DTypeOf<To>::value, input.shape());
+  Tensor result = unfilled_tensor(DTypeOf<To>::value, input.shape());
   const auto from = input.values<From>();
   const auto to = result.values<To>();
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {

@@ -38,13 +38,13 @@ template <class To, class Map>
 Tensor mapped_sums(const Node& node, const Tensor& sums, Map map) {
   Tensor result(DTypeOf<To>::value, sums.shape());
   const auto axis = static_cast<int64_t>(channel_axis(node, sums.shape().size()));
-  const int64_t channels = sums.dim(axis);
-  const int64_t inner = element_count({sums.shape().begin() + axis + 1, sums.shape().end()});
+  const auto channels = static_cast<size_t>(sums.dim(axis));
+  const auto inner =
+      static_cast<size_t>(element_count({sums.shape().begin() + axis + 1, sums.shape().end()}));
   const auto from = sums.values<int32_t>();
   const auto to = result.values<To>();
-  for (int64_t i = 0; i < sums.numel(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    to[at] = map(from[at], static_cast<size_t>(i / inner % channels));
+  for (size_t first = 0, row = 0; first < from.size(); first += inner, ++row) {
+    for (size_t i = first; i < first + inner; ++i) to[i] = map(from[i], row % channels);
   }
   return result;
 }
@@ -280,15 +280,22 @@ void check_accumulator(const Step& step) {
 
 /// The step of a node of the plan.
 Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const Node& node,
-               const ValueTypes& values, const Executor& bodies) {
+               const ValueTypes& values, const StepMaking& making) {
   const std::optional<Requantization> requantization = plan.graph.requantization();
   Step step{&node, role_of(node), std::nullopt, NodeEngine::kGiven, {}, {}, {}};
-  if (node.body != nullptr) step.body = bodies.compile(*node.body);
+  const IntegerExecutor plain;
+  if (node.body != nullptr)
+    step.body = (making.bodies == nullptr ? plain : *making.bodies).compile(*node.body);
   const auto rounding = plan.roundings.find(node.name);
   if (rounding != plan.roundings.end()) step.rounds = &rounding->second;
   for (size_t i = 0; step.role != OperatorRole::kOutput && i < result_count(node); ++i)
     step.results_are_rounded.push_back(rounded.contains({node.name, fmt::format("data_out_{}", i)}));
-  if (requantization) step.form = node_form(node, *requantization);
+  const NodeForm* known = making.known_form ? making.known_form(node) : nullptr;
+  if (known != nullptr) {
+    step.form = *known;
+  } else if (requantization) {
+    step.form = node_form(node, *requantization);
+  }
   step.engine = step.rounds != nullptr ? NodeEngine::kFloat : node_engine(node, step.form, values);
   check_accumulator(step);
   const auto type_of = [&](const std::string& operand) {
@@ -328,8 +335,7 @@ class WeightRelease {
 
 /// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
 /// order of the nodes is thrown, however they take turns.
-void make_steps(ReferencePlan& plan, const ValueTypes& values, const Executor& bodies,
-                const std::function<bool(Step&)>& take) {
+void make_steps(ReferencePlan& plan, const ValueTypes& values, const StepMaking& making) {
   WeightRelease weights(plan.graph);
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
   const RoundedOperands rounded = rounded_operands(plan);
@@ -338,8 +344,8 @@ void make_steps(ReferencePlan& plan, const ValueTypes& values, const Executor& b
   parallel_for(std::ssize(nodes), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
-        plan.steps[i] = make_step(plan, rounded, nodes[i], values, bodies);
-        if (take && take(plan.steps[i])) weights.release(i);
+        plan.steps[i] = make_step(plan, rounded, nodes[i], values, making);
+        if (making.take && making.take(plan.steps[i])) weights.release(i);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -426,15 +432,13 @@ void check_inputs(const ReferencePlan& plan, std::span<const Tensor> inputs) {
   }
 }
 
-std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take,
-                                              const Executor* bodies) {
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const StepMaking& making) {
   verify(graph);
   RoundedGraph rounded = with_roundings_as_nodes(std::move(graph));
   const ValueTypes values = infer_shapes(rounded.graph);
   auto plan = std::make_unique<ReferencePlan>(
       ReferencePlan{std::move(rounded.graph), std::move(rounded.roundings), {}, nullptr});
-  const IntegerExecutor plain;
-  make_steps(*plan, values, bodies == nullptr ? plain : *bodies, take);
+  make_steps(*plan, values, making);
   note_last_reads(plan->steps);
   plan->in_float = std::make_unique<const FloatNodes>();
   return plan;

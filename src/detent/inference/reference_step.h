@@ -54,12 +54,18 @@ struct ReferencePlan {
   std::unique_ptr<const FloatNodes> in_float;                    // null where nothing needs them
 };
 
-/// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
-/// weights of its form, and says whether nobody needs those of the node any more. `bodies` runs those of
-/// loops; nullptr: the plain reference.
-std::unique_ptr<ReferencePlan> reference_plan(Graph graph,
-                                              const std::function<bool(ReferenceStep&)>& take = {},
-                                              const Executor* bodies = nullptr);
+/// How the steps of a plan are made, from several threads.
+struct StepMaking {
+  /// The form of a node where it is known already, or nullptr.
+  std::function<const NodeForm*(const Node&)> known_form = {};
+  /// Sees each step as soon as it is made: it may take the weights of its form, and says whether nobody needs
+  /// those of the node any more.
+  std::function<bool(ReferenceStep&)> take = {};
+  const Executor* bodies = nullptr;  // runs those of loops; nullptr: the plain reference
+};
+
+/// As IntegerProgram.
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const StepMaking& making = {});
 
 /// Results of a loop (graph/loop.h), whose body runs once for each iteration and shows what `observation`
 /// says. Throws Error without the loop's name.

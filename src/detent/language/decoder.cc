@@ -236,7 +236,7 @@ Decoder::Compiled::Compiled(Graph graph, std::shared_ptr<const DeferredWeights> 
     : deferred(std::move(weights)) {
   std::mutex mutex;
   DecoderLayers layers;
-  plan = reference_plan(std::move(graph), [&](ReferenceStep& step) {
+  const auto take = [&](ReferenceStep& step) {
     DecoderLayer layer;
     if (is_plain_linear(step)) {
       const bool is_in_file = is_deferred(*step.node->find_parameter("weight"));
@@ -248,7 +248,8 @@ Decoder::Compiled::Compiled(Graph graph, std::shared_ptr<const DeferredWeights> 
     const std::lock_guard lock(mutex);
     layers.emplace(step.node->name, std::move(layer));
     return true;
-  });
+  };
+  plan = reference_plan(std::move(graph), {.take = take});
   add_steps(layers);
   check();
   add_caches();

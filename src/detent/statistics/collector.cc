@@ -96,6 +96,10 @@ bool Collector::records() const {
                              [](const Group& group) { return group.needs.record_bytes.has_value(); });
 }
 
+bool Collector::takes_any_order() const {
+  return !records() && std::ranges::all_of(groups_, [](const Group& group) { return group.dims == Dims(); });
+}
+
 void Collector::merge(const Collector& other) {
   DETENT_CHECK(this != &other && signature_ == other.signature_, "merging {} into {}", other.signature_,
                signature_);

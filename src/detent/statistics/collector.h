@@ -36,6 +36,8 @@ class Collector {
   void update_with_post_relu(const Tensor& sample_batch, Collector& post_relu);
   /// Whether a statistic records the samples.
   bool records() const;
+  /// Whether results stay what they are where the elements of a sample trade places.
+  bool takes_any_order() const;
   /// As if this collector had seen everything that `other` saw, which has the same statistics and options.
   void merge(const Collector& other);
 

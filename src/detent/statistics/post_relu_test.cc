@@ -118,6 +118,9 @@ TEST(Rectified, NeedsATwinThatHasSeenAsMuchAndRecordsNothing) {
   Collector recording_post_relu({{"record", Table{}}}, "test");
   EXPECT_TRUE(recording.records());
   EXPECT_FALSE(plain.records());
+  EXPECT_TRUE(plain.takes_any_order());
+  EXPECT_FALSE(recording.takes_any_order());
+  EXPECT_FALSE(Collector({{"range_min_max", Table{{"dims", "none"}}}}, "test").takes_any_order());
   EXPECT_THROW(recording.update_with_post_relu(values, recording_post_relu), CheckFailure);
 }
 

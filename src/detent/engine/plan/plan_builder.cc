@@ -274,6 +274,13 @@ bool PlanBuilder::has_values(const std::string& name) const {
   return existing_values(value, std::nullopt).has_value() || (value.move && !value.move->type);
 }
 
+std::optional<size_t> PlanBuilder::place_before_flow(const std::string& name) {
+  const PlannedValue& value = values_.at(name);
+  if (value.flow_is_ready || value.known || value.quantizer != nullptr) return std::nullopt;
+  if (value.move && value.places.empty()) make_move(name);
+  return existing_values(values_.at(name), std::nullopt);
+}
+
 bool PlanBuilder::may_have_values(const std::string& name) const {
   if (has_values(name)) return true;
   const PlannedValue& value = values_.at(name);

@@ -103,6 +103,8 @@ class PlanBuilder {
   size_t integer_bytes(const std::string& name, int32_t low, Layout layout, const Node& reader);
   /// Whether a place has the value as float32.
   bool has_values(const std::string& name) const;
+  /// The place of a value whose flow is not there yet.
+  std::optional<size_t> place_before_flow(const std::string& name);
   /// Whether one may: it is there, or in a flow that has no codes.
   bool may_have_values(const std::string& name) const;
   /// A place of the value as float32; in any layout where none is asked for.

@@ -281,17 +281,13 @@ class FlowOfPlace final : public EngineStep {
       flow = {unfilled_tensor(DType::kFloat32, place.shape)};
       float* const to = flow.tensor.values<float>().data();
       const float* const from = state.values(place_);
-      for_each_row(place, state, [&](int64_t n, int64_t y) {
-        const float* const row = from + place.at(n, y, 0);
-        float* const first = to + place.element(n, y, 0);
-        if (place.is_slice()) {
-          for (int64_t x = 0; x < place.width(); ++x)
-            channels_to_front(row + x * place.pitch(), place.channels(), 1, first + x, place.channel_step());
-        } else if (place.has_positions()) {
-          channels_to_front(row, place.channels(), place.width(), first, place.channel_step());
-        } else {
-          std::copy_n(row, place.width() * place.channels(), first);
-        }
+      if (!place.has_positions()) {
+        std::copy_n(from, place.width() * place.channels(), to);
+        return;
+      }
+      for_each_line(place, state, [&](int64_t at, int64_t element, int64_t count) {
+        channels_to_front(from + at, place.pitch(), place.channels(), count, to + element,
+                          place.channel_step());
       });
       return;
     }
@@ -456,6 +452,42 @@ class ShowFlow final : public EngineStep {
   size_t flow_;
 };
 
+/// In the order of the place.
+class ShowPlace final : public EngineStep {
+ public:
+  ShowPlace(const Node& node, std::string operand, size_t place)
+      : node_(node), operand_(std::move(operand)), place_(place) {}
+
+  void run(RunState& state) const override {
+    const Place& place = state.places[place_];
+    const float* const from = state.values(place_);
+    if (place.halo.empty() && !place.is_slice()) {
+      auto* const first = reinterpret_cast<std::byte*>(state.values(place_));
+      state.observation->see(node_, operand_, Tensor::borrow(DType::kFloat32, place.shape, first, nullptr));
+      return;
+    }
+    Tensor adjacent = unfilled_tensor(DType::kFloat32, place.shape);
+    float* const to = adjacent.values<float>().data();
+    for_each_row(place, state, [&](int64_t n, int64_t y) {
+      const float* const row = from + place.at(n, y, 0);
+      float* const first = to + (n * place.height() + y) * place.width() * place.channels();
+      if (!place.is_slice()) {
+        std::copy_n(row, place.width() * place.channels(), first);
+        return;
+      }
+      for (int64_t x = 0; x < place.width(); ++x)
+        std::copy_n(row + x * place.pitch(), place.channels(), first + x * place.channels());
+    });
+    state.observation->see(node_, operand_, adjacent);
+  }
+  bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }
+
+ private:
+  const Node& node_;
+  std::string operand_;
+  size_t place_;
+};
+
 class ShowUnrounded final : public EngineStep {
  public:
   ShowUnrounded(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
@@ -484,6 +516,10 @@ std::unique_ptr<EngineStep> rounding_step(FormatRounding rounding, size_t from, 
 std::unique_ptr<EngineStep> show_step(const Node& node, std::string operand, std::optional<CodeType> type,
                                       size_t flow) {
   return std::make_unique<ShowFlow>(node, std::move(operand), type, flow);
+}
+
+std::unique_ptr<EngineStep> show_place_step(const Node& node, std::string operand, size_t place) {
+  return std::make_unique<ShowPlace>(node, std::move(operand), place);
 }
 
 std::unique_ptr<EngineStep> show_unrounded_step(std::shared_ptr<const ReferenceStep> step,

@@ -1,7 +1,6 @@
 #include "detent/passes/analysis/layerwise_error.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -21,6 +20,7 @@
 #include "detent/graph/value_sizes.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
+#include "detent/passes/analysis/saturation.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 
@@ -49,16 +49,6 @@ std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& nam
     common = *clamp;
   }
   return common;
-}
-
-Tensor clamped(const Tensor& value, const std::optional<Clamp>& clamp) {
-  if (!clamp) return value;
-  Tensor result(DType::kFloat32, value.shape());
-  const auto low = static_cast<float>(clamp->low);
-  const auto high = static_cast<float>(clamp->high);
-  std::ranges::transform(value.values<float>(), result.values<float>().begin(),
-                         [&](float x) { return std::min(std::max(x, low), high); });
-  return result;
 }
 
 int width_of(const Node& node, const std::string& operand) {
@@ -110,16 +100,6 @@ Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, st
   return graph;
 }
 
-/// Counts elements that have the same bytes.
-int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
-  const size_t size = dtype_size(expected.dtype());
-  int64_t equal = 0;
-  for (size_t at = 0; at < expected.byte_size(); at += size) {
-    equal += std::ranges::equal(expected.bytes().subspan(at, size), actual.bytes().subspan(at, size)) ? 1 : 0;
-  }
-  return equal;
-}
-
 bool is_float(const Tensor& tensor) { return is_floating_point(tensor.dtype()); }
 
 /// Whether runs show all that the node reads: not of indices, whose rows have the error of their weights
@@ -129,55 +109,6 @@ bool takes_values(const Node& node, const ValueTypes& types) {
     return input.is_constant() || types.at(value_name(input)).dtype == DType::kFloat32;
   });
 }
-
-/// How many elements of a node's inputs saturate, of those that are finite before and after.
-class Saturation {
- public:
-  void add(const QuantSpec& rounding, const Tensor& value) {
-    const Tensor held = clipped_ste_mask(rounding, value);
-    if (integer_codes(rounding.format)) return add_integers(value, held);
-    Distortion distortion{Distortion::Values::kIgnored};
-    distortion.update(value, fake_quantize(rounding, value));
-    distortion.update_saturated(value, held);
-    const int64_t finite = distortion.count() - distortion.nonfinite_count();
-    has_any_ = has_any_ || distortion.count() > 0;
-    finite_ += finite;
-    saturated_ += std::llround(distortion.saturated_share().value_or(0) * static_cast<double>(finite));
-  }
-
-  std::optional<double> share() const {
-    if (!has_any_) return std::nullopt;
-    return finite_ == 0 ? 0.0 : static_cast<double>(saturated_) / static_cast<double>(finite_);
-  }
-
- private:
-  /// Integers hold infinities and keep what is finite: nothing need be rounded to count.
-  void add_integers(const Tensor& value, const Tensor& held) {
-    constexpr int64_t kChunk = int64_t{1} << 16;
-    const auto x = value.values<float>();
-    const auto mask = held.values<float>();
-    std::atomic<int64_t> finite = 0;
-    std::atomic<int64_t> saturated = 0;
-    parallel_for(value.numel(), kChunk, [&](int64_t begin, int64_t end) {
-      int64_t finite_here = 0;
-      int64_t saturated_here = 0;
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        const bool is_finite = std::isfinite(x[i]);
-        finite_here += is_finite ? 1 : 0;
-        saturated_here += is_finite && mask[i] == 0.0F ? 1 : 0;
-      }
-      finite += finite_here;
-      saturated += saturated_here;
-    });
-    finite_ += finite;
-    saturated_ += saturated;
-    has_any_ = has_any_ || value.numel() > 0;
-  }
-
-  int64_t finite_ = 0;
-  int64_t saturated_ = 0;
-  bool has_any_ = false;
-};
 
 class LayerwiseErrorAnalysis {
  public:
@@ -321,7 +252,8 @@ class LayerwiseErrorAnalysis {
         saturation_[index].add(*rounding, value);
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
-    node_errors_[index].alone.update(expected, compared(index, context_.executor().run(alone, {})));
+    const auto program = context_.executor().compile_like(alone, {quantized_, *together_});
+    node_errors_[index].alone.update(expected, compared(index, program->run({}).at(0)));
     progress_->update(++nodes_done_, node.name);
   }
 

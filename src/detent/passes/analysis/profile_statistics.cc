@@ -99,6 +99,8 @@ void run_at_once(const Program& program, const MicroBatches& batches, int64_t fi
                  ObservedOperands& observed) {
   auto shown = Observation::of_none(values);
   for (const auto& [operand, by] : observed) shown.operands->insert(operand);
+  shown.in_any_order = std::ranges::all_of(
+      observed, [](const auto& entry) { return entry.second.sweep.probe->collector.takes_any_order(); });
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     Observation observation = shown;

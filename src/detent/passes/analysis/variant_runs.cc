@@ -49,8 +49,9 @@ void VariantRuns::run_part(const Call& call, const Part& part, const Values& val
                                                              : fake_quantize(quantizer->second, given));
   }
   const Parts& branches = of_variants_[part.variant];
+  const std::unique_ptr<const Program> program = call.executor.compile_like(part.graph, call.base);
   if (branches.empty()) {
-    call.visit(part.variant, call.executor.run(part.graph, taken));
+    call.visit(part.variant, program->run(taken).at(0));
     return;
   }
   Values seen = values;
@@ -60,7 +61,7 @@ void VariantRuns::run_part(const Call& call, const Part& part, const Values& val
     if (is_own) pass(call, branches, node, value, seen);
   };
   call.visit(part.variant,
-             call.executor.run(part.graph, taken, {observe, ObservedValues::kAfterQuantization, observed_}));
+             program->run(taken, {observe, ObservedValues::kAfterQuantization, observed_}).at(0));
 }
 
 void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, const Tensor& value,
@@ -77,7 +78,7 @@ void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, c
 
 Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
                         const std::function<void(size_t variant, const Tensor& output)>& visit) const {
-  const Call call{inputs, executor, visit};
+  const Call call{inputs, {base_, program}, executor, visit};
   Values values;
   const auto observe = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
     pass(call, of_base_, node, value, values);

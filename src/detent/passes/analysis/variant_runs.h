@@ -47,6 +47,7 @@ class VariantRuns {
   /// Shared state of the runs of one call.
   struct Call {
     std::span<const Tensor> inputs;
+    const CompiledGraph base;
     const Executor& executor;
     const std::function<void(size_t variant, const Tensor& output)>& visit;
   };

@@ -201,6 +201,12 @@ std::unique_ptr<const Program> ExecutorInParts::compile(const Graph& graph) cons
   return whole_.compile(graph);
 }
 
+std::unique_ptr<const Program> ExecutorInParts::compile_like(const Graph& graph,
+                                                             const CompiledGraph& other) const {
+  if (auto program = cut(graph, whole_, least_bytes_, part_bytes_)) return program;
+  return whole_.compile_like(graph, other);
+}
+
 int64_t ExecutorInParts::most_at_once(const Graph& graph) const {
   const auto program = cut(graph, whole_, least_bytes_, part_bytes_);
   return program == nullptr ? weight_bytes(graph) : program->most_at_once();

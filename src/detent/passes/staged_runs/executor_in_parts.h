@@ -62,6 +62,7 @@ class ExecutorInParts final : public Executor {
 
   /// Where the network is cut, errors of the other executor show only when the program runs.
   std::unique_ptr<const Program> compile(const Graph& graph) const override;
+  std::unique_ptr<const Program> compile_like(const Graph& graph, const CompiledGraph& other) const override;
 
   /// Weights, in bytes, of the largest part of such a network, or all of them.
   int64_t most_at_once(const Graph& graph) const;

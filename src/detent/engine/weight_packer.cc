@@ -1,0 +1,130 @@
+#include "detent/engine/weight_packer.h"
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "detent/engine/pair_table.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+/// Its shape, and no elements.
+Tensor without_elements(const Tensor& tensor) {
+  return Tensor::borrow(tensor.dtype(), tensor.shape(), nullptr, nullptr);
+}
+
+/// Whether both compute the same of the same parameters: copies of a graph share their elements.
+bool have_same_parameters(const Node& a, const Node& b) {
+  const auto is_same = [](const auto& one, const auto& other) {
+    const Tensor& x = one.second->tensor;
+    const Tensor& y = other.second->tensor;
+    return one.first == other.first && x.dtype() == y.dtype() && x.shape() == y.shape() &&
+           x.bytes().data() == y.bytes().data();
+  };
+  return std::ranges::equal(a.parameters, b.parameters, is_same);
+}
+
+bool are_same_but_for_parameters(const Node& a, const Node& b) {
+  const auto takes_same = [](const NodeInput& one, const NodeInput& other) {
+    return one.is_constant() == other.is_constant() && (!one.is_constant() || one == other);
+  };
+  return a.op == b.op && a.body == nullptr && b.body == nullptr && a.attributes == b.attributes &&
+         a.quantization == b.quantization && std::ranges::equal(a.inputs, b.inputs, takes_same);
+}
+
+}  // namespace
+
+const ReferenceStep* WeightPacker::same_step(const Node& node) const {
+  if (other_ == nullptr || node.parameters.empty()) return nullptr;
+  const Node* given = other_->graph.find(node.name);
+  const Node* theirs = other_->reference.graph.find(node.name);
+  if (given == nullptr || theirs == nullptr || !have_same_parameters(node, *given) ||
+      !are_same_but_for_parameters(node, *theirs))
+    return nullptr;
+  return &other_->reference.steps[other_->reference.graph.position(node.name)];
+}
+
+const NodeForm* WeightPacker::known_form(const Node& node) const {
+  const ReferenceStep* step = same_step(node);
+  return step == nullptr || !step->form ? nullptr : &*step->form;
+}
+
+bool WeightPacker::take(ReferenceStep& step) {
+  const ReferenceStep* same = same_step(*step.node);
+  const bool is_known = same != nullptr && same->engine == step.engine && (same->form || !step.form);
+  if (is_known) return share(step.node->name);
+  return step.engine == NodeEngine::kFloat ? pack_in_float(step) : pack(step);
+}
+
+bool WeightPacker::share(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto take_from = [&](auto member) {
+    const auto found = (other_->weights.*member).find(name);
+    if (found != (other_->weights.*member).end()) (weights_.*member).insert(*found);
+  };
+  take_from(&ProgramWeights::layers);
+  take_from(&ProgramWeights::transposed_layers);
+  take_from(&ProgramWeights::block_layers);
+  take_from(&ProgramWeights::float_layers);
+  take_from(&ProgramWeights::transposed_float_layers);
+  take_from(&ProgramWeights::pair_tables);
+  return weights_.contain(name) || weights_.float_layers.contains(name);
+}
+
+bool WeightPacker::pack_in_float(const ReferenceStep& step) {
+  const std::string& name = step.node->name;
+  auto packed = packed_float_sums(step);
+  if (!packed) {
+    auto phases = transposed_float_phases(step);
+    if (!phases.empty()) add(weights_.transposed_float_layers, name, std::move(phases));
+    return false;
+  }
+  add(weights_.float_layers, name, std::move(*packed));
+  return true;
+}
+
+bool WeightPacker::pack(ReferenceStep& step) {
+  const std::string& name = step.node->name;
+  if (!step.form) return false;
+  if (auto* form = std::get_if<SumForm>(&*step.form);
+      form != nullptr && why_not_packed(*form, *step.node).empty()) {
+    if (trait<WeightedSum>(*step.node)->transposed) {
+      add(weights_.transposed_layers, name, transposed_phases(*form, *step.node, kernels_));
+    } else {
+      add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
+    }
+    form->weight = without_elements(form->weight);
+    return true;
+  }
+  if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
+      blocks != nullptr && why_not_packed(*blocks, *step.node).empty()) {
+    add(weights_.block_layers, name, packed_blocks(*blocks, *step.node, kernels_));
+    blocks->weight = without_elements(blocks->weight);
+    return true;
+  }
+  if (const auto* pairs = std::get_if<PairForm>(&*step.form);
+      pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
+    add(weights_.pair_tables, name, pair_table(*pairs));
+  }
+  return false;
+}
+
+void drop_weights(Graph& graph, const ProgramWeights& weights) {
+  std::set<const Parameter*> needed;
+  for (const Node& node : graph.nodes()) {
+    const bool is_packed = weights.contain(node.name) || weights.float_layers.contains(node.name);
+    for (const auto& [name, parameter] : node.all_parameters()) {
+      if (name != "weight" || !is_packed) needed.insert(&*parameter);
+    }
+  }
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      Tensor& tensor = parameter->tensor;
+      tensor = needed.contains(&*parameter) ? tensor.clone() : without_elements(tensor);
+    }
+  }
+}
+
+}  // namespace detent
