@@ -1,3 +1,4 @@
+#include "detent/inference/sparse_planes.h"
 
 #include <algorithm>
 
@@ -39,58 +40,9 @@ WindowDimension dimension_of(const Node& layer, size_t i, size_t dims, const Sha
           attribute("stride"), attribute("padding"), attribute("dilation")};
 }
 
-struct Planes {
-  WindowDimension down;
-  WindowDimension across;
-  int64_t channels;       // of the input
-  int64_t group_inputs;   // channels that an output's weights see
-  int64_t group_outputs;  // outputs that see the same
-};
-
-/// Adds a connection's products to a row of sums; `offset` is the place that the first of them reads.
-void add_products(double weight, const float* row, int64_t offset, const WindowDimension& across,
-                  double* sums) {
-  const int64_t stride = across.stride;
-  const int64_t begin = std::min(across.count, offset < 0 ? (-offset + stride - 1) / stride : 0);
-  const int64_t past = offset < across.size ? (across.size - 1 - offset) / stride + 1 : 0;
-  const int64_t end = std::clamp(past, begin, across.count);
-  const double outside = weight * 0;
-  for (int64_t x = 0; x < begin; ++x) sums[x] += outside;
-  if (stride == 1) {
-    for (int64_t x = begin; x < end; ++x) sums[x] += weight * static_cast<double>(row[offset + x]);
-  } else {
-    for (int64_t x = begin; x < end; ++x) sums[x] += weight * static_cast<double>(row[offset + x * stride]);
-  }
-  for (int64_t x = end; x < across.count; ++x) sums[x] += outside;
-}
-
-/// Connections::sum of an output at all positions at once, the same products in the same order. `input` are
-/// the channels that the output's weights see.
-void add_plane(std::span<const Connections::Connection> connections, const Planes& planes, const float* input,
-               std::span<double> sums) {
-  const WindowDimension& down = planes.down;
-  const WindowDimension& across = planes.across;
-  std::ranges::fill(sums, 0.0);
-  for (const auto& [index, value] : connections) {
-    const auto weight = static_cast<double>(value);
-    const int64_t tap = index % across.kernel;
-    const int64_t row = index / across.kernel % down.kernel;
-    const float* const channel = input + index / (across.kernel * down.kernel) * down.size * across.size;
-    double* of_row = sums.data();
-    for (int64_t at = 0; at < down.count; ++at, of_row += across.count) {
-      const int64_t y = down.place(at, row);
-      if (y >= 0 && y < down.size) {
-        add_products(weight, channel + y * across.size, across.place(0, tap), across, of_row);
-      } else {
-        for (int64_t x = 0; x < across.count; ++x) of_row[x] += weight * 0;
-      }
-    }
-  }
-}
-
 void compute_windows(const Connections& connections, const std::vector<float>& bias, const Planes& planes,
                      const float* values, std::span<float> results, int64_t samples) {
-  const int64_t positions = planes.down.count * planes.across.count;
+  const int64_t positions = planes.positions();
   const int64_t outputs = connections.outputs();
   parallel_for(samples * outputs, 1, [&](int64_t begin, int64_t end) {
     std::vector<double> sums(static_cast<size_t>(positions));
@@ -98,7 +50,9 @@ void compute_windows(const Connections& connections, const std::vector<float>& b
       const int64_t output = plane % outputs;
       const int64_t first =
           plane / outputs * planes.channels + output / planes.group_outputs * planes.group_inputs;
-      add_plane(connections.of(output), planes, values + first * planes.down.size * planes.across.size, sums);
+      std::ranges::fill(sums, 0.0);
+      add_plane(connections.of(output), planes, values + first * planes.down.size * planes.across.size,
+                sums.data());
       const auto base = static_cast<double>(bias[static_cast<size_t>(output)]);
       std::ranges::transform(sums, results.begin() + plane * positions,
                              [&](double sum) { return static_cast<float>(sum + base); });

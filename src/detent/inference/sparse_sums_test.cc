@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 
+#include "detent/formats/kernel_environment.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/inference/windows.h"
@@ -50,7 +52,13 @@ Tensor by_connections(const Connections& connections, const SparseCase& c, const
   return result;
 }
 
-TEST(SparseSums, AreThoseOfEachConnection) {
+class SparseSums : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { set_simd_target(GetParam(), "test"); }
+  void TearDown() override { set_simd_target(simd_targets().front(), "test"); }
+};
+
+TEST_P(SparseSums, AreThoseOfEachConnection) {
   std::mt19937 engine(1);
   for (const SparseCase& c : std::vector<SparseCase>{{1, 1, 0, 1},
                                                      {1, 1, 2, 1},
@@ -78,6 +86,8 @@ TEST(SparseSums, AreThoseOfEachConnection) {
         << c.stride << ", " << c.padding;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, SparseSums, testing::ValuesIn(simd_targets()));
 
 }  // namespace
 }  // namespace detent
