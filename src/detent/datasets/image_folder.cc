@@ -92,6 +92,15 @@ std::optional<fs::path> split_folder(const DatasetOptions& options, Split split)
   return !others && train && is_flat(*train) ? train : others;
 }
 
+/// Why a folder without splits is not taken for one of images without labels; "" where it has class folders.
+std::string obstacle_to_flat(const fs::path& root) {
+  const std::vector<std::string> folders = class_folders(root);
+  const bool has_images = std::ranges::any_of(entries_of(root), is_image_name);
+  if (folders.empty()) return ", and no .jpg, .jpeg or .png file";
+  if (!has_images) return "";
+  return fmt::format(", and beside images the folder {}: images without labels lie alone", folders.front());
+}
+
 /// In the order of their labels, and what names them. None where nothing does.
 struct Classes {
   std::vector<std::string> names;
@@ -287,8 +296,8 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
   if (!fs::is_directory(root)) fail("image_folder: {} is no folder", root.string());
   const std::optional<fs::path> folder = split_folder(options, split);
   if (!folder) {
-    fail("image_folder: {} holds no folder {}", root.string(),
-         split == Split::kTrain ? "train" : "test, validation or val");
+    fail("image_folder: {} holds no folder {}{}", root.string(),
+         split == Split::kTrain ? "train" : "test, validation or val", obstacle_to_flat(root));
   }
   Listing listing;
   int64_t class_count = 0;

@@ -299,7 +299,13 @@ TEST_F(ImageFolder, LabelsMayComeFromATable) {
   EXPECT_THAT([&] { labels_of("file,class\na.png,dog\n"); },
               ThrowsMessage<Error>(HasSubstr("labels.tsv:2: got the class \"dog\"")));
   EXPECT_THAT([&] { labels_of("file,class\nc.png,1\n"); }, ThrowsMessage<Error>(HasSubstr("names no file")));
-  EXPECT_THAT([&] { labels_of("a,b,c\n"); }, ThrowsMessage<Error>(HasSubstr("expected a headline")));
+  for (const char* table : {"a,b,c\n", "filename,label\na.png,1\n", "file;class\na.png;1\n"})
+    EXPECT_THAT([&] { labels_of(table); }, ThrowsMessage<Error>(HasSubstr("labels.tsv:1: got \""))) << table;
+  for (const char* again : {"a.png", "./a.png"}) {
+    EXPECT_THAT(
+        [&] { labels_of(fmt::format("a.png,1\nb.png,1\n{},0\n", again)); },
+        ThrowsMessage<Error>(AllOf(HasSubstr("labels.tsv:3: names "), HasSubstr("again, after line 1"))));
+  }
   EXPECT_THAT(labels_of("\xef\xbb\xbf"
                         "file,class\na.png,3\n"),
               ElementsAre(3))
@@ -334,6 +340,10 @@ TEST_F(ImageFolder, ImagesThatATableLeavesOutAreCounted) {
   const std::string text = logged(make_labelled);
   EXPECT_THAT(text, HasSubstr("labels.csv: names no class of 2 images, which are left out"));
   EXPECT_THAT(text, HasSubstr("/b.png"));
+  put("labels.csv", fmt::format("file,class\n./a.png,1\n{},0\n", (root_ / "images/c.png").string()));
+  testing::internal::CaptureStderr();
+  make_dataset("image_folder", Split::kTest, {.data_dir = root_ / "", .labels = root_ / "./labels.csv"});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("names no class of 2 images"));
 }
 
 TEST_F(ImageFolder, BrokenImagesAreNamedAndMayBeLeftOut) {
@@ -393,6 +403,13 @@ TEST_F(ImageFolder, MistakesAreNamed) {
   EXPECT_THAT([&] { make_dataset("image_folder", Split::kTrain); },
               ThrowsMessage<Error>(HasSubstr("--data-dir")));
   expect_error(Split::kTrain, "is no folder");
+  put("readme.txt", "");
+  expect_error(Split::kTrain, "holds no folder train, and no .jpg");
+  put_grey("a.png", 1);
+  put("notes/readme.txt", "");
+  expect_error(Split::kTrain, "holds no folder train, and beside images the folder notes");
+  fs::remove(root_ / "a.png");
+  fs::remove_all(root_ / "notes");
   put_grey("test/cat/a.png", 1);
   expect_error(Split::kTrain, "holds no folder train");
   put("train/readme.txt", "");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -64,6 +65,9 @@ std::optional<fs::path> found(const std::string& name, const fs::path& folder, c
   return std::nullopt;
 }
 
+/// By whatever name of the same folder.
+fs::path normal(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
 /// Once in a process: each split reads the same file.
 bool is_first_warning(const std::string& of, const fs::path& path, const fs::path& folder) {
   static std::mutex mutex;
@@ -81,22 +85,22 @@ void warn_of_missing(const fs::path& path, const fs::path& folder, size_t missin
 void warn_of_unlabelled(const fs::path& table, const fs::path& folder,
                         const std::vector<LabelledFile>& files) {
   std::set<fs::path> labelled;
-  std::set<fs::path> folders = {folder};
+  std::set<fs::path> folders = {folder.lexically_normal()};
   for (const LabelledFile& file : files) {
-    labelled.insert(file.path.lexically_normal());
-    folders.insert(file.path.parent_path());
+    labelled.insert(normal(file.path));
+    folders.insert(file.path.lexically_normal().parent_path());
   }
-  std::set<fs::path> others;
+  std::map<fs::path, fs::path> others;  // by `normal`
   for (const fs::path& place : folders) {
     std::error_code unreadable;
     for (const fs::directory_entry& entry : fs::directory_iterator(place, unreadable)) {
-      if (is_image_name(entry.path()) && !labelled.contains(entry.path().lexically_normal()))
-        others.insert(entry.path());
+      if (is_image_name(entry.path()) && !labelled.contains(normal(entry.path())))
+        others.emplace(normal(entry.path()), entry.path());
     }
   }
   if (others.empty() || !is_first_warning("unlabelled", table, folder)) return;
   log_warning("{}: names no class of {} images, which are left out; the first is {}", table.string(),
-              others.size(), others.begin()->string());
+              others.size(), others.begin()->second.string());
 }
 
 }  // namespace
@@ -106,6 +110,7 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
   const std::string text = read_text_file(path, kMostBytes);
   const char separator = text.substr(0, text.find('\n')).find('\t') != std::string::npos ? '\t' : ',';
   std::vector<LabelledFile> files;
+  std::map<fs::path, size_t> lines;  // of the files
   std::optional<Columns> columns;
   size_t number = 0;
   size_t missing = 0;
@@ -121,7 +126,10 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
     if (!columns) {
       columns = columns_of(cells);
       if (columns) continue;
-      if (cells.size() != 2) fail("{}: expected a headline with the columns file and class", where);
+      if (cells.size() != 2 || !class_number(cells[1])) {
+        fail("{}: got \"{}\", expected a headline with the columns file and class, or a file and its number",
+             where, printable_line(line.substr(0, 60)));
+      }
       columns = Columns();
     }
     if (cells.size() <= std::max(columns->file, columns->label))
@@ -129,6 +137,8 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
     const auto label = class_number(cells[columns->label]);
     if (!label) fail("{}: got the class \"{}\", expected a number from 0 on", where, cells[columns->label]);
     if (auto file = found(cells[columns->file], folder, path)) {
+      const auto [first, is_new] = lines.emplace(normal(*file), number);
+      if (!is_new) fail("{}: names {} again, after line {}", where, file->string(), first->second);
       files.push_back({std::move(*file), *label});
     } else {
       ++missing;

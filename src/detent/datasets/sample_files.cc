@@ -97,7 +97,8 @@ std::vector<int64_t> labels_of(const Tensor& tensor, const std::string& where) {
   std::vector<int64_t> labels;
   for (const float value : numbers.values<float>()) {
     if (!(value >= 0 && value < kMostClasses && value == std::floor(value))) {
-      fail("{}: label {} is {}, expected an integer of at least 0", where, labels.size(), value);
+      fail("{}: label {} is {}, expected an integer from 0 to {}", where, labels.size(), value,
+           kMostClasses - 1);
     }
     labels.push_back(static_cast<int64_t>(value));
   }

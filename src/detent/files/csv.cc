@@ -23,8 +23,8 @@ std::string_view take_until(std::string_view& text, char separator) {
   return part;
 }
 
-/// The nearest float32: 0 or a subnormal below its range, infinity above it; nothing where `field` is no
-/// finite number.
+/// The nearest float32: 0 or a subnormal below its range, infinity above it; NaN for the words nan and inf;
+/// nothing for any other text.
 std::optional<float> csv_number(std::string_view field) {
   constexpr std::string_view kBlanks = " \t";
   const size_t begin = std::min(field.find_first_not_of(kBlanks), field.size());
@@ -34,7 +34,16 @@ std::optional<float> csv_number(std::string_view field) {
   if (end != field.data() + field.size() || error == std::errc::invalid_argument) return std::nullopt;
   // from_chars does not say at which end a number is out of range, strtof does.
   if (error == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr);
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  return std::isfinite(value) ? value : std::numeric_limits<float>::quiet_NaN();
+}
+
+/// A line with any number is a sample, however wrong the others are.
+bool is_header(std::string_view line) {
+  for (bool more = true; more;) {
+    more = line.find(',') != std::string_view::npos;
+    if (csv_number(take_until(line, ','))) return false;
+  }
+  return true;
 }
 
 /// An error's text ends at a zero byte.
@@ -48,8 +57,10 @@ int64_t append_line(std::string_view line, const std::string& where, std::vector
     const std::string_view field = take_until(line, ',');
     const std::optional<float> value = csv_number(field);
     ++columns;
-    if (!value) {
-      fail("{}, column {}: got \"{}\", expected a finite number", where, columns, shown(field));
+    if (!value || std::isnan(*value)) {
+      const bool separates = field.find_first_of(";\t") != std::string_view::npos;
+      fail("{}, column {}: got \"{}\", expected a finite number{}", where, columns, shown(field),
+           separates ? ": commas separate fields" : "");
     }
     if (std::isinf(*value)) {
       fail("{}, column {}: got \"{}\", expected a finite number of float32, at most {} in magnitude", where,
@@ -71,8 +82,7 @@ Tensor read_csv(const std::filesystem::path& path) {
   for (int64_t line_number = 1; !rest.empty(); ++line_number) {
     std::string_view line = take_until(rest, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool header = line_number == 1 && !csv_number(line.substr(0, line.find(',')));
-    if (line.empty() || header) continue;
+    if (line.empty() || (line_number == 1 && is_header(line))) continue;
     const std::string where = fmt::format("{}, line {}", path.string(), line_number);
     const int64_t found = append_line(line, where, values);
     if (rows > 0 && found != columns) fail("{}: got {} fields, expected {}", where, found, columns);

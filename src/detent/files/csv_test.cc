@@ -35,6 +35,13 @@ TEST(Csv, ReadsNumbersWithOrWithoutHeader) {
   }
 }
 
+TEST(Csv, AFaultyFirstSampleIsNoHeader) {
+  for (const char* field : {"nan", "inf", "", "0x10", "+0.5", "\"1", "a"})
+    EXPECT_THAT(csv_error(std::string(field) + ",0.5,1\n1,2,3\n"), HasSubstr("line 1, column 1: got "))
+        << field;
+  EXPECT_THAT(csv_error("nan\n1\n"), HasSubstr("line 1, column 1: got \"nan\""));
+}
+
 TEST(Csv, WhatIsBelowFloat32IsItsNearestNumber) {
   const Tensor table = csv_tensor("1e-50,-1e-400,1e-45,0." + std::string(400, '0') + "1, 1e-60 \n");
   EXPECT_THAT(table.values<float>(), ElementsAre(0, 0, std::numeric_limits<float>::denorm_min(), 0, 0));
@@ -50,6 +57,7 @@ TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
     EXPECT_THAT(csv_error(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
   }
   EXPECT_THAT(csv_error(std::string("1\n1\0", 4)), HasSubstr("got \"1\\u0000\", expected a finite number"));
+  EXPECT_THAT(csv_error("1\n1;2"), HasSubstr("expected a finite number: commas separate fields"));
   EXPECT_THAT(csv_error("1,-4e38"),
               HasSubstr("got \"-4e38\", expected a finite number of float32, at most 3.4028"));
   EXPECT_THAT(csv_error("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));
