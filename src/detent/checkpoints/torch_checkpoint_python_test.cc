@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_python_for_test.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 /// Every dtype, views, sharing, parameters, as `state`.
@@ -141,6 +143,19 @@ TEST_F(TorchPython, ExtraStateIsLeftOut) {
   const StateDict state = read_state_dict(path_.get());
   ASSERT_EQ(state.size(), 1U);
   EXPECT_EQ(state[0].first, "w");
+}
+
+TEST_F(TorchPython, WeightsBesideTheOnesTakenAreNamed) {
+  run("state = {'w': torch.ones(2)}\n"
+      "torch.save({'state_dict': state, 'state_dict_ema': {'w': torch.zeros(2)}, 'rng': {'cpu': "
+      "torch.ones(1)}},"
+      " sys.argv[1])\n");
+  testing::internal::CaptureStderr();
+  set_up_logging("info");
+  const StateDict state = read_state_dict(path_.get());
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(state.front().second.values<float>()[0], 1);
+  EXPECT_THAT(text, AllOf(HasSubstr("\"state_dict_ema\", tensors of the same names"), Not(HasSubstr("rng"))));
 }
 
 TEST_F(TorchPython, MistakesAreNamed) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 
 namespace detent {
 namespace {
@@ -230,6 +231,23 @@ bool is_pickled_tensor(const PickleValue& value) {
   return callable != nullptr && is_rebuild(*callable);
 }
 
+/// A moving average, say: who evaluated that one would get other results without a word.
+void warn_of_other_weights(const PickleDict& root, const PickleDict& taken, const std::string& file) {
+  const auto is_like_taken = [&](const PickleDict& dict) {
+    return std::ranges::any_of(dict.entries, [&](const auto& entry) {
+      const auto* name = entry.first->template get_if<std::string_view>();
+      return name != nullptr && is_pickled_tensor(*entry.second) && find_entry(taken, *name) != nullptr;
+    });
+  };
+  for (const auto& [key, value] : root.entries) {
+    const auto* name = key->get_if<std::string_view>();
+    const PickleDict* other = pickled_dict(*value);
+    if (name != nullptr && other != nullptr && other != &taken && is_like_taken(*other))
+      log_warning("{}: \"{}\", tensors of the same names, are left out; save them by themselves to load them",
+                  file, *name);
+  }
+}
+
 const PickleDict& find_state_dict(const TorchArchive& archive) {
   const PickleDict* top = pickled_dict(archive.root());
   if (top == nullptr) {
@@ -240,6 +258,7 @@ const PickleDict& find_state_dict(const TorchArchive& archive) {
     if (named == nullptr || named == top) break;
     top = named;
   }
+  if (has_tensors(*top)) warn_of_other_weights(*pickled_dict(archive.root()), *top, archive.name());
   if (has_tensors(*top) || top->entries.empty()) return *top;
   const std::vector<NestedSearch::Found> found = NestedSearch().run(*top);
   if (found.size() == 1) return *found.front().dict;

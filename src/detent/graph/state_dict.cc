@@ -78,6 +78,20 @@ const Tensor* find_given(const Tensor& own, const std::vector<std::string>& keys
   return found;
 }
 
+/// A module that holds the network as its `net` puts "net." before every name.
+StateDict without_outer_prefix(const StateDict& given, const std::unordered_set<std::string>& known) {
+  StateDict state = given;
+  while (!state.empty()) {
+    const std::string prefix = state.front().first.substr(0, state.front().first.find('.') + 1);
+    const auto has_prefix = [&](const std::string& name) { return name.starts_with(prefix); };
+    if (prefix.empty() || std::ranges::any_of(known, has_prefix)) break;
+    if (!std::ranges::all_of(state, has_prefix, &StateDict::value_type::first)) break;
+    for (auto& [name, tensor] : state) name.erase(0, prefix.size());
+  }
+  const auto is_known = [&](const std::string& name) { return known.contains(name); };
+  return std::ranges::any_of(state, is_known, &StateDict::value_type::first) ? state : given;
+}
+
 }  // namespace
 
 StateDict state_dict(const Graph& graph) {
@@ -88,13 +102,14 @@ StateDict state_dict(const Graph& graph) {
   return state;
 }
 
-void load_state_dict(Graph& graph, const StateDict& state, const std::string& source) {
+void load_state_dict(Graph& graph, const StateDict& given_state, const std::string& source) {
   for (Node& node : graph.nodes()) {
     if (node.body != nullptr) node.body = std::make_shared<const Graph>(node.body->deep_copy());
   }
   KeyedParameters own = keyed_parameters(graph);
   std::unordered_set<std::string> known;
   for (const auto& [parameter, keys] : own) known.insert(keys.begin(), keys.end());
+  const StateDict state = without_outer_prefix(given_state, known);
   const Tensors given(state.begin(), state.end());
   std::vector<std::string> unused;
   for (const auto& [key, tensor] : state) {

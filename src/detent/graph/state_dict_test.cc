@@ -7,12 +7,14 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/convert.h"
+#include "detent/core/error.h"
 #include "detent/graph/builder.h"
 
 namespace detent {
 namespace {
 
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 Graph two_layers() {
   GraphBuilder builder("two");
@@ -33,6 +35,19 @@ TEST(StateDict, LoadsWhatItLists) {
   state.emplace_back("bn.num_batches_tracked", Tensor(DType::kInt64, {}));
   load_state_dict(other, state, "test");
   EXPECT_EQ(other.node("a_0").find_parameter("weight")->tensor.values<float>()[3], 7);
+}
+
+TEST(StateDict, APrefixOfAllNamesThatTheNetworkLacksIsLeftOut) {
+  Graph graph = two_layers();
+  Graph other = two_layers();
+  graph.node("a_0").find_parameter("weight")->tensor.values<float>()[3] = 7;
+  StateDict state = state_dict(graph);
+  for (auto& [name, tensor] : state) name = "outer.net." + name;
+  load_state_dict(other, state, "test");
+  EXPECT_EQ(other.node("a_0").find_parameter("weight")->tensor.values<float>()[3], 7);
+  state.emplace_back("outer.loss.weight", Tensor(DType::kFloat32, {2}));
+  EXPECT_THAT([&] { load_state_dict(other, state, "test"); },
+              ThrowsMessage<Error>(HasSubstr("not in the network: \"outer.net.a.0.weight\"")));
 }
 
 TEST(StateDict, ConvertsOtherFloats) {
