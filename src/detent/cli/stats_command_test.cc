@@ -57,6 +57,17 @@ TEST_F(StatsCommand, ShowsRangesAndHistograms) {
   EXPECT_THAT(result.output, HasSubstr("| fc   | data_out_0 |        2 |  -3 |   4 |"));
 }
 
+TEST_F(StatsCommand, StatisticsOfOtherDimensionsHaveRowsOfTheirOwn) {
+  std::string text = kStatistics;
+  const std::string whole = "mean = 0.5\nvariance = 2.25\n";
+  text.replace(text.find(whole), whole.size(), "mean = [0.5, 0.25]\nvariance = [2.25, 1.0]\n");
+  const ProgramResult result = run_program({"stats", "show", write("a.toml", text)});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output,
+              HasSubstr("| fc   | weight     |          |  -2 |   6 |      |           | 12.5 % | 3 NaN"));
+  EXPECT_THAT(result.output, HasSubstr("| fc   | weight     |        2 |     |     |"));
+}
+
 TEST_F(StatsCommand, ListsWhatDiffers) {
   const std::string first = write("a.toml", kStatistics);
   std::string changed = kStatistics;

@@ -77,6 +77,24 @@ std::string special_values(const Table& results) {
   return text;
 }
 
+/// An operand's results, apart where they keep different numbers of positions. Shares and such, which are no
+/// distribution, are with the fewest.
+std::vector<Table> with_equal_positions(const Table& results, const std::string& where) {
+  std::map<size_t, Table> groups;
+  Table others;
+  for (const auto& [name, result] : results) {
+    const std::vector<Distribution> parts = distributions_of_results(Table{{name, result}}, where);
+    const Distribution& first = parts.front();
+    const bool is_distribution = !first.bins.empty() || first.range || first.mean || first.average_range;
+    (is_distribution ? groups[parts.size()] : others)[name] = result;
+  }
+  std::vector<Table> tables;
+  for (auto& [positions, table] : groups) tables.push_back(std::move(table));
+  if (tables.empty()) tables.emplace_back();
+  for (auto& [name, result] : others) tables.front()[name] = result;
+  return tables;
+}
+
 std::vector<std::string> summary_row(const SavedOperand& saved, const std::string& where) {
   const std::vector<Distribution> parts = distributions_of_results(saved.results, where);
   const Distribution all = Distribution::merged(parts);
@@ -97,8 +115,9 @@ void show(const std::string& file, CommandResults& printed) {
   TextTable table({"node", "operand", "channels", "min", "max", "mean", "deviation", "zeros", "not finite",
                    "histogram from least to greatest"});
   for (const SavedOperand& saved : read_saved(file)) {
-    table.add_row(
-        summary_row(saved, fmt::format("{}: node \"{}\", operand \"{}\"", file, saved.node, saved.operand)));
+    const std::string where = fmt::format("{}: node \"{}\", operand \"{}\"", file, saved.node, saved.operand);
+    for (Table& results : with_equal_positions(saved.results, where))
+      table.add_row(summary_row({saved.node, saved.operand, std::move(results)}, where));
   }
   printed.add_table("statistics", table);
 }
