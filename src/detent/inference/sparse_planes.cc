@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "detent/kernels/sparse_planes.cc"
+#define HWY_TARGET_INCLUDE "detent/inference/sparse_planes.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h
 #include <hwy/highway.h>
