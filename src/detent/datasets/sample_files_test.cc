@@ -1,4 +1,5 @@
 #include "detent/datasets/datasets.h"
+#include "detent/datasets/whole_samples.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -191,7 +192,7 @@ TEST_F(SampleFiles, InputsWithoutACommonSizeAreOneSample) {
 /// Images and texts, of each of which there may be any number.
 TEST_F(SampleFiles, OpenFirstSizesThatDifferAreOfOneSample) {
   DatasetOptions options{.data_dir = directory_ / "pair.safetensors"};
-  options.inputs = {{"images", DType::kFloat32, {-1, 4}}, {"texts", DType::kInt64, {-1, -1}}};
+  options.inputs = {{"images", DType::kFloat32, {-1, 4}}, {"texts", DType::kInt64, {kOwnFirstSize, -1}}};
   for (const int64_t texts : {2, 5}) {
     write_safetensors(
         directory_ / "pair.safetensors",
@@ -202,6 +203,9 @@ TEST_F(SampleFiles, OpenFirstSizesThatDifferAreOfOneSample) {
     EXPECT_EQ(batch.inputs[0].shape(), (Shape{texts == 2 ? 1 : 2, 4}));
     EXPECT_EQ(batch.inputs[1].shape(), (Shape{texts == 2 ? 1 : 5, 7}));
   }
+  options.inputs[1].shape[0] = -1;
+  EXPECT_THAT(detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); }),
+              HasSubstr("got texts [5, 7], expected [2, ...]"));
 }
 
 /// A network for batches of three: what is stacked is taken apart.

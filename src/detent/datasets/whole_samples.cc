@@ -1,7 +1,6 @@
 #include "detent/datasets/whole_samples.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -101,16 +100,18 @@ void make_one_sample(std::vector<Rows>& arrays, const std::vector<Shape>& shapes
   for (Rows& array : arrays) array.rows *= std::exchange(array.count, 1);
 }
 
-/// Whether inputs that begin with open sizes have several: such as images and texts, which are one sample.
+/// Whether open first sizes that need not be the same differ: such as images and texts, which are one sample.
 bool have_own_rows(const NamedTensors& inputs, const std::vector<Shape>& shapes) {
   std::set<int64_t> sizes;
+  bool may_differ = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = inputs[i].second.shape();
     const bool is_open = !shapes[i].empty() && shapes[i].front() < 0 && shape.size() == shapes[i].size();
     if (!is_open) return false;
+    may_differ = may_differ || shapes[i].front() == kOwnFirstSize;
     sizes.insert(shape.front());
   }
-  return sizes.size() > 1;
+  return may_differ && sizes.size() > 1;
 }
 
 }  // namespace
@@ -121,7 +122,9 @@ std::optional<Samples> whole_samples(const NamedTensors& inputs, std::span<const
   for (const SampleInput& input : wanted) shapes.push_back(input.shape);
   const bool are_known = std::ranges::any_of(shapes, [](const Shape& shape) { return !shape.empty(); });
   if (shapes.size() != inputs.size() || !are_known) return std::nullopt;
-  const auto is_row = [&](size_t i) { return shapes[i].empty() ? 1 : std::abs(shapes[i].front()); };
+  const auto is_row = [&](size_t i) {
+    return shapes[i].empty() || shapes[i].front() < 0 ? 1 : shapes[i].front();
+  };
   const bool is_one = have_own_rows(inputs, shapes);
   bool any = is_one;
   for (size_t i = 0; i < inputs.size(); ++i)

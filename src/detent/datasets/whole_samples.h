@@ -14,6 +14,9 @@ namespace detent {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+/// First size in SampleInput::shape of an input that begins with an open size of its own, not the batch's.
+inline constexpr int64_t kOwnFirstSize = -2;
+
 /// Samples of one file.
 struct Samples {
   std::vector<SampleInput> types;

@@ -34,6 +34,9 @@ std::vector<SampleInput> inputs_of(const Graph& graph) {
     const TensorType& type = graph.input_types().find(node)->second;
     Shape shape;
     for (const Dimension& size : type.shape) shape.push_back(size.is_named() ? -1 : size.size);
+    const bool has_own_size =
+        !fixed_samples(graph) && !shape.empty() && shape[0] < 0 && type.shape[0].symbol != kBatchName;
+    if (has_own_size) shape[0] = kOwnFirstSize;
     inputs.push_back({source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape)});
   }
   return inputs;
