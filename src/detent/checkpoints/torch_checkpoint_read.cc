@@ -29,6 +29,7 @@ class StateDictReader {
     StateDict state;
     std::set<std::string_view> names;
     const PickleDict& dict = find_state_dict(archive_);
+    warn_of_other_weights(archive_, dict);
     constexpr uint64_t kBytesAnEntry = 384;  // tensor, shape, entries of the maps of names and storages
     if (dict.entries.size() > TorchArchive::memory_for_values(archive_.byte_size()) / kBytesAnEntry) {
       fail("{}: a state_dict of {} entries, too many for a file of {} bytes", archive_.name(),

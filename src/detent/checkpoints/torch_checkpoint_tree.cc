@@ -231,23 +231,6 @@ bool is_pickled_tensor(const PickleValue& value) {
   return callable != nullptr && is_rebuild(*callable);
 }
 
-/// A moving average, say: who evaluated that one would get other results without a word.
-void warn_of_other_weights(const PickleDict& root, const PickleDict& taken, const std::string& file) {
-  const auto is_like_taken = [&](const PickleDict& dict) {
-    return std::ranges::any_of(dict.entries, [&](const auto& entry) {
-      const auto* name = entry.first->template get_if<std::string_view>();
-      return name != nullptr && is_pickled_tensor(*entry.second) && find_entry(taken, *name) != nullptr;
-    });
-  };
-  for (const auto& [key, value] : root.entries) {
-    const auto* name = key->get_if<std::string_view>();
-    const PickleDict* other = pickled_dict(*value);
-    if (name != nullptr && other != nullptr && other != &taken && is_like_taken(*other))
-      log_warning("{}: \"{}\", tensors of the same names, are left out; save them by themselves to load them",
-                  file, *name);
-  }
-}
-
 const PickleDict& find_state_dict(const TorchArchive& archive) {
   const PickleDict* top = pickled_dict(archive.root());
   if (top == nullptr) {
@@ -258,7 +241,6 @@ const PickleDict& find_state_dict(const TorchArchive& archive) {
     if (named == nullptr || named == top) break;
     top = named;
   }
-  if (has_tensors(*top)) warn_of_other_weights(*pickled_dict(archive.root()), *top, archive.name());
   if (has_tensors(*top) || top->entries.empty()) return *top;
   const std::vector<NestedSearch::Found> found = NestedSearch().run(*top);
   if (found.size() == 1) return *found.front().dict;
@@ -291,6 +273,23 @@ PickledTensor parse_tensor(const PickleValue& value, const std::string& file, co
   }
   tensor.offset = *offset;
   return tensor;
+}
+
+void warn_of_other_weights(const TorchArchive& archive, const PickleDict& taken) {
+  constexpr size_t kMostParts = 100;  // each is searched for; a training's file has some ten
+  const PickleDict* root = pickled_dict(archive.root());
+  if (root == &taken || root->entries.size() > kMostParts) return;
+  const auto is_tensor = [](const auto& entry) { return is_pickled_tensor(*entry.second); };
+  for (const auto& [key, value] : root->entries) {
+    const auto* name = key->get_if<std::string_view>();
+    const PickleDict* other = pickled_dict(*value);
+    if (name == nullptr || other == nullptr || other == &taken) continue;
+    const auto first = std::ranges::find_if(other->entries, is_tensor);
+    const auto* tensor = first == other->entries.end() ? nullptr : first->first->get_if<std::string_view>();
+    if (tensor != nullptr && find_entry(taken, *tensor) != nullptr)
+      log_warning("{}: \"{}\", tensors of the same names, are left out; save them by themselves to load them",
+                  archive.name(), *name);
+  }
 }
 
 }  // namespace detent

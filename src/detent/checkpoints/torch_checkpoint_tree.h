@@ -31,6 +31,10 @@ bool is_pickled_tensor(const PickleValue& value);
 /// and when there are several.
 const PickleDict& find_state_dict(const TorchArchive& archive);
 
+/// Beside those that find_state_dict takes, such as a moving average: who evaluated that one would get other
+/// results without a word.
+void warn_of_other_weights(const TorchArchive& archive, const PickleDict& taken);
+
 /// A dense tensor, as the pickle describes it. `shape` and `strides` (elements) have the same length and no
 /// negative sizes; nothing is yet known to lie inside the storage.
 struct PickledTensor {
