@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
@@ -168,11 +171,27 @@ NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInp
   return inputs;
 }
 
+/// Names of tensors that are neither inputs nor labels.
+std::set<std::string> left_out(const NamedTensors& tensors, const NamedTensors& inputs) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors)
+    if (name != "labels" && find_tensor(inputs, name) == nullptr) names.insert(name);
+  return names;
+}
+
+void warn_of(const std::set<std::string>& names, const std::string& where) {
+  if (names.empty()) return;
+  log_warning("{}: \"{}\" is left out: it is no input of the network, and labels are called \"labels\"",
+              where, fmt::join(names, "\", \""));
+}
+
 Samples samples_among(const NamedTensors& tensors, std::span<const SampleInput> wanted,
                       const std::string& where) {
   const Tensor* labels = find_tensor(tensors, "labels");
   if (labels == nullptr) fail("{}: holds no tensor \"labels\", expected inputs and labels", where);
-  return with_labels(samples_of(inputs_among(tensors, wanted, where), wanted, where), *labels, where);
+  const NamedTensors inputs = inputs_among(tensors, wanted, where);
+  warn_of(left_out(tensors, inputs), where);
+  return with_labels(samples_of(inputs, wanted, where), *labels, where);
 }
 
 Samples read_from_safetensors(const std::vector<fs::path>& files, std::span<const SampleInput> wanted) {
@@ -322,7 +341,8 @@ NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const Samp
   return inputs_among(tensors, wanted, where);
 }
 
-Samples read_unlabelled(const fs::path& path, const DatasetOptions& options) {
+/// Adds the names of what is left out.
+Samples read_unlabelled(const fs::path& path, const DatasetOptions& options, std::set<std::string>& unread) {
   NamedTensors tensors;
   if (path.extension() == ".npy") {
     tensors.emplace_back(lone_name(options.inputs, path.string()), read_npy(path));
@@ -334,6 +354,7 @@ Samples read_unlabelled(const fs::path& path, const DatasetOptions& options) {
     fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
   }
   const NamedTensors inputs = unlabelled_inputs(tensors, options.inputs, path.string());
+  unread.merge(left_out(tensors, inputs));
   if (const auto whole = whole_samples(inputs, options.inputs, path.string())) return *whole;
   return samples_of(inputs, options.inputs, path.string());
 }
@@ -343,7 +364,9 @@ std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& 
   if (path.empty()) fail("unlabelled: got \"\", expected a file of inputs: .npy, .npz or .safetensors");
   const std::vector<fs::path> paths = fs::is_directory(path) ? arrays_in(path) : std::vector{path};
   std::vector<Samples> files;
-  for (const fs::path& file : paths) files.push_back(read_unlabelled(file, options));
+  std::set<std::string> unread;
+  for (const fs::path& file : paths) files.push_back(read_unlabelled(file, options, unread));
+  warn_of(unread, path.string());
   if (files.empty()) fail("{}: holds no .npy, .npz or .safetensors", path.string());
   return std::make_unique<TensorDataset>(std::move(files), path.string());
 }

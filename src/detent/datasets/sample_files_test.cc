@@ -115,6 +115,9 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
     EXPECT_EQ(data->class_count(), 0);
     EXPECT_THAT(data->batch(kBoth).inputs[0].values<float>(), ElementsAre(2, 1));
   }
+  testing::internal::CaptureStderr();
+  make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / "x.safetensors"});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("\"other\" is left out: it is no input"));
   write_safetensors(directory_ / "x.safetensors", StateDict{{"a", two}, {"b", two}});
   const auto error_of = [&](const std::string& name) -> std::string {
     return detent::error_of(
