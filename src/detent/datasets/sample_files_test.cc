@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/log.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/files/safetensors.h"
@@ -116,6 +117,7 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
     EXPECT_THAT(data->batch(kBoth).inputs[0].values<float>(), ElementsAre(2, 1));
   }
   testing::internal::CaptureStderr();
+  set_up_logging("info");
   make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / "x.safetensors"});
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("\"other\" is left out: it is no input"));
   write_safetensors(directory_ / "x.safetensors", StateDict{{"a", two}, {"b", two}});
