@@ -181,8 +181,8 @@ TEST_F(TensorCommands, NamesOfIntegerFormats) {
   ASSERT_EQ(
       tensor({"quantize", input_, "-o", path("p.safetensors"), "--packed", "--format", "int4_g4"}).status, 0);
   const SafetensorsFile packed = read_safetensors(path("p.safetensors"));
-  EXPECT_EQ(find(packed, "layer.weight.scales").shape(), (Shape{6 * 3}));
-  EXPECT_EQ(find(packed, "layer.weight.codes").shape(), (Shape{6 * 11 / 2}));
+  EXPECT_EQ(find(packed, "layer.weight.scales").shape(), (Shape{18}));
+  EXPECT_EQ(find(packed, "layer.weight.codes").shape(), (Shape{33}));
   ASSERT_EQ(tensor({"unpack", path("p.safetensors"), "-o", path("back.safetensors")}).status, 0);
   EXPECT_TRUE(find(read_safetensors(path("back.safetensors")), "layer.weight")
                   .equals(fake_quantize(parse_quant_spec_text("int4_g4"), wave({6, 11}))));
