@@ -81,9 +81,8 @@ void check_processor() {
 #ifdef DETENT_KERNELS_NEED
   if (__builtin_cpu_supports(DETENT_KERNELS_NEED)) return;
   fail(
-      "the kernels of this build are for processors like the one that compiled it, and use {}, which this "
-      "one lacks; "
-      "`make build SIMD=all` compiles kernels for every x86-64",
+      "this build has kernels for processors like the one that compiled it, with {}, which this one lacks: "
+      "`make build SIMD=all` compiles those of every x86-64",
       DETENT_KERNELS_NEED);
 #endif
 }
