@@ -140,10 +140,9 @@ class GraphFileMaker {
       tensors_.emplace_back(name + "." + stream.name, std::move(bytes));
       streams_.push_back(tensors_.back().first);
     }
-    packed_["detent.packed." + name] = json_text(
-        Table{{"format", quant_spec_text(encoded.spec)},
-              {"shape", Value(often() ? of_codes : shape(2))},
-              {"packing", std::string(enum_names(encoded.packing)[static_cast<size_t>(encoded.packing)])}});
+    packed_["detent.packed." + name] = json_text(Table{{"format", quant_spec_text(encoded.spec)},
+                                                       {"shape", Value(often() ? of_codes : shape(2))},
+                                                       {"packing", std::string(enum_name(encoded.packing))}});
   }
 
   /// The place of a quantizer: a new one, or one that another operand has.

@@ -299,7 +299,7 @@ TEST_F(Observation, WhatIsNotFiniteIsLeftOut) {
   for (const Threshold statistic : {Threshold::kMax, Threshold::kMeanOfMaxima, Threshold::kPercentile}) {
     observe(ScaleParameter::kRange, {.statistic = statistic, .argument = 100, .steps = 3});
     observe_scale(at::tensor({1.0F, nan, -3.0F, infinity, -infinity, 2.0F}).view({1, 1, 6}), quantizer_);
-    EXPECT_NEAR(range(), 3, 1e-5) << enum_names(statistic)[static_cast<size_t>(statistic)];
+    EXPECT_NEAR(range(), 3, 1e-5) << enum_name(statistic);
   }
 }
 

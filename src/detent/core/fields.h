@@ -113,7 +113,7 @@ Value to_value(const T& field) {
   if constexpr (Custom<T>) {
     return field.to_value();
   } else if constexpr (Enum<T>) {
-    return Value(std::string(enum_names(field)[static_cast<size_t>(field)]));
+    return Value(std::string(enum_name(field)));
   } else if constexpr (IsOptional<T>::value) {
     return field ? to_value(*field) : Value();
   } else if constexpr (IsVector<T>::value) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,13 @@
 #include <vector>
 
 namespace detent {
+
+/// Name of an enumerator of an enum E with `constexpr auto enum_names(E)`, an array whose i-th name is that
+/// of the value i.
+template <class E>
+constexpr const char* enum_name(E value) {
+  return enum_names(value)[static_cast<size_t>(value)];
+}
 
 class Value;
 struct TableEntry;

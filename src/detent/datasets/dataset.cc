@@ -7,7 +7,7 @@
 
 namespace detent {
 
-std::string_view split_name(Split split) { return enum_names(split)[static_cast<size_t>(split)]; }
+std::string_view split_name(Split split) { return enum_name(split); }
 
 Dataset::Dataset(std::span<const SampleInput> inputs, int64_t class_count, std::vector<int64_t> labels,
                  std::string source)

@@ -93,14 +93,14 @@ void validate_granularity(const QuantSpec& spec, const std::string& where) {
   if (spec.granularity != Granularity::kTensor) {
     const char* conflict = ask([](const auto& format) { return format.channel_conflict(); });
     if (conflict != nullptr && !learned) {
-      fail("{}: key \"granularity\": got \"{}\", expected \"tensor\": {}", where,
-           enum_names(spec.granularity)[static_cast<size_t>(spec.granularity)], conflict);
+      fail("{}: key \"granularity\": got \"{}\", expected \"tensor\": {}", where, enum_name(spec.granularity),
+           conflict);
     }
   }
   if (spec.granularity != Granularity::kTensor && learned &&
       std::holds_alternative<BinaryResidual>(spec.format)) {
     fail("{}: key \"granularity\": got \"{}\", expected \"tensor\" where binary_residual learns its gammas",
-         where, enum_names(spec.granularity)[static_cast<size_t>(spec.granularity)]);
+         where, enum_name(spec.granularity));
   }
   if (spec.granularity == Granularity::kGroup && channels) {
     fail("{}: key \"granularity\": got \"group\", but the format's own keys say channel", where);

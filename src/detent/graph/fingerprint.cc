@@ -19,7 +19,7 @@ class Fingerprint {
 /// Default settings add nothing.
 void add_settings(const Quantizer& quantizer, Fingerprint& fingerprint) {
   const auto add = [&](const char* setting, const auto& value) {
-    fingerprint.add(fmt::format("{} {}", setting, enum_names(value)[static_cast<size_t>(value)]));
+    fingerprint.add(fmt::format("{} {}", setting, enum_name(value)));
   };
   if (quantizer.rounding != Rounding::kNearest) add("rounding", quantizer.rounding);
   if (quantizer.norm_folding != NormFolding::kNo) add("fold_batch_norm", quantizer.norm_folding);
@@ -61,7 +61,7 @@ void add_graph(const Graph& graph, Fingerprint& fingerprint) {
   }
   for (const Node& node : graph.nodes()) add_node(node, fingerprint);
   if (const std::optional<Requantization>& way = graph.requantization()) {
-    fingerprint.add(enum_names(*way)[static_cast<size_t>(*way)]);
+    fingerprint.add(enum_name(*way));
   }
 }
 

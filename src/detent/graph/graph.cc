@@ -52,8 +52,6 @@ class OwnCopies {
 
 }  // namespace
 
-std::string_view mase_type_name(MaseType type) { return enum_names(type)[static_cast<size_t>(type)]; }
-
 const Parameter* Node::find_parameter(std::string_view parameter) const {
   const auto it = std::ranges::find(parameters, parameter, &std::pair<std::string, ParameterRef>::first);
   return it == parameters.end() ? nullptr : &*it->second;

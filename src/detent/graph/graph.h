@@ -36,7 +36,6 @@ constexpr std::array<const char*, 7> enum_names(MaseType) {
   return {"placeholder", "get_attr",      "builtin_func", "module_related_func",
           "module",      "implicit_func", "output"};
 }
-std::string_view mase_type_name(MaseType type);
 
 /// Requantization of 32-bit sums: by a float32 multiplier, as ONNX Runtime and oneDNN, or by an integer and a
 /// shift, as TensorFlow Lite (inference/requantize.h).

@@ -122,7 +122,7 @@ class NodeReader {
     CommonMetadata common;
     for (const auto& [key, value] : table) {
       if (key == "mase_type" || key == "mase_op") {
-        const std::string own = key == "mase_op" ? node.op : std::string(mase_type_name(node.mase_type));
+        const std::string own = key == "mase_op" ? node.op : std::string(enum_name(node.mase_type));
         if (value != Value(own))
           fail("{}: {} is {}, the graph's is \"{}\"", where_, key, value_text(value), own);
       } else if (key == "args" || key == "results") {
@@ -250,7 +250,7 @@ Table metadata_table(const Node& node, const ValueTypes& values) {
   Table table;
   const CommonMetadata common = common_metadata(node, values);
   Table& part = table.table("common");
-  part["mase_type"] = std::string(mase_type_name(node.mase_type));
+  part["mase_type"] = enum_name(node.mase_type);
   part["mase_op"] = node.op;
   for (const auto& [operand, info] : common.args) part.table("args")[operand] = operand_table(info);
   for (const auto& [operand, info] : common.results) part.table("results")[operand] = operand_table(info);

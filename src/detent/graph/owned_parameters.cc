@@ -107,7 +107,7 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
   const bool is_integer = integer_codes(quantizer.spec.format).has_value();
   const auto text = [&] { return quant_spec_text(quantizer.spec); };
   const Rounding rounding = quantizer.rounding;
-  const char* name = enum_names(rounding)[static_cast<size_t>(rounding)];
+  const char* name = enum_name(rounding);
   if (rounding != Rounding::kNearest && !(has_scale && is_integer)) {
     fail("{}: operand \"{}\": got rounding \"{}\" of {}, expected integers with a learned scale", where,
          operand, name, text());
@@ -131,9 +131,7 @@ void verify_settings(const Quantizer& quantizer, const std::optional<ScaleParame
 
 }  // namespace
 
-const char* scale_parameter_name(ScaleParameter parameter) {
-  return enum_names(parameter)[static_cast<size_t>(parameter)];
-}
+const char* scale_parameter_name(ScaleParameter parameter) { return enum_name(parameter); }
 
 std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer) {
   for (const ScaleParameter kind : kAllKinds) {

@@ -79,7 +79,7 @@ void verify_mase_type(const Node& node) {
                                    std::pair(OperatorRole::kOutput, MaseType::kOutput)}) {
     if ((role_of(node) == role) == (node.mase_type == type)) continue;
     fail("node \"{}\" ({}): got the MASE type \"{}\", which {} has and no other operator", node.name, node.op,
-         mase_type_name(node.mase_type), mase_type_name(type));
+         enum_name(node.mase_type), enum_name(type));
   }
 }
 

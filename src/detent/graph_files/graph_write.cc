@@ -83,7 +83,7 @@ class Writer {
     }
     Table table{{"name", graph.name()}, {"nodes", std::move(nodes)}, {"quantizers", std::move(quantizers_)}};
     if (const auto& way = graph.requantization()) {
-      table["requantization"] = std::string(enum_names(*way)[static_cast<size_t>(*way)]);
+      table["requantization"] = std::string(enum_name(*way));
     }
     return table;
   }
@@ -134,8 +134,7 @@ class Writer {
   }
 
   Table node_value(const Node& node, const TensorType* input_type) {
-    Table table{
-        {"name", node.name}, {"op", node.op}, {"mase_type", std::string(mase_type_name(node.mase_type))}};
+    Table table{{"name", node.name}, {"op", node.op}, {"mase_type", enum_name(node.mase_type)}};
     if (!node.target.empty()) table["target"] = node.target;
     if (input_type != nullptr) table["input_type"] = type_value(*input_type);
     table["inputs"] = inputs_value(node);

@@ -102,9 +102,8 @@ Encoded read_encoded(const std::string& name, const Description& description,
 }
 
 std::string description_text(const QuantSpec& spec, const Shape& shape, Packing packing) {
-  const Table table{{"format", quant_spec_text(spec)},
-                    {"shape", Value(shape)},
-                    {"packing", enum_names(packing)[static_cast<size_t>(packing)]}};
+  const Table table{
+      {"format", quant_spec_text(spec)}, {"shape", Value(shape)}, {"packing", enum_name(packing)}};
   return json_text(table, JsonLayout::kOneLine, InvalidText::kIsRefused);
 }
 

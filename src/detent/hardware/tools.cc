@@ -124,7 +124,7 @@ std::string why_no_synthesis() { return why_missing({"yosys"}, "yosys"); }
 SimulationResult simulate(const fs::path& folder, const std::string& top, Simulator simulator) {
   if (const std::string why = why_no_simulator(simulator); !why.empty()) fail("{}", why);
   const TemporaryFolder made;
-  const std::string name = enum_names(simulator)[static_cast<size_t>(simulator)];
+  const std::string name = enum_name(simulator);
   std::string command;
   if (simulator == Simulator::kVerilator) {
     // The code that it makes is compiled without optimization: that is what takes longest. Its makefile's own

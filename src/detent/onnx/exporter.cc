@@ -38,7 +38,7 @@ int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
   return opset;
 }
 
-const char* style_name(OnnxStyle style) { return enum_names(style)[static_cast<size_t>(style)]; }
+const char* style_name(OnnxStyle style) { return enum_name(style); }
 
 /// A format or style to write such an operand in instead.
 std::string what_holds(const QuantSpec& spec, OnnxStyle style, bool is_weight) {

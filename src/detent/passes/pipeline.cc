@@ -37,9 +37,7 @@ const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
   return find_pass(name);
 }
 
-std::string stage_name(const PassInfo& pass) {
-  return enum_names(pass.stage)[static_cast<size_t>(pass.stage)];
-}
+std::string stage_name(const PassInfo& pass) { return enum_name(pass.stage); }
 
 /// "fuse_batch_norm, quantize, gptq"
 std::string right_order(std::vector<const PassInfo*> passes) {

@@ -233,9 +233,8 @@ class Generator {
     const bool in_groups = spec->granularity == Granularity::kGroup;
     if (in_groups && !has_groups(argument, *spec, place)) {
       if (input_.calibration->calibrator != Calibrator::kMinMax) {
-        warn_(fmt::format(
-            "{}: groups take their scales from the range of the tensor itself, not from \"{}\"", place,
-            enum_names(input_.calibration->calibrator)[static_cast<size_t>(input_.calibration->calibrator)]));
+        warn_(fmt::format("{}: groups take their scales from the range of the tensor itself, not from \"{}\"",
+                          place, enum_name(input_.calibration->calibrator)));
       }
       return;
     }

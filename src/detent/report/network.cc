@@ -79,7 +79,7 @@ Table operand_table(const Node& node, const std::string& operand, const OperandH
   Table table{{"operand", operand},
               {"format", std::string(format_name(spec.format))},
               {"bits", bits_per_value(spec.format)},
-              {"granularity", enum_names(Granularity())[static_cast<size_t>(spec.granularity)]},
+              {"granularity", enum_name(spec.granularity)},
               {"grid", grid_value(spec, weights)}};
   const auto seen = histograms.find({node.name, operand});
   std::optional<ValueHistogram> histogram;

@@ -108,7 +108,7 @@ std::string Objective::text() const {
   if (max_bytes_) parts.push_back(fmt::format("at most {} bytes", *max_bytes_));
   if (max_bits_) parts.push_back(fmt::format("at most {} bits a weight", *max_bits_));
   if (max_latency_) parts.push_back(fmt::format("at most {} ms a sample", *max_latency_ * 1e3));
-  const std::string cost = enum_names(cost_)[static_cast<size_t>(cost_)];
+  const std::string cost = enum_name(cost_);
   parts.push_back(bounds_quality()                     ? "least " + cost
                   : quality_ == QualityKind::kAccuracy ? "best accuracy"
                                                        : "best SQNR");

@@ -11,14 +11,12 @@
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/statistics/range_search.h"
-
 namespace detent {
 namespace {
 
-const char* name_of(Calibrator calibrator) { return enum_names(calibrator)[static_cast<size_t>(calibrator)]; }
-
 void check_known(bool is_known, Calibrator calibrator, const char* statistic, const std::string& where) {
-  if (!is_known) fail("{}: calibrator \"{}\" needs the statistic {}", where, name_of(calibrator), statistic);
+  if (!is_known)
+    fail("{}: calibrator \"{}\" needs the statistic {}", where, enum_name(calibrator), statistic);
 }
 
 /// `part`, or an Error that says which statistic gives it.
@@ -64,7 +62,7 @@ void check_resolution(const Format& format, const Distribution& distribution, Ca
   fail(
       "{}: calibrator \"{}\": the histogram has {} bins, expected at least {} for {}: collect it with bins = "
       "{}",
-      where, name_of(calibrator), *intervals, needed_intervals, format_name(format), needed_intervals);
+      where, enum_name(calibrator), *intervals, needed_intervals, format_name(format), needed_intervals);
 }
 
 Format fitted_to(const Format& format, const Distribution& distribution) {
@@ -172,7 +170,8 @@ void check_calibration(const CalibrationOptions& options, std::span<const Calibr
   const auto check_key = [&](const char* key, double given, double otherwise, Calibrator reader) {
     const bool is_read = options.calibrator == reader || std::ranges::find(others, reader) != others.end();
     if (given == otherwise || is_read) return;
-    fail("{}: key \"{}\": got {}, which only calibrator = \"{}\" reads", where, key, given, name_of(reader));
+    fail("{}: key \"{}\": got {}, which only calibrator = \"{}\" reads", where, key, given,
+         enum_name(reader));
   };
   check_key("percentile", options.percentile, usual.percentile, Calibrator::kPercentile);
   check_key("num_sigma", options.num_sigma, usual.num_sigma, Calibrator::kNSigma);

@@ -109,9 +109,7 @@ void for_each_case(const Check& check) {
           if (++number % 4 != 0 && kSanitizersTakeMemory) continue;
           CalibrationOptions options{.calibrator = calibrator};
           options.scale_form = form;
-          check(Case{fmt::format("{}, {}, {}, {}", data_name, text,
-                                 enum_names(calibrator)[static_cast<size_t>(calibrator)],
-                                 enum_names(form)[static_cast<size_t>(form)]),
+          check(Case{fmt::format("{}, {}, {}, {}", data_name, text, enum_name(calibrator), enum_name(form)),
                      spec, distribution, options});
         }
       }

@@ -189,7 +189,7 @@ TEST_P(BatchNormOfWorkers, IsThatOfTheWholeBatch) {
 }
 
 std::string folding_name(const testing::TestParamInfo<NormFolding>& folding) {
-  return enum_names(folding.param)[static_cast<size_t>(folding.param)];
+  return enum_name(folding.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Foldings, BatchNormOfWorkers,

@@ -60,8 +60,8 @@ Table search_results(const SearchReport& report) {
                            {"chosen", point.is_best}});
   }
   Table results;
-  results["pareto"] = Table{{"cost_name", enum_names(CostKind())[static_cast<size_t>(report.cost)]},
-                            {"value_name", enum_names(QualityKind())[static_cast<size_t>(report.quality)]},
+  results["pareto"] = Table{{"cost_name", enum_name(report.cost)},
+                            {"value_name", enum_name(report.quality)},
                             {"points", std::move(points)}};
   results["search"] = report_value(report);
   return results;

@@ -193,7 +193,7 @@ bool run_tools(const EmitOptions& options, const std::vector<Simulator>& simulat
   bool equal = true;
   List simulations;
   for (const Simulator simulator : simulators) {
-    const char* name = enum_names(simulator)[static_cast<size_t>(simulator)];
+    const char* name = enum_name(simulator);
     const SimulationResult found = simulate(options.output, circuit.name, simulator);
     equal = equal && found.differing_bits == 0;
     results.say(
@@ -220,7 +220,7 @@ bool run_tools(const EmitOptions& options, const std::vector<Simulator>& simulat
 void check_tools(const std::vector<Simulator>& simulators, bool synthesizes) {
   for (const Simulator simulator : simulators) {
     const std::string why = why_no_simulator(simulator);
-    if (!why.empty()) fail("--simulate {}: {}", enum_names(simulator)[static_cast<size_t>(simulator)], why);
+    if (!why.empty()) fail("--simulate {}: {}", enum_name(simulator), why);
   }
   const std::string why = synthesizes ? why_no_synthesis() : "";
   if (!why.empty()) fail("--synthesize: {}", why);

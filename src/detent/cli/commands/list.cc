@@ -67,8 +67,8 @@ std::vector<Entry> pass_entries() {
   std::vector<Entry> entries;
   for (const PassInfo& pass : all_passes()) {
     entries.push_back({{"name", pass.name},
-                       {"kind", enum_names(pass.kind)[static_cast<size_t>(pass.kind)]},
-                       {"stage", enum_names(pass.stage)[static_cast<size_t>(pass.stage)]},
+                       {"kind", enum_name(pass.kind)},
+                       {"stage", enum_name(pass.stage)},
                        {"options", options_value(pass.options)},
                        {"help", pass.help}});
   }

@@ -57,16 +57,14 @@ void quantize_for_training(Graph& graph, const Dataset& training_set, const Torc
   context.where = "--quantize";
   const NormFolding folding = command.options.fold_batch_norm;
   find_pass("prepare_qat")
-      .run(graph,
-           {{"quantizers", *command.options.quantize},
-            {"fold_batch_norm", enum_names(folding)[static_cast<size_t>(folding)]}},
+      .run(graph, {{"quantizers", *command.options.quantize}, {"fold_batch_norm", enum_name(folding)}},
            context);
 }
 
 std::string describe_widths(const Graph& graph, const TrainingOptions& options) {
   const Interpreter interpreter(graph);
   return fmt::format("learned widths: {:.2f} {}\n", WidthBudget(graph, interpreter, options).cost(),
-                     enum_names(options.width_unit)[static_cast<size_t>(options.width_unit)]);
+                     enum_name(options.width_unit));
 }
 
 /// Throws Interrupted after a signal.

@@ -37,7 +37,7 @@ std::string activations_text(const NodeImport& node, const std::vector<std::stri
   for (const std::string& name : names) {
     const Function function = function_of(node, name);
     const RecurrentActivationDefaults defaults = activation_defaults(function);
-    text += fmt::format("{}{}", text.empty() ? "" : " ", enum_names(function)[static_cast<size_t>(function)]);
+    text += fmt::format("{}{}", text.empty() ? "" : " ", enum_name(function));
     if (defaults.count > 0)
       text += fmt::format(":{}", next_alpha < alphas.size() ? alphas[next_alpha++] : defaults.alpha);
     if (defaults.count > 1)

@@ -12,7 +12,7 @@ std::string fx_opcode(const Node& node) {
     case MaseType::kPlaceholder:
     case MaseType::kOutput:
     case MaseType::kGetAttr:
-      return std::string(mase_type_name(node.mase_type));
+      return enum_name(node.mase_type);
     case MaseType::kImplicitFunc:
       return "call_method";
     default:

@@ -187,8 +187,8 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
         fmt::format("progress_{}_of_{}.safetensors", group.rank() + 1, group.size());
     const ProfileProgress progress(
         path, fmt::format("network {:016x}, data {:016x}, {} samples, {}, worker {} of {}",
-                          network_fingerprint(graph), data->fingerprint(), samples,
-                          enum_names(values)[static_cast<size_t>(values)], group.rank(), group.size()));
+                          network_fingerprint(graph), data->fingerprint(), samples, enum_name(values),
+                          group.rank(), group.size()));
     run_share(graph, batches, plan, values, probes, &progress, context);
     merge_over_workers(request, probes, context);
     progress.remove();

@@ -64,7 +64,7 @@ void report_node_type(Graph& graph, const NoOptions&, PassContext& context) {
   for (const Node& node : graph.nodes()) {
     const CommonMetadata common = common_metadata(node, values);
     const OperandInfo* info = common.args.find("data_in_0");
-    table.add_row({node.name, fx_opcode(node), std::string(mase_type_name(node.mase_type)), node.op,
+    table.add_row({node.name, fx_opcode(node), enum_name(node.mase_type), node.op,
                    info == nullptr ? "NA" : info->type});
   }
   context.report(table.to_text());

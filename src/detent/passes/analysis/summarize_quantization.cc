@@ -50,9 +50,8 @@ TextTable quantization_table(const Graph& graph) {
   TextTable table({"Name", "MASE_TYPE", "Mase_OP", "Original type", "Quantized type", "Changed", "Operands"});
   for_each_graph(graph, "", [&](const Graph& each, const std::string& prefix) {
     for (const Node& node : each.nodes()) {
-      table.add_row({prefix + node.name, std::string(mase_type_name(node.mase_type)), node.op, node.op,
-                     quantized_type(node), node.quantization.empty() ? "False" : "True",
-                     operands_text(node)});
+      table.add_row({prefix + node.name, enum_name(node.mase_type), node.op, node.op, quantized_type(node),
+                     node.quantization.empty() ? "False" : "True", operands_text(node)});
     }
   });
   return table;

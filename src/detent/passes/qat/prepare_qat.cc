@@ -233,8 +233,7 @@ void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& w
     fail(
         "{}: key \"fold_batch_norm\": got \"{}\", expected \"no\" where the rounding of weights is \"{}\": "
         "{}",
-        where, enum_names(folding)[static_cast<size_t>(folding)],
-        enum_names(rounding)[static_cast<size_t>(rounding)],
+        where, enum_name(folding), enum_name(rounding),
         rounding == Rounding::kLearned ? "such weights stay, and a norm would move them"
                                        : "it would take the norm's factors away");
   }

@@ -64,8 +64,7 @@ void set_rounding(Node& layer, Quantizer& quantizer, Rounding rounding, const st
   if (rounding == Rounding::kNearest) return;
   if (!integer_codes(quantizer.spec.format) || quantizer.find_parameter("scale") == nullptr) {
     fail("{}: node \"{}\": weights in {} cannot be rounded as \"{}\": expected integers with a learned scale",
-         where, layer.name, quant_spec_text(quantizer.spec),
-         enum_names(rounding)[static_cast<size_t>(rounding)]);
+         where, layer.name, quant_spec_text(quantizer.spec), enum_name(rounding));
   }
   if (rounding == Rounding::kLearned) return learn_rounding(layer, quantizer);
   if (rounding == Rounding::kDorefa) return round_as_dorefa(quantizer);
