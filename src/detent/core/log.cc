@@ -55,12 +55,15 @@ void log_line(LogLevel level, fmt::string_view format, fmt::format_args argument
   if (logger.should_log(own)) logger.log(own, fmt::vformat(format, arguments));
 }
 
-void warn_of_former_name(std::string_view kind, std::string_view former, std::string_view present) {
+void warn_once(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> given;
-  std::string text = fmt::format("the {} \"{}\" is now called \"{}\"", kind, former, present);
   const std::scoped_lock lock(mutex);
   if (given.insert(text).second) log_warning("{}", text);
+}
+
+void warn_of_former_name(std::string_view kind, std::string_view former, std::string_view present) {
+  warn_once(fmt::format("the {} \"{}\" is now called \"{}\"", kind, former, present));
 }
 
 }  // namespace detent

@@ -29,6 +29,9 @@ void log_warning(fmt::format_string<Arguments...> format, Arguments&&... argumen
   log_line(LogLevel::kWarning, format, fmt::make_format_args(arguments...));
 }
 
+/// A warning that a process gives once, however often its cause is met.
+void warn_once(const std::string& text);
+
 /// A former name, still accepted, and the present one.
 struct FormerName {
   const char* former;

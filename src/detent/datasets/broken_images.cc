@@ -54,7 +54,7 @@ std::vector<size_t> broken_images(const std::vector<fs::path>& images) {
   progress.finish();
   for (size_t i = 0; i < unknown.size(); ++i) {
     known[*unknown[i]] = reasons[i];
-    if (!reasons[i].empty()) log_warning("{}: left out", reasons[i]);
+    if (!reasons[i].empty()) warn_once(reasons[i] + ": left out");
   }
   std::vector<size_t> broken;
   for (size_t i = 0; i < images.size(); ++i) {

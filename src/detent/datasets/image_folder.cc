@@ -121,8 +121,8 @@ struct Listing {
 
 void warn_of_others(const fs::path& split, const std::vector<fs::path>& others) {
   if (others.empty()) return;
-  log_warning("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
-              split.string(), others.size(), others.front().string());
+  warn_once(fmt::format("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
+                        split.string(), others.size(), others.front().string()));
 }
 
 /// Images without labels.
@@ -165,8 +165,8 @@ Listing list_images(const fs::path& split, const Classes& classes) {
   }
   if (listing.images.empty()) fail("{}: its folders hold no .jpg, .jpeg or .png file", split.string());
   if (!empty.empty()) {
-    log_warning("{}: {} folders of classes hold no image: {}", split.string(), empty.size(),
-                fmt::join(empty, ", "));
+    warn_once(fmt::format("{}: {} folders of classes hold no image: {}", split.string(), empty.size(),
+                          fmt::join(empty, ", ")));
   }
   warn_of_others(split, others);
   return listing;

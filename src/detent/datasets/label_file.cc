@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -68,17 +66,8 @@ std::optional<fs::path> found(const std::string& name, const fs::path& folder, c
 /// By whatever name of the same folder.
 fs::path normal(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
-/// Once in a process: each split reads the same file.
-bool is_first_warning(const std::string& of, const fs::path& path, const fs::path& folder) {
-  static std::mutex mutex;
-  static std::set<std::tuple<std::string, fs::path, fs::path>> warned;
-  const std::scoped_lock lock(mutex);
-  return warned.emplace(of, path, folder).second;
-}
-
 void warn_of_missing(const fs::path& path, const fs::path& folder, size_t missing, size_t all) {
-  if (is_first_warning("missing", path, folder))
-    log_warning("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
+  warn_once(fmt::format("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string()));
 }
 
 /// Images of the folder, and of those that labelled ones lie in, that the table does not name.
@@ -98,9 +87,9 @@ void warn_of_unlabelled(const fs::path& table, const fs::path& folder,
         others.emplace(normal(entry.path()), entry.path());
     }
   }
-  if (others.empty() || !is_first_warning("unlabelled", table, folder)) return;
-  log_warning("{}: names no class of {} images, which are left out; the first is {}", table.string(),
-              others.size(), others.begin()->second.string());
+  if (others.empty()) return;
+  warn_once(fmt::format("{}: names no class of {} images, which are left out; the first is {}",
+                        table.string(), others.size(), others.begin()->second.string()));
 }
 
 }  // namespace
