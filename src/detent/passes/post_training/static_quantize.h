@@ -72,6 +72,16 @@ MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& 
 MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantizeOptions> options,
                              PassContext& context);
 
+/// Calibrators of the formats of activations.
+std::set<Calibrator> calibrators_of(const StaticQuantizeOptions& options);
+
+/// Gives the nodes of `plan`, in `graph`, the quantizers of their operands and weights, in the formats that
+/// the options and `bits` choose, with ranges by their calibrators from what `measured` has seen and from the
+/// weights. Returns a line for each layer whose weight scales are raised so that its sums fit into 32 bits.
+std::string quantize_nodes(Graph& graph, const CodePlan& plan, const MeasuredNetwork& measured,
+                           const StaticQuantizeOptions& options, const NodeBitsMatcher& bits,
+                           const PassContext& context);
+
 struct IntegerNetwork {
   Graph graph;
   std::string raised_scales;            // a report of the scales that are larger than the weights need
