@@ -70,11 +70,32 @@ class ZipArchive : public TorchArchive {
       if (slash == std::string::npos || entry.name.substr(slash + 1) != kPickle) continue;
       const std::string folder(entry.name.substr(0, slash + 1));
       if (zip_.find(folder + "constants.pkl") != nullptr) {
-        fail("{}: a TorchScript archive; in Python, save model.state_dict() instead", name());
+        fail(
+            "{}: a TorchScript archive; in Python, save model.state_dict() instead, or write the network by "
+            "torch.onnx.export(model, example, \"model.onnx\", dynamo=False)",
+            name());
       }
       return folder;
     }
-    fail("{}: a zip archive without data.pkl, so not a file of torch.save", name());
+    fail("{}: a zip archive without data.pkl, so not a file of torch.save{}", name(), writer_of_others());
+  }
+
+  /// Which other program writes such archives.
+  const char* writer_of_others() const {
+    const auto has = [&](std::string_view end) {
+      return std::ranges::any_of(zip_.entries(),
+                                 [&](const auto& entry) { return entry.name.ends_with(end); });
+    };
+    if (has("models/model.json")) {
+      return ": it is one of torch.export; in Python, torch.onnx.export(torch.export.load(file), "
+             "f=\"model.onnx\") writes the "
+             "network "
+             "as ONNX";
+    }
+    if (has("model.weights.h5"))
+      return ": it is one of Keras; in Python, model.export(\"model.onnx\", format=\"onnx\") writes the "
+             "network as ONNX";
+    return "";
   }
 
   bool is_big_endian() const {

@@ -203,10 +203,15 @@ TEST(TorchCheckpoint, RefusesOtherFiles) {
   }
   path.overwrite(std::string(257, 'x') + "ustar" + std::string(250, '\0'));
   EXPECT_THAT([&] { read_state_dict(path.get()); }, ThrowsMessage<Error>(HasSubstr("a tar archive")));
-  ZipWriter zip(path.get());
-  zip.add("readme", "x");
-  zip.commit();
-  EXPECT_THAT([&] { read_state_dict(path.get()); }, ThrowsMessage<Error>(HasSubstr("without data.pkl")));
+  const auto expect_refused = [&](const char* entry, const char* message) {
+    ZipWriter zip(path.get());
+    zip.add(entry, "x");
+    zip.commit();
+    EXPECT_THAT([&] { read_state_dict(path.get()); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  expect_refused("readme", "without data.pkl");
+  expect_refused("linear/models/model.json", "torch.onnx.export(torch.export.load(file), f=\"model.onnx\")");
+  expect_refused("model.weights.h5", "model.export(\"model.onnx\", format=\"onnx\")");
 }
 
 /// Random changes of the bytes that decide: pickle and directory, with checksums made right again or not.

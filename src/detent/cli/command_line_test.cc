@@ -10,6 +10,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/files/file.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
@@ -265,6 +266,8 @@ TEST_F(CommandLine, FoldersAndFilesOfOtherProgramsAreNamed) {
     expect_failure({"export", model, "x.onnx"}, 1, message);
   };
   refused(folder, "bert: a folder with neither graph_module.mz nor config.json, expected a graph (.mz)");
+  write_file(folder + "/model.onnx", "");
+  refused(folder, "nor config.json (but with " + folder + "/model.onnx: give the file)");
   write_file(folder + "/config.json", R"({"model_type": "bert", "hidden_size": 384})");
   const std::string message = "bert/config.json: there is no key \"vocab_size\"";
   refused(folder, message);
@@ -277,6 +280,25 @@ TEST_F(CommandLine, FoldersAndFilesOfOtherProgramsAreNamed) {
   const std::string file = folder_ / "llama.gguf";
   write_file(file, "GGUF\x03 and so on");
   expect_failure({"export", file, "x.onnx"}, 1, "llama.gguf: is of version ");
+}
+
+TEST_F(CommandLine, ExportsTheCheckpointOfABuiltInModel) {
+  const Graph graph = build_model("toy", {1, 2, 2}, 2);
+  const std::string file = folder_ / "toy.safetensors";
+  write_safetensors(file, state_dict(graph));
+  const std::string model = folder_ / "toy.onnx";
+  expect_failure({"export", file, model}, 1, "name the model (--model, one of `detent list models`)");
+  expect_failure({"bench", file}, 1, "`detent export " + file + " MODEL.onnx --model NAME`");
+  expect_failure({"export", file, model, "--classes", "2"}, 2, "--classes: got 2 without --model");
+  expect_failure({"export", file, model, "--model", "toi"}, 1, "unknown model \"toi\"");
+  const ProgramResult result = run_program({"export", file, model, "--model", "toy"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_EQ(run_program({"bench", model, "--seconds", "0"}).status, 0);
+}
+
+TEST_F(CommandLine, AnUnknownOptionIsNamedThoughItsValueIsOneArgumentTooMany) {
+  expect_failure({"export", "x.pt", "--modle", "resnet18", "-o", "y.onnx"}, 2,
+                 "unknown option \"--modle\": did you mean \"--model\"?");
 }
 
 TEST_F(CommandLine, ThreadsHaveOneNameAndOneRange) {

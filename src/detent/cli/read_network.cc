@@ -46,6 +46,14 @@ Graph with_shapes(const Graph& graph, const InputShapes& shapes) {
   return with_input_types(graph, types);
 }
 
+/// Names the first ONNX model in the folder, which alone would do; "" where it holds none.
+std::string held_model_text(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".onnx") names.push_back(entry.path().string());
+  return names.empty() ? "" : fmt::format(" (but with {}: give the file)", *std::ranges::min_element(names));
+}
+
 }  // namespace
 
 fs::path graph_file(const fs::path& path) {
@@ -53,13 +61,21 @@ fs::path graph_file(const fs::path& path) {
   for (const char* name : {"graph_module.mz", "config.json"}) {
     if (fs::exists(path / name)) return path / name;
   }
-  fail("{}: a folder with neither graph_module.mz nor config.json, expected {}", path.string(),
-       file_kinds_text());
+  fail("{}: a folder with neither graph_module.mz nor config.json{}, expected {}", path.string(),
+       held_model_text(path), file_kinds_text());
 }
 
 Graph read_network(const std::filesystem::path& path, const InputShapes& shapes) {
   const FileKind& kind = file_kind(graph_file(path));
-  if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path.string(), kind.text);
+  if (!kind.holds_graph()) {
+    const bool has_parameters = std::holds_alternative<StateDictReader>(kind.read);
+    fail("{}: it is {}, expected a network{}", path.string(), kind.text,
+         has_parameters
+             ? fmt::format("; of a built-in model (`detent list models`), `detent export {} MODEL.onnx "
+                           "--model NAME` writes one with these parameters",
+                           path.string())
+             : "");
+  }
   if (!shapes.empty() && kind == onnx_kind()) return import_onnx(path, {.shapes = shapes});
   const Graph graph = std::get<GraphReader>(kind.read)(graph_file(path));
   return shapes.empty() ? graph : with_shapes(graph, shapes);

@@ -152,17 +152,6 @@ nb::object parameter_of(const Network& network, const std::string& node, const s
                       {.node = node, .key = name});
 }
 
-/// A file that holds a network, or the parameters of a built-in one.
-Graph read_any(const std::string& path, const ParametersOf& network) {
-  if (!network.model.empty()) return read_network_of(path, network);
-  if (network.class_count) fail("classes: got {} without a model, which it is for", *network.class_count);
-  const FileKind& kind = file_kind(graph_file(path));
-  if (std::holds_alternative<StateDictReader>(kind.read))
-    fail("{}: it is {}, which holds parameters, and whose they are is not in it: name the model (model=)",
-         path, kind.text);
-  return read_network(path, network.shapes);
-}
-
 /// `source`: what messages call the network, where that is not its file.
 std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& shapes,
                                       const std::string& model, std::optional<int64_t> classes,
@@ -172,7 +161,8 @@ std::shared_ptr<const Network> loaded(const std::string& path, const nb::dict& s
     network.shapes[nb::cast<std::string>(name)] = nb::cast<std::vector<int64_t>>(shape);
   return without_lock([&] {
     return about_file(path, [&] {
-      return std::make_shared<const Network>(read_any(path, network), source.empty() ? path : source);
+      return std::make_shared<const Network>(read_network_or_parameters(path, network, "model="),
+                                             source.empty() ? path : source);
     });
   });
 }

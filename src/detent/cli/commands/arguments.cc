@@ -70,6 +70,15 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--") return;
+    const std::string name = arg.substr(0, arg.find('='));
+    if (name.starts_with("--") && app.get_option_no_throw(name) == nullptr)
+      refuse(app, unknown_name_message("option", name, option_names(app)));
+  }
+}
+
 /// An empty text is a variable of the shell that was not set, not a wish.
 void refuse_empty_texts(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -106,6 +115,7 @@ bool parse_arguments(CLI::App& app, const std::vector<std::string>& args) {
     print_help(app, true);
     return false;
   } catch (const CLI::ParseError& error) {
+    refuse_unknown_options(app, args);  // whose value may have been taken for an argument
     refuse(app, error.what());
   }
   bool options_ended = false;

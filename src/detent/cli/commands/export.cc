@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/files/file.h"
@@ -38,7 +39,9 @@ int run_export(const std::vector<std::string>& args) {
   std::string style;
   OnnxExportOptions options;
   std::vector<std::string> shapes;
-  app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
+  app.add_option("model", model, "a graph (.mz), an ONNX model, or a checkpoint of a built-in model")
+      ->required()
+      ->option_text(" ");
   app.add_option("output,-o,--output", output, "file to write: .onnx")->required()->option_text(" ");
   app.add_option(
          "--style", style,
@@ -54,6 +57,12 @@ int run_export(const std::vector<std::string>& args) {
       ->option_text("N");
   app.add_option("--shape", shapes,
                  "NAME=1,3,224,224: shape of an input with open sizes, fixed in the written model");
+  ParametersOf parameters;
+  app.add_option("--model", parameters.model,
+                 "of a checkpoint: the built-in model, one of `detent list models`")
+      ->option_text("NAME");
+  app.add_option("--classes", parameters.class_count, "of a checkpoint: classes, where the model has others")
+      ->option_text("N");
   bool external_data = false;
   app.add_flag("--external-data", external_data,
                "put weights into a file beside the model, OUTPUT.<digest>.data (always beyond 1.9 GB)");
@@ -68,13 +77,17 @@ int run_export(const std::vector<std::string>& args) {
   if (!output.ends_with(".onnx"))
     throw UsageError(fmt::format("{}: expected a name that ends in .onnx", output));
   claim_output(output, "detent export", overwrite);
-  const Graph graph = read_network(model, named_shapes(shapes));
+  if (parameters.class_count && parameters.model.empty())
+    throw UsageError(
+        fmt::format("--classes: got {} without --model, which it is for", *parameters.class_count));
+  parameters.shapes = named_shapes(shapes);
+  const Graph graph = read_network_or_parameters(model, parameters, "--model");
   if (style.empty() && quantizer_count(graph) > 0) options.style = OnnxStyle::kQdq;
   export_onnx(graph, output, options);
   const bool approximates =
       has_integers(options.style) && graph.requantization() == Requantization::kFixedPoint;
   print(fmt::format("{}: {} nodes and {} quantized operands, style {}\n{}", output, graph.nodes().size(),
-                    quantizer_count(graph), enum_names(options.style)[static_cast<size_t>(options.style)],
+                    quantizer_count(graph), enum_name(options.style),
                     approximates
                         ? "sums are requantized in fixed point here, in float there: integers may differ "
                           "by 1\n"

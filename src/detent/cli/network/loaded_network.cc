@@ -63,6 +63,19 @@ Graph read_network_of(const std::filesystem::path& file, const ParametersOf& net
   return graph;
 }
 
+Graph read_network_or_parameters(const std::filesystem::path& file, const ParametersOf& network,
+                                 std::string_view option) {
+  if (!network.model.empty()) return read_network_of(file, network);
+  if (network.class_count) fail("classes: got {} without a model, which it is for", *network.class_count);
+  const FileKind& kind = file_kind(graph_file(file));
+  if (std::holds_alternative<StateDictReader>(kind.read))
+    fail(
+        "{}: it is {}, which holds parameters, and whose they are is not in it: name the model ({}, one of "
+        "`detent list models`)",
+        file.string(), kind.text, option);
+  return read_network(file, network.shapes);
+}
+
 void check_engine(const Graph& graph, Engine engine) {
   if (engine != Engine::kIntegers) return;
   if (!graph.requantization()) {

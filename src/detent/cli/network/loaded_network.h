@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "detent/cli/file_kind.h"
 #include "detent/cli/run_options.h"
@@ -27,6 +28,11 @@ struct ParametersOf {
 /// The built-in network with the parameters in the file, or the network that the file holds. Throws Error
 /// where it holds neither, and where they do not fit.
 Graph read_network_of(const std::filesystem::path& file, const ParametersOf& network);
+
+/// The same where a model is named, else the network that the file holds. Throws Error that names `option`
+/// where the file holds parameters and no model is named.
+Graph read_network_or_parameters(const std::filesystem::path& file, const ParametersOf& network,
+                                 std::string_view option);
 
 /// Throws Error where `engine` is kIntegers and the graph is not quantized for integer execution.
 void check_engine(const Graph& graph, Engine engine);
