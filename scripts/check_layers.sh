@@ -13,7 +13,7 @@ core:
 formats:     core
 statistics:  core formats
 kernels:     core tests formats
-graph:       core formats
+graph:       core formats kernels
 inference:   core formats graph kernels
 files:       core
 checkpoints: core graph files tests formats

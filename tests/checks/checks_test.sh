@@ -61,7 +61,7 @@ bad layers operators/layers/float32.cc '#include <torch/torch.h>' 'may include l
 bad layers operators/layers/evaluator.cc '#pragma once' 'layer operators is not in the table'
 bad layers engines/engine.h '#pragma once' 'layer engines is not in the table'
 # shellcheck disable=SC2016  # Markdown, not command substitution
-bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats"'
+bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats, kernels"'
 # shellcheck disable=SC2016
 bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
 

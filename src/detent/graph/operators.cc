@@ -19,7 +19,7 @@ std::span<const OperatorSchema> all_operators() {
     for (auto family :
          {structural_operators, linear_operators,        convolution_operators,   activation_operators,
           pooling_operators,    normalization_operators, embedding_operators,     arithmetic_operators,
-          shape_operators,      indexing_operators,      math_operators,          elementwise_operators,
+          shape_operators,      indexing_operators,      function_operators,      elementwise_operators,
           reduction_operators,  gather_operators,        dynamic_shape_operators, resize_operators,
           recurrent_operators,  einsum_operators,        detection_operators,     quantized_operators,
           table_operators,      lutnet_operators,        control_flow_operators}) {

@@ -131,14 +131,70 @@ void ApplySilu(const float* x, float* y, size_t count) {
   });
 }
 
+/// Adding 2^23 leaves no place for a fraction: the sum is rounded to the nearest integer, of two to the even
+/// one.
+HWY_INLINE hn::VFromD<Singles> NearestEven(hn::VFromD<Singles> x) {
+  const Singles d;
+  const auto most = hn::Set(d, 0x1p23F);
+  const auto size = hn::Abs(x);
+  const auto rounded = hn::CopySignToAbs(hn::Sub(hn::Add(size, most), most), x);
+  return hn::IfThenElse(hn::Lt(size, most), rounded, x);
+}
+
+/// Highway's emulation loses the sign of zeros.
+HWY_INLINE hn::VFromD<Singles> RoundDown(hn::VFromD<Singles> x) {
+  const Singles d;
+  const auto nearest = NearestEven(x);
+  const auto one_above = hn::IfThenElseZero(hn::Gt(nearest, x), hn::Set(d, 1.0F));
+  return hn::CopySign(hn::Sub(nearest, one_above), x);
+}
+
 /// Below 3, where the sum is at most 6.
-void ApplyHardswish(const float* x, float* y, size_t count) {
-  MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR {
-    const Singles d;
-    const auto three = hn::Set(d, 3.0F);
-    const auto share = hn::Max(hn::Add(v, three), hn::Zero(d));
-    return hn::IfThenElse(hn::Lt(v, three), hn::Div(hn::Mul(v, share), hn::Set(d, 6.0F)), v);
-  });
+HWY_INLINE hn::VFromD<Singles> Hardswish(hn::VFromD<Singles> x) {
+  const Singles d;
+  const auto three = hn::Set(d, 3.0F);
+  const auto share = hn::Max(hn::Add(x, three), hn::Zero(d));
+  return hn::IfThenElse(hn::Lt(x, three), hn::Div(hn::Mul(x, share), hn::Set(d, 6.0F)), x);
+}
+
+HWY_INLINE hn::VFromD<Singles> Sign(hn::VFromD<Singles> x) {
+  const Singles d;
+  const auto is_zero_or_nan = hn::Not(hn::Gt(hn::Abs(x), hn::Zero(d)));
+  return hn::IfThenElse(is_zero_or_nan, x, hn::CopySign(hn::Set(d, 1.0F), x));
+}
+
+/// Kinds that are operations in float32.
+void ApplyExact(ElementFunction::Kind kind, const float* x, float* y, size_t count) {
+  using Kind = ElementFunction::Kind;
+  const Singles d;
+  const auto one = hn::Set(d, 1.0F);
+  const auto each = [&](auto function) HWY_ATTR {
+    MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR { return function(v); });
+  };
+  switch (kind) {
+    case Kind::kAbs:
+      return each([](auto v) HWY_ATTR { return hn::Abs(v); });
+    case Kind::kNegative:
+      return each([](auto v) HWY_ATTR { return hn::Neg(v); });
+    case Kind::kSign:
+      return each([](auto v) HWY_ATTR { return Sign(v); });
+    case Kind::kSqrt:
+      return each([](auto v) HWY_ATTR { return hn::Sqrt(v); });
+    case Kind::kReciprocal:
+      return each([&](auto v) HWY_ATTR { return hn::Div(one, v); });
+    case Kind::kFloor:
+      return each([](auto v) HWY_ATTR { return RoundDown(v); });
+    case Kind::kCeil:
+      return each([](auto v) HWY_ATTR { return hn::Neg(RoundDown(hn::Neg(v))); });
+    case Kind::kRound:
+      return each([](auto v) HWY_ATTR { return NearestEven(v); });
+    case Kind::kSoftsign:
+      return each([&](auto v) HWY_ATTR { return hn::Div(v, hn::Add(hn::Abs(v), one)); });
+    case Kind::kHardswish:
+      return each([](auto v) HWY_ATTR { return Hardswish(v); });
+    default:
+      return;
+  }
 }
 
 template <class Function>
@@ -202,6 +258,8 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
       return each([&](Vec v) HWY_ATTR { return Acosh(d, v); });
     case Kind::kAtanh:
       return each([&](Vec v) HWY_ATTR { return Atanh(d, v); });
+    default:
+      return ApplyExact(f.kind, x, y, count);
   }
 }
 
@@ -256,7 +314,6 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(ApplyFunction);
-HWY_EXPORT(ApplyHardswish);
 HWY_EXPORT(ApplyPower);
 
 namespace {
@@ -268,13 +325,6 @@ void apply_function(const ElementFunction& function, std::span<const float> valu
   parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(ApplyFunction)
     (function, values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
-  });
-}
-
-void apply_hardswish(std::span<const float> values, std::span<float> results) {
-  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ApplyHardswish)
-    (values.data() + begin, results.data() + begin, static_cast<size_t>(end - begin));
   });
 }
 

@@ -4,10 +4,10 @@
 
 namespace detent {
 
-/// A function of one float32 that is no single operation of IEEE 754: computed in double by operations that
-/// are, and rounded once. The bits do not depend on the processor, and are within 0.51 units in the last
-/// place of the function; those of kGelu, which is computed in float32 for its speed, within 3, or 2^-126.
-/// NaN gives NaN.
+/// A function of one float32, by operations of IEEE 754 alone, so that the bits do not depend on the
+/// processor. Kinds up to kAtanh are computed in double and rounded once: within 0.51 units in the last place
+/// of the function; kSilu and kGelu, which are computed in float32 for their speed, within 3, or 2^-126. The
+/// kinds from kAbs on are a few operations in float32. NaN gives NaN.
 struct ElementFunction {
   enum class Kind {
     kExp,
@@ -32,25 +32,34 @@ struct ElementFunction {
     kAsinh,
     kAcosh,
     kAtanh,
+    kAbs,
+    kNegative,
+    kSign,  // -1, 0 or 1; zeros keep their sign
+    kSqrt,
+    kReciprocal,  // 1 / x
+    kFloor,
+    kCeil,
+    kRound,      // of two nearest integers the even one
+    kSoftsign,   // x / (|x| + 1)
+    kHardswish,  // x min(max(x + 3, 0), 6) / 6
   };
   Kind kind;
   double a = 1;
   double b = 1;
   double c = 1;
+
+  /// Whether it is operations in float32, each rounded by itself, which any program does alike.
+  bool is_exact() const { return kind >= Kind::kAbs; }
 };
 
 /// `results` may be `values`.
 void apply_function(const ElementFunction& function, std::span<const float> values, std::span<float> results);
-
-/// x min(max(x + 3, 0), 6) / 6, each operation rounded by itself. `results` may be `values`.
-void apply_hardswish(std::span<const float> values, std::span<float> results);
 
 /// a^b, computed as functions of elements are. One of both may be a single number.
 void apply_power(std::span<const float> base, std::span<const float> exponent, std::span<float> results);
 
 // Without vectors.
 float function_reference(const ElementFunction& function, float x);
-float hardswish_reference(float x);
 float power_reference(float base, float exponent);
 
 }  // namespace detent

@@ -162,6 +162,40 @@ double area_tangent(double x) {
   return std::copysign(log_of_one_and((t + t) / (1 - t)) * 0.5, x);
 }
 
+float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x; }
+
+float hardswish(float x) { return x < 3 ? x * (x + 3 < 0 ? 0 : x + 3) / 6 : x; }
+
+/// Kinds that are operations in float32.
+float exact_function(ElementFunction::Kind kind, float x) {
+  using Kind = ElementFunction::Kind;
+  switch (kind) {
+    case Kind::kAbs:
+      return std::fabs(x);
+    case Kind::kNegative:
+      return -x;
+    case Kind::kSign:
+      return sign(x);
+    case Kind::kSqrt:
+      return std::sqrt(x);
+    case Kind::kReciprocal:
+      return 1 / x;
+    case Kind::kFloor:
+      return std::floor(x);
+    case Kind::kCeil:
+      return std::ceil(x);
+    case Kind::kRound:
+      return std::nearbyint(x);
+    case Kind::kSoftsign:
+      return x / (std::fabs(x) + 1);
+    case Kind::kHardswish:
+      return hardswish(x);
+    default:
+      return NAN;
+  }
+}
+
+/// The others.
 double function_of(const ElementFunction& f, double x) {
   using Kind = ElementFunction::Kind;
   switch (f.kind) {
@@ -210,17 +244,18 @@ double function_of(const ElementFunction& f, double x) {
       return area_cosine(x);
     case Kind::kAtanh:
       return area_tangent(x);
+    default:
+      return NAN;
   }
-  return NAN;
 }
 
 }  // namespace
 
 float function_reference(const ElementFunction& function, float x) {
-  return std::isnan(x) ? x : static_cast<float>(function_of(function, static_cast<double>(x)));
+  if (std::isnan(x)) return x;
+  if (function.is_exact()) return exact_function(function.kind, x);
+  return static_cast<float>(function_of(function, static_cast<double>(x)));
 }
-
-float hardswish_reference(float x) { return x < 3 ? x * (x + 3 < 0 ? 0 : x + 3) / 6 : x; }
 
 float power_reference(float base, float exponent) {
   if (exponent == 0 || base == 1) return 1;

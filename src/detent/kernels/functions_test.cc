@@ -154,14 +154,21 @@ TEST_P(Functions, AreTheReference) {
   }
 }
 
-TEST_P(Functions, HardswishIsTheReference) {
+TEST_P(Functions, OfAFewOperationsAreTheReference) {
   std::vector<float> values = floats(300007);
-  for (const float x : {-0.0F, 3.0F, -3.0F, 2.9999998F, -2.9999998F, 1e-40F, HUGE_VALF, -HUGE_VALF, NAN})
-    values.push_back(x);
-  std::vector<float> results(values.size());
-  apply_hardswish(values, results);
-  for (size_t i = 0; i < values.size(); ++i)
-    ASSERT_TRUE(same_bits(results[i], hardswish_reference(values[i]))) << values[i];
+  for (const float point :
+       {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 2.5F, 3.0F, 0x1p22F, 0x1p23F, 0x1p24F, 1e-40F, HUGE_VALF}) {
+    for (const float x : {point, std::nextafter(point, 0.0F), std::nextafter(point, HUGE_VALF)})
+      values.insert(values.end(), {x, -x});
+  }
+  values.push_back(NAN);
+  for (int kind = static_cast<int>(Kind::kAbs); kind <= static_cast<int>(Kind::kHardswish); ++kind) {
+    const ElementFunction function = {static_cast<Kind>(kind)};
+    ASSERT_TRUE(function.is_exact());
+    const std::vector<float> results = applied(function, values);
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_TRUE(same_bits(results[i], function_reference(function, values[i]))) << kind << " " << values[i];
+  }
 }
 
 TEST(ElementFunctions, GeluOfTheFarTailIsSmall) {

@@ -76,10 +76,10 @@ Evaluator find_evaluator(std::string_view op) {
     std::map<std::string_view, Evaluator> map;
     for (const auto& list :
          {activation_evaluators(), layer_evaluators(), normalization_evaluators(), function_evaluators(),
-          pooling_evaluators(), shape_evaluators(), math_evaluators(), elementwise_evaluators(),
+          pooling_evaluators(), shape_evaluators(), element_function_evaluators(), elementwise_evaluators(),
           reduction_evaluators(), gather_evaluators(), dynamic_shape_evaluators(), resize_evaluators(),
           recurrent_evaluators(), detection_evaluators(), quantized_evaluators(), table_evaluators(),
-          lutnet_evaluators(), control_flow_evaluators()}) {
+          control_flow_evaluators()}) {
       for (const auto& [name, evaluator] : list) {
         DETENT_CHECK(map.emplace(name, evaluator).second, "two evaluators for {}", name);
       }

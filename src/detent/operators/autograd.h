@@ -71,7 +71,7 @@ EvaluatorList normalization_evaluators();
 EvaluatorList function_evaluators();
 EvaluatorList pooling_evaluators();
 EvaluatorList shape_evaluators();
-EvaluatorList math_evaluators();
+EvaluatorList element_function_evaluators();
 EvaluatorList elementwise_evaluators();
 EvaluatorList reduction_evaluators();
 EvaluatorList gather_evaluators();
@@ -81,7 +81,6 @@ EvaluatorList recurrent_evaluators();
 EvaluatorList detection_evaluators();
 EvaluatorList quantized_evaluators();
 EvaluatorList table_evaluators();
-EvaluatorList lutnet_evaluators();
 EvaluatorList control_flow_evaluators();
 
 }  // namespace detent

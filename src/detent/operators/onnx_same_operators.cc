@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/graph/operators.h"
+#include "detent/operators/elementwise/schema_functions.h"
 #include "detent/operators/onnx_import.h"
 #include "detent/operators/onnx_export.h"
 
@@ -50,6 +51,17 @@ void export_same(NodeExport& node) {
   node.emit(same.onnx, node.inputs(), std::move(attributes));
 }
 
+void convert_function(NodeImport& node) {
+  const auto same = std::ranges::find_if(element_functions(), [&](const FunctionRow& row) {
+    return row.onnx != nullptr && row.onnx == node.op();
+  });
+  node.set_output(0, node.add(same->op, {node.input(0)}));
+}
+
+void export_function(NodeExport& node) {
+  node.emit(find_element_function(node.node().op)->onnx, node.inputs());
+}
+
 template <const auto& kTable>
 void add_converters(OnnxConverterList& list) {
   for (const SameOperator& same : kTable) list.emplace_back(same.onnx, convert_same<kTable>);
@@ -64,7 +76,8 @@ void add_exporters(OnnxExporterList& list) {
 
 OnnxConverterList same_operator_converters() {
   OnnxConverterList list;
-  add_converters<kSameFunctions>(list);
+  for (const FunctionRow& row : element_functions())
+    if (row.onnx != nullptr) list.emplace_back(row.onnx, convert_function);
   add_converters<kSameOperators>(list);
   add_converters<kSameWhenRead>(list);
   return list;
@@ -72,7 +85,8 @@ OnnxConverterList same_operator_converters() {
 
 OnnxExporterList same_operator_exporters() {
   OnnxExporterList list;
-  add_exporters<kSameFunctions>(list);
+  for (const FunctionRow& row : element_functions())
+    if (row.onnx != nullptr) list.emplace_back(row.op, export_function);
   add_exporters<kSameOperators>(list);
   add_exporters<kSamePairs>(list);
   add_exporters<kSameWhenWritten>(list);

@@ -24,19 +24,12 @@ struct SameOperator {
 constexpr SameAttribute kSelectLastIndex = {"select_last_index", "select_last_index", false};
 constexpr SameAttribute kReduction = {"reduction", "reduction", "none"};
 
-/// Functions of one element. Import and export follow from a row.
-constexpr auto kSameFunctions = std::to_array<SameOperator>({
-    {"Abs", "abs"},     {"Neg", "neg"},         {"Sign", "sign"},         {"Exp", "exp"},
-    {"Log", "log"},     {"Sqrt", "sqrt"},       {"Floor", "floor"},       {"Ceil", "ceil"},
-    {"Round", "round"}, {"Erf", "erf"},         {"Not", "logical_not"},   {"IsNaN", "isnan"},
-    {"Sin", "sin"},     {"Cos", "cos"},         {"Tan", "tan"},           {"Asin", "asin"},
-    {"Acos", "acos"},   {"Atan", "atan"},       {"Sinh", "sinh"},         {"Cosh", "cosh"},
-    {"Tanh", "tanh"},   {"Asinh", "asinh"},     {"Acosh", "acosh"},       {"Atanh", "atanh"},
-    {"Relu", "relu"},   {"Sigmoid", "sigmoid"}, {"Softsign", "softsign"}, {"Reciprocal", "reciprocal"},
-});
-
-/// Others of which import and export follow from a row.
+/// Import and export follow from a row, as they do for functions of one element without attributes
+/// (elementwise/schema_functions.cc).
 constexpr auto kSameOperators = std::to_array<SameOperator>({
+    {"Relu", "relu"},
+    {"Not", "logical_not"},
+    {"IsNaN", "isnan"},
     {"Elu", "elu", {{{"alpha", "alpha", 1.0}}}},
     {"Celu", "celu", {{{"alpha", "alpha", 1.0}}}},
     {"ThresholdedRelu", "thresholded_relu", {{{"alpha", "alpha", 1.0}}}},

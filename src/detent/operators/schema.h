@@ -20,7 +20,7 @@ std::vector<OperatorSchema> embedding_operators();
 std::vector<OperatorSchema> arithmetic_operators();
 std::vector<OperatorSchema> shape_operators();
 std::vector<OperatorSchema> indexing_operators();
-std::vector<OperatorSchema> math_operators();
+std::vector<OperatorSchema> function_operators();
 std::vector<OperatorSchema> elementwise_operators();
 std::vector<OperatorSchema> reduction_operators();
 std::vector<OperatorSchema> gather_operators();

@@ -3,17 +3,11 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/elu.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/hardswish.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/mish.h>
 #include <ATen/ops/relu.h>
-#include <ATen/ops/selu.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -30,9 +24,6 @@ Results evaluate_unary(const Evaluation& e) {
 
 at::Tensor relu6(const at::Tensor& x) { return at::clamp(x, 0, 6); }
 
-/// libtorch multiplies by 6 before it divides by it, which overflows.
-at::Tensor hardswish(const at::Tensor& x) { return at::where(x < 3, at::hardswish(x), x); }
-
 Results evaluate_gelu(const Evaluation& e) {
   return at::gelu(e.tensor(0), choice_attribute(e.node, "approximate"));
 }
@@ -40,8 +31,6 @@ Results evaluate_gelu(const Evaluation& e) {
 Results evaluate_softplus(const Evaluation& e) {
   return at::softplus(e.tensor(0), number_attribute(e.node, "beta"), number_attribute(e.node, "threshold"));
 }
-
-Results evaluate_softsign(const Evaluation& e) { return e.tensor(0).div(e.tensor(0).abs().add(1)); }
 
 Results evaluate_softmax(const Evaluation& e) {
   return at::softmax(e.tensor(0), integer_attribute(e.node, "dim"));
@@ -65,11 +54,6 @@ Results evaluate_hardsigmoid(const Evaluation& e) {
 EvaluatorList activation_evaluators() {
   return {{"relu", evaluate_unary<at::relu>},
           {"relu6", evaluate_unary<relu6>},
-          {"selu", evaluate_unary<at::selu>},
-          {"tanh", evaluate_unary<at::tanh>},
-          {"sigmoid", evaluate_unary<at::sigmoid>},
-          {"silu", evaluate_unary<at::silu>},
-          {"hardswish", evaluate_unary<hardswish>},
           {"gelu", evaluate_gelu},
           {"leaky_relu", evaluate_leaky_relu},
           {"elu",
@@ -86,9 +70,7 @@ EvaluatorList activation_evaluators() {
              const at::Tensor x = e.tensor(0);
              return at::where(x > number_attribute(e.node, "alpha"), x, at::zeros_like(x));
            }},
-          {"mish", evaluate_unary<at::mish>},
           {"softplus", evaluate_softplus},
-          {"softsign", evaluate_softsign},
           {"softmax", evaluate_softmax},
           {"log_softmax", evaluate_log_softmax}};
 }

@@ -1,35 +1,24 @@
-#include <ATen/ops/abs.h>
-#include <ATen/ops/acos.h>
-#include <ATen/ops/acosh.h>
-#include <ATen/ops/asin.h>
-#include <ATen/ops/asinh.h>
-#include <ATen/ops/atan.h>
-#include <ATen/ops/atanh.h>
-#include <ATen/ops/ceil.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/cosh.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/floor.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/neg.h>
-#include <ATen/ops/reciprocal.h>
-#include <ATen/ops/round.h>
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/hardswish.h>
 #include <ATen/ops/sign.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/sinh.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/tan.h>
 #include <ATen/ops/where.h>
 
 #include "detent/operators/autograd.h"
+#include "detent/operators/elementwise/schema_functions.h"
 
 namespace detent {
 namespace {
 
-template <at::Tensor (*Function)(const at::Tensor&)>
-Results evaluate(const Evaluation& e) {
-  return Function(e.tensor(0));
+/// libtorch's function of the operator's name.
+Results evaluate_by_name(const Evaluation& e) {
+  using Function = at::Tensor(const at::Tensor&);
+  const std::string name = fmt::format("aten::{}", e.node.op);
+  const auto function = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").typed<Function>();
+  return function.call(e.tensor(0));
 }
 
 /// libtorch's sign of NaN is 0.
@@ -39,22 +28,24 @@ Results evaluate_sign(const Evaluation& e) {
   return x.is_floating_point() ? at::where(x != x, x, sign) : sign;
 }
 
+/// libtorch multiplies by 6 before it divides by it, which overflows.
+Results evaluate_hardswish(const Evaluation& e) {
+  const at::Tensor x = e.tensor(0);
+  return at::where(x < 3, at::hardswish(x), x);
+}
+
+Results evaluate_softsign(const Evaluation& e) { return e.tensor(0).div(e.tensor(0).abs().add(1)); }
+
 }  // namespace
 
-EvaluatorList math_evaluators() {
-  return {
-      {"abs", evaluate<at::abs>},     {"neg", evaluate<at::neg>},
-      {"sign", evaluate_sign},        {"exp", evaluate<at::exp>},
-      {"log", evaluate<at::log>},     {"sqrt", evaluate<at::sqrt>},
-      {"floor", evaluate<at::floor>}, {"reciprocal", evaluate<at::reciprocal>},
-      {"ceil", evaluate<at::ceil>},   {"round", evaluate<at::round>},
-      {"erf", evaluate<at::erf>},     {"sin", evaluate<at::sin>},
-      {"cos", evaluate<at::cos>},     {"tan", evaluate<at::tan>},
-      {"asin", evaluate<at::asin>},   {"acos", evaluate<at::acos>},
-      {"atan", evaluate<at::atan>},   {"sinh", evaluate<at::sinh>},
-      {"cosh", evaluate<at::cosh>},   {"asinh", evaluate<at::asinh>},
-      {"acosh", evaluate<at::acosh>}, {"atanh", evaluate<at::atanh>},
-  };
+EvaluatorList element_function_evaluators() {
+  EvaluatorList list = {
+      {"sign", evaluate_sign}, {"hardswish", evaluate_hardswish}, {"softsign", evaluate_softsign}};
+  for (const FunctionRow& row : element_functions()) {
+    const auto own = std::ranges::find(list, row.op, &EvaluatorList::value_type::first);
+    if (own == list.end()) list.emplace_back(row.op, evaluate_by_name);
+  }
+  return list;
 }
 
 }  // namespace detent

@@ -9,6 +9,7 @@
 #include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/operators/elementwise/schema_functions.h"
 
 namespace detent {
 namespace {
@@ -35,14 +36,8 @@ Rows applied(const ElementFunction& function) {
                      }};
 }
 
-template <Kind kKind>
-Rows function_of(const FloatNode& /*node*/, const Shape& /*input*/) {
-  return applied({kKind});
-}
-
-template <float (*Function)(float)>
-Rows exact(const FloatNode& /*node*/, const Shape& /*input*/) {
-  return mapped([](float x) { return Function(x); });
+Rows function_of(const FloatNode& n, const Shape& /*input*/) {
+  return applied(find_element_function(n.node.op)->float32);
 }
 
 float number(const FloatNode& n, const char* name) {
@@ -68,12 +63,6 @@ Rows softplus(const FloatNode& n, const Shape& /*input*/) {
   return applied({Kind::kSoftplus, number_attribute(n.node, "beta"), number_attribute(n.node, "threshold")});
 }
 
-Rows selu(const FloatNode& /*node*/, const Shape& /*input*/) {
-  constexpr double kAlpha = 1.6732632423543772848170429916717;
-  constexpr double kScale = 1.0507009873554804934193349852946;
-  return applied({Kind::kElu, kScale, kScale * kAlpha});
-}
-
 Rows elu(const FloatNode& n, const Shape& /*input*/) {
   return applied({Kind::kElu, 1, number_attribute(n.node, "alpha")});
 }
@@ -97,49 +86,12 @@ Rows thresholded_relu(const FloatNode& n, const Shape& /*input*/) {
   return mapped([alpha = number(n, "alpha")](float x) { return x > alpha ? x : 0; });
 }
 
-Rows hardswish(const FloatNode& /*node*/, const Shape& /*input*/) { return RowFunction{1, apply_hardswish}; }
-
-float softsign(float x) { return x / (std::fabs(x) + 1); }
-float absolute(float x) { return std::fabs(x); }
-float negative(float x) { return -x; }
-float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x == 0 ? 0.0F : x; }
-float root(float x) { return std::sqrt(x); }
-float reciprocal(float x) { return 1 / x; }
-float lower(float x) { return std::floor(x); }
-float upper(float x) { return std::ceil(x); }
-float nearest_even(float x) { return std::nearbyint(x); }
-
-/// Floats are computed by rows; integers one by one, and wrap.
-template <class OfInteger>
+/// Floats are computed by rows; integers one by one.
 Tensor of_any_number(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  if (is_floating_point(x.dtype())) return computed_by_rows(n);
-  Tensor result(x.dtype(), x.shape());
-  visit_numbers(x.dtype(), [&]<class T>(T) {
-    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-      std::ranges::transform(x.values<T>(), result.values<T>().begin(), OfInteger::template of<T>);
-  });
-  return result;
+  return is_floating_point(x.dtype()) ? computed_by_rows(n)
+                                      : find_element_function(n.node.op)->of_integers(x);
 }
-
-struct Negative {
-  template <class T>
-  static T of(T x) {
-    return Difference::of(T(), x);
-  }
-};
-struct Magnitude {
-  template <class T>
-  static T of(T x) {
-    return x < 0 ? Negative::of(x) : x;
-  }
-};
-struct Sign {
-  template <class T>
-  static T of(T x) {
-    return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
-  }
-};
 
 }  // namespace
 
@@ -149,44 +101,20 @@ FloatOperators float_element_operators() {
                         bool is_exact = false) {
     return FloatOperator{op, computed_by_rows, is_exact, rows};
   };
-  return {entry("exp", function_of<Kind::kExp>),
-          entry("log", function_of<Kind::kLog>),
-          entry("erf", function_of<Kind::kErf>),
-          entry("tanh", function_of<Kind::kTanh>),
-          entry("sigmoid", function_of<Kind::kSigmoid>),
-          entry("silu", function_of<Kind::kSilu>),
-          entry("mish", function_of<Kind::kMish>),
-          entry("sin", function_of<Kind::kSin>),
-          entry("cos", function_of<Kind::kCos>),
-          entry("tan", function_of<Kind::kTan>),
-          entry("asin", function_of<Kind::kAsin>),
-          entry("acos", function_of<Kind::kAcos>),
-          entry("atan", function_of<Kind::kAtan>),
-          entry("sinh", function_of<Kind::kSinh>),
-          entry("cosh", function_of<Kind::kCosh>),
-          entry("asinh", function_of<Kind::kAsinh>),
-          entry("acosh", function_of<Kind::kAcosh>),
-          entry("atanh", function_of<Kind::kAtanh>),
-          entry("gelu", gelu),
-          entry("softplus", softplus),
-          entry("selu", selu),
-          entry("elu", elu),
-          entry("celu", celu),
-          entry("relu", clamped_rows, kExact),
-          entry("relu6", clamped_rows, kExact),
-          entry("leaky_relu", leaky_relu, kExact),
-          entry("hardsigmoid", hardsigmoid, kExact),
-          entry("hardswish", hardswish, kExact),
-          entry("thresholded_relu", thresholded_relu, kExact),
-          entry("softsign", exact<softsign>, kExact),
-          {"abs", of_any_number<Magnitude>, kExact, exact<absolute>},
-          {"neg", of_any_number<Negative>, kExact, exact<negative>},
-          {"sign", of_any_number<Sign>, kExact, exact<sign>},
-          entry("sqrt", exact<root>, kExact),
-          entry("reciprocal", exact<reciprocal>, kExact),
-          entry("floor", exact<lower>, kExact),
-          entry("ceil", exact<upper>, kExact),
-          entry("round", exact<nearest_even>, kExact)};
+  FloatOperators operators = {entry("gelu", gelu),
+                              entry("softplus", softplus),
+                              entry("elu", elu),
+                              entry("celu", celu),
+                              entry("relu", clamped_rows, kExact),
+                              entry("relu6", clamped_rows, kExact),
+                              entry("leaky_relu", leaky_relu, kExact),
+                              entry("hardsigmoid", hardsigmoid, kExact),
+                              entry("thresholded_relu", thresholded_relu, kExact)};
+  for (const FunctionRow& row : element_functions()) {
+    const auto compute = row.of_integers != nullptr ? of_any_number : computed_by_rows;
+    operators.push_back({row.op, compute, row.float32.is_exact(), function_of});
+  }
+  return operators;
 }
 
 }  // namespace detent

@@ -19,14 +19,6 @@ OperatorSchema clamp(const char* name, const char* help, Clamp range) {
   return schema;
 }
 
-double selu(double x) {
-  constexpr double kAlpha = 1.6732632423543772848170429916717;
-  constexpr double kScale = 1.0507009873554804934193349852946;
-  return kScale * (x > 0 ? x : kAlpha * std::expm1(x));
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 Unary::Function gelu_function(const Node& node) {
   if (choice_attribute(node, "approximate") == "none") {
     return [](double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); };
@@ -128,8 +120,6 @@ OperatorSchema thresholded_relu() {
                {number("alpha", 1.0, "the threshold")});
 }
 
-double mish(double x) { return x * std::tanh(x > 30 ? x : std::log1p(std::exp(x))); }
-
 OperatorSchema softmax(const char* name, const char* help, bool log) {
   return {.name = name,
           .help = help,
@@ -161,14 +151,6 @@ std::vector<OperatorSchema> activation_operators() {
   return {
       clamp("relu", "max(x, 0)", {.low = 0}),
       clamp("relu6", "min(max(x, 0), 6)", {.low = 0, .high = 6}),
-      unary("selu", "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)",
-            selu),
-      unary("tanh", "hyperbolic tangent", [](double x) { return std::tanh(x); }),
-      unary("sigmoid", "1 / (1 + exp(-x))", sigmoid),
-      unary("silu", "x * sigmoid(x)", [](double x) { return x * sigmoid(x); }),
-      unary("hardswish", "x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, arXiv:1905.02244)",
-            [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }),
-      unary("softsign", "x / (1 + |x|)", [](double x) { return x / (1 + std::fabs(x)); }),
       softplus(),
       gelu(),
       leaky_relu(),
@@ -176,7 +158,6 @@ std::vector<OperatorSchema> activation_operators() {
       celu(),
       hardsigmoid(),
       thresholded_relu(),
-      unary("mish", "x tanh(log(1 + exp(x))) (Misra 2019, arXiv:1908.08681)", mish),
       softmax("softmax", "exp(x) / sum exp(x)", false),
       softmax("log_softmax", "x - log sum exp(x)", true),
   };

@@ -1,3 +1,6 @@
+#include "detent/operators/elementwise/schema_functions.h"
+
+#include <algorithm>
 #include <cmath>
 
 #include "detent/core/pair_functions.h"
@@ -7,17 +10,26 @@
 namespace detent {
 namespace {
 
-struct Magnitude {
-  template <class T>
-  static T of(T x) {
-    return x < 0 ? Difference::of(T(), x) : x;
-  }
-};
+using Kind = ElementFunction::Kind;
+
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+
+double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Opposite {
   template <class T>
   static T of(T x) {
     return Difference::of(T(), x);
+  }
+};
+
+struct Magnitude {
+  template <class T>
+  static T of(T x) {
+    return x < 0 ? Opposite::of(x) : x;
   }
 };
 
@@ -28,67 +40,95 @@ struct Sign {
   }
 };
 
-/// Integers stay in their own type; of floats the trait says it.
 template <class Function>
-std::optional<Tensor> elements_of(const Node& node, std::span<const Operand> inputs, const Operand& result) {
-  if (!inputs[0].elements) return std::nullopt;
-  if (is_floating_point(result.dtype)) return unary_elements(node, *inputs[0].elements);
-  return visit_numbers(result.dtype, [&]<class T>(T) {
-    Tensor elements(result.dtype, result.shape);
-    if constexpr (!std::is_same_v<T, bool>) {
-      const std::span<const T> from = std::as_const(*inputs[0].elements).template values<T>();
-      std::ranges::transform(from, elements.values<T>().begin(), [](T x) { return Function::of(x); });
-    }
-    return elements;
+Tensor of_integers(const Tensor& x) {
+  return visit_numbers(x.dtype(), [&]<class T>(T) {
+    Tensor result(x.dtype(), x.shape());
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      std::ranges::transform(x.values<T>(), result.values<T>().begin(), Function::template of<T>);
+    return result;
   });
 }
 
-/// Takes integers too, whose results are integers.
-template <class Function>
-OperatorSchema of_any_number(OperatorSchema schema) {
-  schema.elements = elements_of<Function>;
-  schema.dtypes = DTypeRule::kKept;
-  schema.infer = [](const Node& node, std::span<const Operand> inputs) {
-    if (inputs[0].dtype == DType::kBool) fail("got a tensor of dtype bool, expected numbers");
-    return same_shape(node, inputs);
-  };
-  return schema;
+const FunctionRow kFunctions[] = {
+    {"abs", "|x|", std::fabs, {Kind::kAbs}, "Abs", of_integers<Magnitude>},
+    {"neg", "-x", [](double x) { return -x; }, {Kind::kNegative}, "Neg", of_integers<Opposite>},
+    {"sign", "-1, 0 or 1", sign_of, {Kind::kSign}, "Sign", of_integers<Sign>},
+    {"exp", "e^x", std::exp, {Kind::kExp}, "Exp"},
+    {"log", "natural logarithm", std::log, {Kind::kLog}, "Log"},
+    {"sqrt", "square root", std::sqrt, {Kind::kSqrt}, "Sqrt"},
+    {"reciprocal", "1 / x", [](double x) { return 1 / x; }, {Kind::kReciprocal}, "Reciprocal"},
+    {"floor", "largest integer that is not above x", std::floor, {Kind::kFloor}, "Floor"},
+    {"ceil", "smallest integer that is not below x", std::ceil, {Kind::kCeil}, "Ceil"},
+    {"round", "nearest integer, of two the even one", std::nearbyint, {Kind::kRound}, "Round"},
+    {"erf",
+     "error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x",
+     std::erf,
+     {Kind::kErf},
+     "Erf"},
+    {"sin", "sine", std::sin, {Kind::kSin}, "Sin"},
+    {"cos", "cosine", std::cos, {Kind::kCos}, "Cos"},
+    {"tan", "tangent", std::tan, {Kind::kTan}, "Tan"},
+    {"asin", "arc sine", std::asin, {Kind::kAsin}, "Asin"},
+    {"acos", "arc cosine", std::acos, {Kind::kAcos}, "Acos"},
+    {"atan", "arc tangent", std::atan, {Kind::kAtan}, "Atan"},
+    {"sinh", "hyperbolic sine", std::sinh, {Kind::kSinh}, "Sinh"},
+    {"cosh", "hyperbolic cosine", std::cosh, {Kind::kCosh}, "Cosh"},
+    {"tanh", "hyperbolic tangent", std::tanh, {Kind::kTanh}, "Tanh"},
+    {"asinh", "inverse of sinh", std::asinh, {Kind::kAsinh}, "Asinh"},
+    {"acosh", "inverse of cosh", std::acosh, {Kind::kAcosh}, "Acosh"},
+    {"atanh", "inverse of tanh", std::atanh, {Kind::kAtanh}, "Atanh"},
+    {"sigmoid", "1 / (1 + exp(-x))", sigmoid, {Kind::kSigmoid}, "Sigmoid"},
+    {"silu", "x * sigmoid(x)", [](double x) { return x * sigmoid(x); }, {Kind::kSilu}},
+    {"selu",
+     "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)",
+     [](double x) { return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x)); },
+     {Kind::kElu, kSeluScale, kSeluScale* kSeluAlpha}},
+    {"mish",
+     "x tanh(log(1 + exp(x))) (Misra 2019, arXiv:1908.08681)",
+     [](double x) { return x * std::tanh(x > 30 ? x : std::log1p(std::exp(x))); },
+     {Kind::kMish}},
+    {"hardswish",
+     "x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, arXiv:1905.02244)",
+     [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; },
+     {Kind::kHardswish}},
+    {"softsign",
+     "x / (1 + |x|)",
+     [](double x) { return x / (1 + std::fabs(x)); },
+     {Kind::kSoftsign},
+     "Softsign"},
+};
+
+std::optional<Tensor> elements_of(const Node& node, std::span<const Operand> inputs, const Operand& result) {
+  if (!inputs[0].elements) return std::nullopt;
+  if (is_floating_point(result.dtype)) return unary_elements(node, *inputs[0].elements);
+  return find_element_function(node.op)->of_integers(*inputs[0].elements);
+}
+
+Operand infer_number(const Node& node, std::span<const Operand> inputs) {
+  if (inputs[0].dtype == DType::kBool) fail("got a tensor of dtype bool, expected numbers");
+  return same_shape(node, inputs);
 }
 
 }  // namespace
 
-std::vector<OperatorSchema> math_operators() {
-  using Function = double (*)(double);
-  const auto function = [](const char* name, const char* help, Function of) {
-    return unary(name, help, Unary::Function(of));
-  };
-  return {
-      of_any_number<Magnitude>(function("abs", "|x|", std::fabs)),
-      of_any_number<Opposite>(function("neg", "-x", [](double x) { return -x; })),
-      of_any_number<Sign>(
-          function("sign", "-1, 0 or 1", [](double x) { return x > 0   ? 1.0
-                                                               : x < 0 ? -1.0
-                                                                       : x; })),
-      function("exp", "e^x", std::exp),
-      function("log", "natural logarithm", std::log),
-      function("sqrt", "square root", std::sqrt),
-      function("reciprocal", "1 / x", [](double x) { return 1 / x; }),
-      function("floor", "largest integer that is not above x", std::floor),
-      function("ceil", "smallest integer that is not below x", std::ceil),
-      function("round", "nearest integer, of two the even one", std::nearbyint),
-      function("erf", "error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x", std::erf),
-      function("sin", "sine", std::sin),
-      function("cos", "cosine", std::cos),
-      function("tan", "tangent", std::tan),
-      function("asin", "arc sine", std::asin),
-      function("acos", "arc cosine", std::acos),
-      function("atan", "arc tangent", std::atan),
-      function("sinh", "hyperbolic sine", std::sinh),
-      function("cosh", "hyperbolic cosine", std::cosh),
-      function("asinh", "inverse of sinh", std::asinh),
-      function("acosh", "inverse of cosh", std::acosh),
-      function("atanh", "inverse of tanh", std::atanh),
-  };
+std::span<const FunctionRow> element_functions() { return kFunctions; }
+
+const FunctionRow* find_element_function(std::string_view op) {
+  const auto* found = std::ranges::find(kFunctions, op, &FunctionRow::op);
+  return found == std::end(kFunctions) ? nullptr : found;
+}
+
+std::vector<OperatorSchema> function_operators() {
+  std::vector<OperatorSchema> schemas;
+  for (const FunctionRow& row : kFunctions) {
+    OperatorSchema& schema = schemas.emplace_back(unary(row.op, row.help, Unary::Function(row.of)));
+    if (row.of_integers == nullptr) continue;
+    schema.elements = elements_of;
+    schema.dtypes = DTypeRule::kKept;
+    schema.infer = infer_number;
+  }
+  return schemas;
 }
 
 }  // namespace detent

@@ -15,7 +15,7 @@ constexpr size_t kFirstState = 5;
 std::string onnx_name(RecurrentActivation::Function function) {
   std::string name;
   bool starts_word = true;
-  for (const char c : std::string_view(enum_names(function)[static_cast<size_t>(function)])) {
+  for (const char c : std::string_view(enum_name(function))) {
     if (c != '_') name += starts_word ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     starts_word = c == '_';
   }

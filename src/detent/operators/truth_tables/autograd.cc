@@ -9,8 +9,10 @@
 #include "detent/autograd/affine_rounding.h"
 #include "detent/operators/autograd.h"
 #include "detent/autograd/table_sums.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
+#include "detent/inference/table_layer.h"
 
 namespace detent {
 namespace {
@@ -91,10 +93,18 @@ Results evaluate_lutnet_convolution(const Evaluation& e) {
   return result.view({result.size(0), samples, positions}).transpose(0, 1).reshape(shape);
 }
 
+/// A step function, whose gradient nothing asks for: tables are made of layers that are trained.
+Results evaluate_tables(const Evaluation& e) {
+  return to_torch(table_layer_result(e.node, from_torch(e.tensor(0).detach().contiguous())));
+}
+
 }  // namespace
 
-EvaluatorList lutnet_evaluators() {
-  return {{"lutnet_linear", evaluate_lutnet_linear},
+EvaluatorList table_evaluators() {
+  return {{"lut", evaluate_tables},
+          {"lut_conv1d", evaluate_tables},
+          {"lut_conv2d", evaluate_tables},
+          {"lutnet_linear", evaluate_lutnet_linear},
           {"lutnet_conv1d", evaluate_lutnet_convolution<1>},
           {"lutnet_conv2d", evaluate_lutnet_convolution<2>}};
 }
