@@ -254,8 +254,13 @@ Image grown(GraphBuilder& builder, const Image& x, int index) {
     case 3:
       return {builder.call("relu", {x.node}), x.channels, x.height, x.width};
     case 4: {
-      constexpr const char* kFunctions[] = {"relu6", "tanh", "sigmoid", "silu", "hardswish", "gelu"};
-      return {builder.call(kFunctions[drawn(0, 5)], {x.node}), x.channels, x.height, x.width};
+      constexpr const char* kFunctions[] = {"relu6", "tanh", "sigmoid", "silu", "hardswish", "gelu", "clamp"};
+      const char* const function = kFunctions[drawn(0, 6)];
+      std::vector<NodeInput> operands = {x.node};
+      if (std::string_view(function) == "clamp")
+        operands.insert(operands.end(),
+                        {NodeInput::of_constant(Value(-0.5)), NodeInput::of_constant(Value(0.75))});
+      return {builder.call(function, operands), x.channels, x.height, x.width};
     }
     case 5: {
       if (x.height < 3 || x.width < 3) return x;

@@ -12,6 +12,17 @@ const WeightedSum& weighted_sum_of(const Node& node) {
   return *sum;
 }
 
+/// A function of one tensor and numbers is one of that tensor's elements.
+bool has_numbers_after_first(const Node& node) {
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    double scratch = 0;
+    const NodeInput& input = node.inputs[i];
+    if (!input.is_constant() || (!input.is_absent() && input.constant.number(scratch) == nullptr))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 OperatorRole role_of(const Node& node) {
@@ -22,7 +33,9 @@ OperatorRole role_of(const Node& node) {
 const Trait& trait_of(const Node& node) {
   static const Trait none;
   const OperatorSchema* schema = known_operator(node.op);
-  return schema == nullptr ? none : schema->trait;
+  if (schema == nullptr) return none;
+  return std::holds_alternative<Unary>(schema->trait) && !has_numbers_after_first(node) ? none
+                                                                                        : schema->trait;
 }
 
 bool is_weighted_sum(const Node& node) { return trait<WeightedSum>(node) != nullptr; }

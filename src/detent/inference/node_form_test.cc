@@ -266,6 +266,24 @@ TEST(NodeForm, PairsWithANumberAreTables) {
   EXPECT_THAT(difference.codes, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
 }
 
+TEST(NodeForm, ClampsToNumbersAreTables) {
+  const auto form_of = [](const NodeInput& low, const NodeInput& high) {
+    GraphBuilder builder("g");
+    const NodeInput x = builder.input("x", {2});
+    Graph graph = builder.finish(builder.call("clamp", {x, low, high}));
+    const Node node = quantized(std::move(graph), "clamp",
+                                {{"data_in_0", "affine:scale=0.5"}, {"data_out_0", "affine:scale=0.25"}});
+    return node_form(node, Requantization::kFloat);
+  };
+  const auto number = [](double value) { return NodeInput::of_constant(Value(value)); };
+  const auto form = std::get<TableForm>(form_of(number(-1), number(2)).value());
+  const auto code = [&](int32_t input) { return form.codes[static_cast<size_t>(input - form.input.low)]; };
+  EXPECT_THAT((std::vector{code(-128), code(-2), code(-1), code(3), code(4), code(127)}),
+              ElementsAre(-4, -4, -2, 6, 8, 8));
+  EXPECT_TRUE(form_of(NodeInput::absent(), number(2)));
+  EXPECT_FALSE(form_of(NodeInput::of("x"), number(2)));
+}
+
 TEST(NodeForm, SlopesApplyBelowZero) {
   GraphBuilder builder("g");
   const NodeInput x = builder.input("x", {4});

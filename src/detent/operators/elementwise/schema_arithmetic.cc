@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "detent/operators/schema.h"
 
@@ -26,6 +27,19 @@ Operand infer_clamp(const Node&, std::span<const Operand> inputs) {
   return {shape, Value()};
 }
 
+/// With bounds that are numbers, as float32 has them.
+Unary::Function clamp_function(const Node& node) {
+  const auto bound = [&](size_t input, double otherwise) {
+    double scratch = 0;
+    const double* number = node.inputs[input].constant.number(scratch);
+    return number == nullptr ? otherwise : static_cast<double>(static_cast<float>(*number));
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return [low = bound(1, -kInfinity), high = bound(2, kInfinity)](double x) {
+    return std::min(std::max(x, low), high);
+  };
+}
+
 OperatorSchema clamp_schema() {
   return {.name = "clamp",
           .help = "min(max(x, low), high); low and high, inputs 1 and 2, may be absent",
@@ -34,6 +48,7 @@ OperatorSchema clamp_schema() {
           .infer = infer_clamp,
           .elementwise = true,
           .optional_operands = {"data_in_1", "data_in_2"},
+          .trait = Unary{clamp_function},
           .quantizable = true};
 }
 
