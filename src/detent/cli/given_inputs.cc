@@ -9,6 +9,7 @@
 #include "detent/graph/node_names.h"
 #include "detent/language/language_graph.h"
 #include "detent/onnx/model_file.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
@@ -29,12 +30,13 @@ const GivenArray* array_for(const GivenInputs& given, const std::string& name, c
 }
 
 Tensor given_tensor(const GivenArray& array, const std::string& name, DType dtype) {
-  if (array.tensor.dtype() != dtype) {
-    fail("{}: got {}, expected {} for the input \"{}\"", array.file, dtype_name(array.tensor.dtype()),
-         dtype_name(dtype), name);
+  const std::optional<Tensor> tensor = as_input_dtype(array.tensor, dtype);
+  if (!tensor) {
+    fail("{}: got {}, expected {} for the input \"{}\" (numpy: x.astype(\"{}\") where that is meant)",
+         array.file, dtype_name(array.tensor.dtype()), dtype_name(dtype), name, dtype_name(dtype));
   }
-  if (name == kTokensInput) check_tokens(array.tensor, array.file);
-  return array.tensor;
+  if (name == kTokensInput) check_tokens(*tensor, array.file);
+  return *tensor;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "detent/cli/read_network.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/onnx/model_for_test.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
@@ -43,6 +44,38 @@ TEST(GivenInputs, GiveTheSizesOfANetworkThatWouldBeginWithStatesOfOne) {
   EXPECT_EQ(tensor_type_text(graph.input_types().at("state")), "float32 [N, 1, 5, 6]");
   EXPECT_EQ(tensor_type_text(read_network(path, GivenInputs()).input_types().at("state")),
             "float32 [1, 1, 1, 1]");
+}
+
+TEST(GivenInputs, ElementsOfOtherWidthsSuitAnInput) {
+  const auto halves = Tensor::from<double>({2}, std::vector<double>{0.5, -2});
+  EXPECT_TRUE(
+      as_input_dtype(halves, DType::kFloat32)->equals(Tensor::from<float>({2}, std::vector<float>{0.5, -2})));
+  const auto bytes = Tensor::from<uint8_t>({2}, std::vector<uint8_t>{3, 200});
+  EXPECT_TRUE(
+      as_input_dtype(bytes, DType::kInt64)->equals(Tensor::from<int64_t>({2}, std::vector<int64_t>{3, 200})));
+  EXPECT_FALSE(as_input_dtype(bytes, DType::kFloat32));
+  EXPECT_FALSE(as_input_dtype(bytes, DType::kInt8));
+  EXPECT_FALSE(as_input_dtype(halves, DType::kInt64));
+  EXPECT_FALSE(as_input_dtype(bytes, DType::kBool));
+}
+
+/// As the Python module takes them.
+TEST(GivenInputs, FloatsOfOtherWidthsAreConverted) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2});
+  model.output("y");
+  model.node("Relu", {"x"}, {"y"});
+  const Graph graph = read_network(model.write(), GivenInputs());
+  const auto tensors = [&](const Tensor& given) {
+    return input_tensors(graph, {{}, {{"x", "x.npy", given}}}, {}, {});
+  };
+  EXPECT_EQ(tensors(Tensor(DType::kFloat64, {1, 2})).at(0).dtype(), DType::kFloat32);
+  EXPECT_EQ(tensors(Tensor(DType::kFloat16, {1, 2})).at(0).dtype(), DType::kFloat32);
+  EXPECT_THAT(error_of([&] {
+                tensors(Tensor(DType::kUInt8, {1, 2}));
+              }),
+              HasSubstr("x.npy: got uint8, expected float32 for the input \"x\" (numpy: "
+                        "x.astype(\"float32\") where that is meant)"));
 }
 
 }  // namespace

@@ -152,6 +152,8 @@ bool is_unsigned(std::string_view descr) {
   return std::ranges::find(kUnsigned, descr, &std::pair<std::string_view, DType>::first) != kUnsigned.end();
 }
 
+bool is_big_endian(std::string_view descr) { return descr.starts_with('>'); }
+
 DType dtype_of(std::string_view descr, const std::string& name) {
   for (const auto& [text, dtype] : kUnsigned)
     if (descr == text) return dtype;
@@ -223,10 +225,20 @@ Tensor unsigned_elements(const Tensor& bits) {
   return result;
 }
 
+/// A copy with the bytes of each element in the other order.
+Tensor in_other_order(const Tensor& elements) {
+  Tensor result = elements.clone();
+  const auto size = static_cast<std::ptrdiff_t>(dtype_size(elements.dtype()));
+  const std::span<std::byte> bytes = result.bytes();
+  for (auto first = bytes.begin(); first != bytes.end(); first += size) std::reverse(first, first + size);
+  return result;
+}
+
 /// Header before the elements, checked against the size of the file.
 struct NpyHeader {
   DType dtype;
   bool is_unsigned;
+  bool is_big_endian;
   Shape shape;
   uint64_t count;      // of elements
   size_t data_offset;  // in the file
@@ -247,8 +259,11 @@ NpyHeader read_header(std::span<const std::byte> prefix, uint64_t file_size, con
   }
   HeaderParser parser(reader.text(header_bytes), name);
   parser.parse();
-  const NpyHeader header{.dtype = dtype_of(parser.descr(), name),
-                         .is_unsigned = is_unsigned(parser.descr()),
+  std::string descr(parser.descr());
+  if (is_big_endian(descr)) descr[0] = '<';
+  const NpyHeader header{.dtype = dtype_of(descr, name),
+                         .is_unsigned = is_unsigned(descr),
+                         .is_big_endian = is_big_endian(parser.descr()),
                          .shape = parser.shape(),
                          .count = checked_count(parser.shape(), name),
                          .data_offset = reader.position(),
@@ -313,7 +328,8 @@ Tensor stored_elements(const NpyHeader& header, std::span<std::byte> bytes,
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
                  const std::string& name) {
   const NpyHeader header = read_header(bytes, bytes.size(), name);
-  const Tensor elements = stored_elements(header, bytes, owner, name);
+  Tensor elements = stored_elements(header, bytes, owner, name);
+  if (header.is_big_endian) elements = in_other_order(elements);
   return header.is_unsigned ? unsigned_elements(elements, name) : elements;
 }
 

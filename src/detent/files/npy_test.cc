@@ -104,6 +104,20 @@ TEST_F(Npy, UnsignedIntegersTakeTheNextLargerType) {
               HasSubstr("got 18446744073709551615, expected integers of at most 2^63 - 1"));
 }
 
+TEST_F(Npy, BytesInTheOtherOrderAreTurned) {
+  const auto read = [&](const char* descr, const std::string& data) {
+    write_file(path_,
+               npy(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", descr), data));
+    return read_npy(path_);
+  };
+  EXPECT_TRUE(read(">f4", std::string("\x3f\x80\x00\x00\xc0\x00\x00\x00", 8))
+                  .equals(Tensor::from<float>({2}, std::vector<float>{1, -2})));
+  EXPECT_TRUE(read(">i2", std::string("\x01\x02\xff\xfe", 4))
+                  .equals(Tensor::from<int16_t>({2}, std::vector<int16_t>{258, -2})));
+  EXPECT_TRUE(read(">u2", std::string("\xff\xff\x00\x01", 4))
+                  .equals(Tensor::from<int32_t>({2}, std::vector<int32_t>{65535, 1})));
+}
+
 TEST_F(Npy, IsWrittenPieceByPiece) {
   const auto whole = Tensor::from<int16_t>({3, 2}, std::vector<int16_t>{1, 2, 3, 4, 5, 6});
   write_npy(path_, whole);
@@ -127,7 +141,7 @@ TEST_F(Npy, SaysWhatIsWrong) {
   expect_error("\x93NUMPX\x01", "not a .npy file");
   expect_error("\x93NUMPY\x04\x01", "version 4");
   expect_error("\x93NUMPY\x01\x01\x09\x01", "cut off");
-  expect_error(npy(header(">f4", "False", "(2,)"), data), "dtype \">f4\", supported are |b1");
+  expect_error(npy(header("<c8", "False", "(1,)"), data), "dtype \"<c8\", supported are |b1");
   expect_error(npy(header("<f4", "True", "(3, 2)"), data), "8 bytes of data, shape [3, 2] of float32");
   expect_error(npy(header("<f4", "Maybe", "(2,)"), data), "neither True nor False");
   expect_error(npy(header("<f4", "False", "(-2,)"), data), "shape is no tuple");

@@ -15,6 +15,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/files/array_files.h"
+#include "detent/workflows/network_values.h"
 
 namespace nb = nanobind;
 
@@ -89,14 +90,6 @@ Shape shape_of(const auto& array) {
   return shape;
 }
 
-/// Whether every number of the one is one of the other, or nearly so for floats.
-bool may_become(DType from, DType to) {
-  if (is_floating_point(from)) return is_floating_point(to);
-  if (is_floating_point(to) || to == DType::kBool) return false;
-  return from == DType::kBool || dtype_size(from) < dtype_size(to) ||
-         (dtype_size(from) == dtype_size(to) && from == to);
-}
-
 /// As messages call what was given: "list", "ndarray of complex128", "Tensor of torch.float32 on meta".
 std::string array_text(nb::handle object) {
   const auto said = [&](const char* name) -> std::string {
@@ -152,13 +145,10 @@ Tensor tensor_of(nb::handle array, const std::string& what) {
 }
 
 Tensor tensor_of(nb::handle array, DType dtype, const std::string& what) {
-  Tensor tensor = tensor_of(array, what);
-  if (tensor.dtype() == dtype) return tensor;
-  if (!may_become(tensor.dtype(), dtype)) {
-    type_error(fmt::format("{}: got an array of {}, expected {}: convert it where that is meant", what,
-                           dtype_name(tensor.dtype()), dtype_name(dtype)));
-  }
-  return dtype == DType::kFloat32 ? to_float32(tensor) : to_dtype(tensor, dtype);
+  const Tensor tensor = tensor_of(array, what);
+  if (auto converted = as_input_dtype(tensor, dtype)) return *converted;
+  type_error(fmt::format("{}: got an array of {}, expected {}: convert it where that is meant", what,
+                         dtype_name(tensor.dtype()), dtype_name(dtype)));
 }
 
 nb::object array_of(const Tensor& given) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/graph/node_names.h"
@@ -23,6 +24,16 @@ Tensor as_integers(const std::map<std::string, CodeType>& types, const NodeInput
 }
 
 }  // namespace
+
+std::optional<Tensor> as_input_dtype(const Tensor& given, DType dtype) {
+  const DType from = given.dtype();
+  if (from == dtype) return given;
+  if (is_floating_point(from) != is_floating_point(dtype) || dtype == DType::kBool) return std::nullopt;
+  const bool holds_all =
+      is_floating_point(from) || from == DType::kBool || dtype_size(from) < dtype_size(dtype);
+  if (!holds_all) return std::nullopt;
+  return dtype == DType::kFloat32 ? to_float32(given) : to_dtype(given, dtype);
+}
 
 std::vector<NamedValue> output_values(const Graph& graph) {
   const Node& output = graph.nodes().back();

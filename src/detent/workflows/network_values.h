@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ struct NamedValue {
   NodeInput source;
   Tensor tensor = {};
 };
+
+/// The elements as the dtype that an input takes, where every number of theirs is one of its: integers of
+/// more bits, other floats (rounded). Nothing for other dtypes.
+std::optional<Tensor> as_input_dtype(const Tensor& given, DType dtype);
 
 std::vector<NamedValue> output_values(const Graph& graph);
 
