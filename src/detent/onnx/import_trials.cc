@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <iterator>
 #include <optional>
@@ -69,29 +68,26 @@ std::vector<ImportTrial> other_trials(const OnnxImporter& usual, const ImportTri
   return trials;
 }
 
-/// Beginning of errors that other sizes may avoid.
-constexpr std::string_view kNoneFits =
-    "no size that was tried for the dimensions that the model leaves open fits";
-
-/// Throws the error of the usual trial, with what helps a network that takes certain sizes alone.
-[[noreturn]] void fail_of_sizes(const std::exception_ptr& error, const std::string& text,
-                                bool follows_sizes) {
-  const bool has_advice = text.find("--shape") != std::string::npos;
-  if (!follows_sizes || has_advice) std::rethrow_exception(error);
-  fail("{} ({}; where it takes certain sizes alone, --shape NAME=... gives them; Python: shapes)", text,
-       kNoneFits);
-}
+/// Found out by trials that bring nothing in.
+struct TrialFindings {
+  OnnxLoops unwritten_loops = {};   // which could not be written out
+  std::vector<int64_t> sizes = {};  // of what does not fit, in the usual trial
+  bool follows_sizes = false;       // whether other sizes of open dimensions give another error
+};
 
 /// With the first trial that the network takes and that hides no sizes; else with the first that it takes.
-/// Throws the Error of the usual one where it takes none, and notes loops that could not be written out.
+/// Throws the Error of the usual one where it takes none, with what helps a network that takes certain sizes
+/// alone.
 std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                            const ImportTrial& usual, OnnxLoops& unwritten_loops) {
+                                            const ImportTrial& usual, TrialFindings& findings) {
   constexpr int kMostAlike = 3;
   int alike = 0;  // errors of other sizes that are the usual one: they have nothing to do with it
   std::vector<ImportTrial> trials = {usual};
   std::exception_ptr usual_error;
   std::string usual_text;
-  bool follows_sizes = false;  // the error
+  std::vector<int64_t> operand_sizes;
+  bool advises_sizes = false;
+  findings.follows_sizes = false;
   std::optional<Graph> hiding;
   for (size_t i = 0; i < trials.size(); ++i) {
     const ImportTrial trial = trials[i];
@@ -106,61 +102,48 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
       if (i == 0) {
         usual_error = std::current_exception();
         usual_text = error.what();
+        findings.sizes = importer.sizes_at_odds();
+        operand_sizes = importer.sizes_of_operands();
+        advises_sizes = importer.advises_sizes();
       }
       const bool has_other_sizes = trial.sizes.size != kTriedSizes[0].size;
       if (has_other_sizes && usual_text == error.what()) ++alike;
-      if (has_other_sizes && usual_text != error.what()) follows_sizes = true;
+      if (has_other_sizes && usual_text != error.what()) findings.follows_sizes = true;
     }
-    unwritten_loops.insert(importer.unwritten_loops().begin(), importer.unwritten_loops().end());
+    findings.unwritten_loops.insert(importer.unwritten_loops().begin(), importer.unwritten_loops().end());
     if (i == 0) std::ranges::copy(other_trials(importer, usual), std::back_inserter(trials));
   }
-  if (!hiding) fail_of_sizes(usual_error, usual_text, follows_sizes);
-  return hiding;
+  if (hiding) return hiding;
+  if (findings.follows_sizes) std::ranges::copy(operand_sizes, std::back_inserter(findings.sizes));
+  if (!findings.follows_sizes || advises_sizes) std::rethrow_exception(usual_error);
+  fail(
+      "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
+      "sizes alone, --shape NAME=... gives them; Python: shapes)",
+      usual_text);
 }
 
 /// `kept_loops` as a trial has them.
 Graph import_with_batch(OnnxModelFile& file, const OnnxImportOptions& options, const OnnxLoops* kept_loops,
-                        OnnxLoops& unwritten_loops) {
+                        TrialFindings& findings) {
   std::optional<Graph> graph;
   if (options.frees_batch && is_for_one_sample(file.model().graph())) {
     try {
-      graph = import_with_open_sizes(file, options, {.frees_batch = true, .kept_loops = kept_loops},
-                                     unwritten_loops);
+      graph =
+          import_with_open_sizes(file, options, {.frees_batch = true, .kept_loops = kept_loops}, findings);
     } catch (const Error&) {
       // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
     }
   }
   const ImportTrial usual{.kept_loops = kept_loops};
   try {
-    if (!graph) graph = import_with_open_sizes(file, options, usual, unwritten_loops);
+    if (!graph) graph = import_with_open_sizes(file, options, usual, findings);
   } catch (const Error&) {
     if ((options.shapes.empty() && !options.fixes_open) || options.fixes_first) throw;
     OnnxImportOptions fixing = options;
     fixing.fixes_first = true;
-    graph = import_with_open_sizes(file, fixing, usual, unwritten_loops);
+    graph = import_with_open_sizes(file, fixing, usual, findings);
   }
   return std::move(*graph);
-}
-
-/// Numbers above 1 in the shapes that a message names, but those that were tried.
-std::vector<int64_t> sizes_in(const std::string& message) {
-  constexpr size_t kMost = 8;
-  constexpr const OpenSizes& kTried = kTriedSizes[0];
-  const std::set<int64_t> tried = {1, kTried.first(), kTried.second(), kTried.first_batch(),
-                                   kTried.second_batch()};
-  std::vector<int64_t> sizes;
-  bool in_shape = false;
-  for (size_t i = 0; i < message.size() && sizes.size() < kMost; ++i) {
-    if (message[i] == '[') in_shape = true;
-    if (message[i] == ']') in_shape = false;
-    int64_t size = 0;
-    const auto end = std::from_chars(message.data() + i, message.data() + message.size(), size).ptr;
-    if (!in_shape || end == message.data() + i) continue;
-    i = static_cast<size_t>(end - message.data()) - 1;
-    if (size > 0 && !tried.contains(size) && std::ranges::find(sizes, size) == sizes.end())
-      sizes.push_back(size);
-  }
-  return sizes;
 }
 
 std::string inputs_text(const Graph& graph) {
@@ -188,7 +171,7 @@ struct SizedImport {
   NamedSizes sizes = {};
   std::optional<Graph> graph = {};
   size_t refused = 0;  // nodes
-  std::string message = {};
+  std::vector<int64_t> at_odds = {};
   std::vector<std::string> open = {};
 };
 
@@ -199,8 +182,9 @@ SizedImport import_at(OnnxModelFile& file, OnnxImportOptions options, const Onnx
   OnnxImporter importer(file, options, {.kept_loops = kept_loops});
   try {
     result.graph = importer.run();
-  } catch (const Error& error) {
-    result.message = error.what();
+  } catch (const Error&) {
+    result.at_odds = importer.sizes_at_odds();
+    std::ranges::copy(importer.sizes_of_operands(), std::back_inserter(result.at_odds));
   }
   result.refused = importer.refused();
   result.open = importer.open_names();
@@ -208,7 +192,7 @@ SizedImport import_at(OnnxModelFile& file, OnnxImportOptions options, const Onnx
   return result;
 }
 
-/// Fixes open dimensions one after the other at a size that the error names, each so that fewer nodes are
+/// Fixes open dimensions one after the other at a size that does not fit, each so that fewer nodes are
 /// refused than before: a trace of two inputs has a size for each.
 std::optional<Graph> import_with_own_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
                                            const OnnxLoops* kept_loops) {
@@ -219,7 +203,7 @@ std::optional<Graph> import_with_own_sizes(OnnxModelFile& file, const OnnxImport
     improves = false;
     const SizedImport before = best;
     for (const std::string& name : before.open) {
-      for (const int64_t size : sizes_in(before.message)) {
+      for (const int64_t size : before.at_odds) {
         NamedSizes sizes = before.sizes;
         sizes[name] = size;
         SizedImport tried = import_at(file, options, kept_loops, sizes);
@@ -251,14 +235,14 @@ InputShapes states_of_one(const onnx::GraphProto& graph) {
   return shapes;
 }
 
-/// Exporters that trace a run may declare a size open that a constant of the graph fixes. What does not fit
-/// names that constant: of the sizes in the error, the first that the network takes for all open dimensions
+/// Exporters that trace a run may declare a size open that a constant of the graph fixes. That constant does
+/// not fit: of the sizes that were found there, the first that the network takes for all open dimensions
 /// but the batch, or for the batch. Or states begin as one number, or a run took one sample, which the
 /// exporter wrote down, or one step of it.
 std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
-                                              const OnnxLoops* kept_loops, const std::string& message) {
-  std::vector<int64_t> sizes = sizes_in(message);
-  if (sizes.empty() && message.find(kNoneFits) == std::string::npos) return std::nullopt;
+                                              const OnnxLoops* kept_loops, const TrialFindings& findings) {
+  std::vector<int64_t> sizes = findings.sizes;
+  if (sizes.empty() && !findings.follows_sizes) return std::nullopt;
   std::optional<Graph> graph;
   OnnxImportOptions fixing = options;
   const InputShapes states = states_of_one(file.model().graph());
@@ -299,24 +283,25 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
 /// Loops are kept only where the network cannot do without, and sizes fixed only where it does not take any.
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
   OnnxModelFile file(path);
-  OnnxLoops unwritten;
-  OnnxLoops others;
+  TrialFindings written_out;
+  TrialFindings kept;
   std::optional<Graph> graph;
   std::exception_ptr last;
-  std::vector<std::pair<const OnnxLoops*, std::string>> failed;
-  const auto take = [&](const OnnxLoops* kept_loops, OnnxLoops& loops) {
+  std::vector<std::pair<const OnnxLoops*, const TrialFindings*>> failed;
+  const auto take = [&](const OnnxLoops* kept_loops, TrialFindings& findings) {
     try {
-      graph = import_with_batch(file, options, kept_loops, loops);
-    } catch (const Error& error) {
+      graph = import_with_batch(file, options, kept_loops, findings);
+    } catch (const Error&) {
       last = std::current_exception();
-      failed.emplace_back(kept_loops, error.what());
+      failed.emplace_back(kept_loops, &findings);
     }
   };
-  take(nullptr, unwritten);
-  if (!graph && !unwritten.empty()) take(&unwritten, others);
+  const OnnxLoops& unwritten = written_out.unwritten_loops;
+  take(nullptr, written_out);
+  if (!graph && !unwritten.empty()) take(&unwritten, kept);
   const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
   for (size_t i = 0; i < failed.size() && !graph && !has_given_sizes; ++i)
-    graph = import_with_traced_sizes(file, options, failed[i].first, failed[i].second);
+    graph = import_with_traced_sizes(file, options, failed[i].first, *failed[i].second);
   if (!graph) std::rethrow_exception(last);
   file.warn_of_newer_versions();
   return with_independent_sizes(std::move(*graph));

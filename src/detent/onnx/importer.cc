@@ -12,6 +12,7 @@
 #include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
+#include "detent/graph/traits.h"
 #include "detent/operators/onnx_import.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"
@@ -104,12 +105,14 @@ void OnnxImporter::convert_all(const std::vector<const onnx::NodeProto*>& nodes)
       reads_missing = std::ranges::any_of(names, [&](const auto& name) { return missing.contains(name); });
     }
     if (!reads_missing) {
+      noted_sizes_.clear();
       try {
         convert(*node, outermost_);
         end_reads(*node);
         continue;
-      } catch (const Error& error) {
-        problems.emplace_back(std::string(error.what()).substr(file.size()));
+      } catch (const RefusedNode& error) {
+        problems.push_back(error.reason());
+        keep_noted(*node);
         refused_ = problems.size();
         scope_ = nullptr;
         node_ = nullptr;
@@ -178,20 +181,20 @@ ImportedValue& OnnxImporter::own(ImportedValue value) {
 }
 
 void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& scope) {
-  if (graph.sparse_initializer_size() > 0)
-    fail("{}: sparse initializers are not supported", file_.path().string());
   // Initializers of a body are the same in each iteration.
   const auto [known, is_new] = initializers_.try_emplace(&graph);
-  for (const onnx::TensorProto& tensor : graph.initializer()) {
-    if (!is_new) break;
-    const Tensor given = file_.tensor(tensor);
+  const auto add = [&, &values = known->second](const onnx::TensorProto& proto, const Tensor& given) {
     ImportedValue& value = own({.source = std::nullopt,
                                 .constant = as_float32(given),
                                 .is_initializer = true,
                                 .float_type = given.dtype(),
-                                .narrow_type = find_narrow_type(tensor.data_type())});
+                                .narrow_type = find_narrow_type(proto.data_type())});
     let_move(*value.constant);
-    known->second.emplace_back(&tensor.name(), &value);
+    values.emplace_back(&proto.name(), &value);
+  };
+  if (is_new) {
+    for (const onnx::TensorProto& tensor : graph.initializer()) add(tensor, file_.tensor(tensor));
+    for (const auto& sparse : graph.sparse_initializer()) add(sparse.values(), file_.sparse_tensor(sparse));
   }
   for (const auto& [name, value] : known->second) scope.values[*name] = value;
 }
@@ -234,6 +237,7 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   const auto& proto = input.type().tensor_type();
   TensorType type;
   try {
+    if (proto.elem_type() == kOnnxText) fail("tensors of STRING are not supported");
     type.dtype = dtype_of_onnx(proto.elem_type());
   } catch (const Error& error) {
     fail("{}: input \"{}\": {}", file_.path().string(), name, error.what());
@@ -400,12 +404,13 @@ void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
   try {
     if (++depth_ > kDeepestCall) fail("functions or subgraphs lie {} deep within one another", kDeepestCall);
     convert_in_scope(node, scope);
+  } catch (const RefusedNode&) {  // within this one
+    leave();
+    throw;
   } catch (const Error& error) {
     leave();
-    const std::string text = error.what();
-    const std::string file = printable(file_.path().string()) + ": ";
-    if (text.starts_with(file)) throw;  // of a node within this one
-    fail("{}{}: {}", file, node_text(node), reason_of(text));
+    throw RefusedNode(printable(file_.path().string()) + ": ",
+                      fmt::format("{}: {}", node_text(node), reason_of(error.what())));
   }
   leave();
 }
@@ -478,6 +483,42 @@ const TriedTypes& OnnxImporter::types(const NodeInput& input) const {
   return found->second;
 }
 
+void OnnxImporter::note_sizes(const Shape& shape, std::vector<int64_t>& sizes) const {
+  constexpr size_t kMost = 8;
+  const OpenSizes& tried = trial_.sizes;
+  const std::set<int64_t> chosen = {1, tried.first(), tried.second(), tried.first_batch(),
+                                    tried.second_batch()};
+  for (const int64_t size : shape) {
+    const bool is_new = std::ranges::find(sizes, size) == sizes.end();
+    if (size > 1 && is_new && sizes.size() < kMost && !chosen.contains(size)) sizes.push_back(size);
+  }
+}
+
+void OnnxImporter::note_operands(const Node& node, std::span<const Operand> operands) {
+  for (const Operand& operand : operands) {
+    note_sizes(operand.shape, noted_sizes_);
+    const bool is_list = operand.elements && operand.elements->dtype() == DType::kInt64;
+    if (!is_list || operand.elements->rank() != 1) continue;
+    const auto list = operand.elements->values<int64_t>();
+    note_sizes({list.begin(), list.end()}, noted_sizes_);
+  }
+  const auto* const sum = trait<WeightedSum>(node);
+  for (const auto& [name, parameter] : node.parameters) {
+    Shape shape = parameter->tensor.shape();
+    if (sum != nullptr && sum->spatial_dims > 0)
+      shape.resize(std::min<size_t>(shape.size(), 2));  // no window
+    note_sizes(shape, noted_sizes_);
+  }
+}
+
+void OnnxImporter::keep_noted(const onnx::NodeProto& node) {
+  note_sizes(noted_sizes_, sizes_at_odds_);
+  for (const std::string& name : node.input()) {
+    const ImportedValue* const value = name.empty() ? nullptr : find_any(name, outermost_);
+    if (value != nullptr && value->source) note_sizes(types(*value->source).first.shape, sizes_of_operands_);
+  }
+}
+
 std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
   std::vector<Operand> first;
   std::vector<Operand> second;
@@ -486,8 +527,14 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
     second.push_back(input.is_constant() ? constant_operand(input.constant) : types(input).second);
   }
   std::vector<TriedTypes> results;
-  for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
-  std::vector<Operand> second_results = infer_results(node, second);
+  std::vector<Operand> second_results;
+  try {
+    for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
+    second_results = infer_results(node, second);
+  } catch (const Error&) {
+    note_operands(node, first);
+    throw;
+  }
   has_hidden_sizes_ =
       has_hidden_sizes_ || hides_open_sizes(node, first, second, results[0].first, second_results[0]);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -613,8 +660,20 @@ void OnnxImporter::set_output(const std::string& name, ImportedValue value) {
   scope_->values[name] = &own(std::move(value));
 }
 
+void OnnxImporter::warn_of_texts(const std::vector<std::string>& outputs) const {
+  constexpr size_t kMostListed = 20;
+  std::vector<std::string> numbered;
+  const size_t count = std::min(kMostListed, file_.texts().size());
+  for (size_t i = 0; i < count; ++i)
+    numbered.push_back(fmt::format("{} \"{}\"", i, kept_name(file_.texts()[i])));
+  if (count < file_.texts().size()) numbered.emplace_back("...");
+  file_.warn(fmt::format("{}: strings are numbers here: output {} gives {}", printable(file_.path().string()),
+                         fmt::join(outputs, ", "), fmt::join(numbered, ", ")));
+}
+
 void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
   Node output{.name = "output", .op = "output", .mase_type = MaseType::kOutput};
+  std::vector<std::string> texts;
   for (const onnx::ValueInfoProto& info : graph.output()) {
     const int64_t type = info.type().tensor_type().elem_type();
     const bool is_typed = info.type().has_tensor_type() && type != 0;
@@ -622,6 +681,8 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
     DType dtype = DType::kFloat32;
     try {
       ImportedValue& result = find(info.name(), outermost_);
+      if (result.narrow_type != nullptr && result.narrow_type->is_text())
+        texts.push_back(fmt::format("\"{}\"", kept_name(info.name())));
       if (result.sequence) fail("is a sequence of tensors, which is not supported");
       value = operand(result, info.name());
       dtype = is_typed ? dtype_of_onnx(type) : types(value).first.dtype;
@@ -642,6 +703,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
     output.source_names.push_back(kept_name(info.name()));
   }
   if (output.inputs.empty()) fail("{}: the graph has no outputs", file_.path().string());
+  if (!texts.empty()) warn_of_texts(texts);
   graph_.add(std::move(output));
 }
 
@@ -695,6 +757,7 @@ Graph OnnxImporter::finish() {
       if (symbol != kBatchName) open.push_back(symbol);
     }
     if (open.empty()) fail("{}: {}", file_.path().string(), error.what());
+    advises_sizes_ = true;
     fail(
         "{0}: {1} (sizes of its inputs are open, {2}, and none that were tried fit: `detent quantize --shape "
         "NAME=...`, `detent run --shape` and `detent info --shape` take others, and `detent export {0} "

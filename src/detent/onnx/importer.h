@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -96,6 +98,19 @@ struct ImportTrial {
 int64_t byte_size(const Operand& operand);
 
 /// Brings a model into a graph, node by node.
+/// A node of the model that cannot be brought in. Nodes around it, which stand for several, pass it on.
+class RefusedNode : public Error {
+ public:
+  /// The message is the reason, after the name of the file.
+  RefusedNode(const std::string& file, std::string reason)
+      : Error(file + reason), reason_(std::move(reason)) {}
+
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
 class OnnxImporter {
  public:
   OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, ImportTrial trial);
@@ -117,6 +132,12 @@ class OnnxImporter {
   /// Names of the open dimensions, batch apart, and how many nodes are refused at their sizes.
   std::vector<std::string> open_names() const;
   size_t refused() const { return refused_; }
+  /// Sizes of shapes that do not fit one another, and of all that refused nodes read and the model computes;
+  /// but for those that were chosen for open dimensions.
+  const std::vector<int64_t>& sizes_at_odds() const { return sizes_at_odds_; }
+  const std::vector<int64_t>& sizes_of_operands() const { return sizes_of_operands_; }
+  /// Whether its Error says how sizes are given.
+  bool advises_sizes() const { return advises_sizes_; }
   /// Loops that could not be written out.
   const OnnxLoops& unwritten_loops() const { return unwritten_loops_; }
   /// Whether that was for want of the number of iterations.
@@ -171,7 +192,7 @@ class OnnxImporter {
                                              ImportScope& scope);
   /// The same for a trial that drops branches: none and why, where the branch does not take the sizes.
   std::vector<ImportedValue*> fitting_results(const onnx::NodeProto& node, const onnx::GraphProto& branch,
-                                              ImportScope& scope, std::string& reason);
+                                              ImportScope& scope, std::exception_ptr& refusal);
   /// The value, where the condition is what `expected` says; else the run ends with the message.
   ImportedValue& asserted(const onnx::NodeProto& node, NodeInput condition, bool expected,
                           ImportedValue& value, const std::string& message);
@@ -242,6 +263,8 @@ class OnnxImporter {
   /// A node's result, or the constant that it is; of the model's types that `like` has.
   ImportedValue& own_result(NodeInput result, const ImportedValue& like);
   const TriedTypes& types_of(const ImportedValue& value) const;
+  /// Names the strings that numbers of these outputs stand for.
+  void warn_of_texts(const std::vector<std::string>& outputs) const;
   void add_outputs(const onnx::GraphProto& graph);
   /// Removes what neither an output of the network nor a node of `live` reads.
   void remove_dead_nodes(std::set<std::string, std::less<>> live = {"output"});
@@ -261,6 +284,10 @@ class OnnxImporter {
   void inherit_float_type(const onnx::NodeProto& node, ImportScope& scope);
   ImportedValue& own(ImportedValue value);
   std::vector<TriedTypes> inferred(const Node& node);
+  void note_sizes(const Shape& shape, std::vector<int64_t>& sizes) const;
+  void note_operands(const Node& node, std::span<const Operand> operands);
+  /// Takes over what was noted of a node of the outermost graph, which is refused.
+  void keep_noted(const onnx::NodeProto& node);
   NodeInput add(Node node);
   NodeInput operand(ImportedValue& value, const std::string& name);
   std::string unique_name(const std::string& wanted);
@@ -291,6 +318,10 @@ class OnnxImporter {
   OnnxLoops unwritten_loops_;
   bool has_unknown_counts_ = false;
   size_t refused_ = 0;
+  std::vector<int64_t> noted_sizes_;  // at odds in the node that is converted
+  std::vector<int64_t> sizes_at_odds_;
+  std::vector<int64_t> sizes_of_operands_;
+  bool advises_sizes_ = false;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload

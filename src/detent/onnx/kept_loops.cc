@@ -181,6 +181,8 @@ OnnxImporter::~OnnxImporter() {
   around_->computable_ = computable_;
   around_->chooses_branches_ |= chooses_branches_;
   around_->has_hidden_sizes_ |= has_hidden_sizes_;
+  note_sizes(noted_sizes_, around_->noted_sizes_);
+  around_->advises_sizes_ |= advises_sizes_;
 }
 
 void OnnxImporter::remove_since(size_t position) {

@@ -179,11 +179,13 @@ void OnnxImporter::run_iteration(const onnx::NodeProto& node,
   const onnx::GraphProto& body = subgraph(node, "body");
   // Where the condition follows from what the network computes, values stay what they were once it fails.
   ImportedValue* const condition = known_condition(*state.condition) ? nullptr : state.condition;
-  if (condition != nullptr && !state.collected.empty())
+  if (condition != nullptr && !state.collected.empty()) {
+    advises_sizes_ = true;
     fail(
         "the sizes of results follow from a condition that the network computes, which is not supported "
         "(where "
         "that follows from a size of an input, --shape gives it; Python: shapes)");
+  }
   ImportScope inner{.outer = &shared, .values = {}, .prefix = shared.prefix};
   inner.values[body.input(0).name()] = &own(constant_value(Tensor::from<int64_t>({}, {iteration})));
   inner.values[body.input(1).name()] = &own(condition_value(true));
@@ -283,10 +285,12 @@ void OnnxImporter::map_sequence(const onnx::NodeProto& node, ImportScope& scope)
 
 ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts,
                                      int64_t axis) {
-  if (parts.empty())
+  if (parts.empty()) {
+    advises_sizes_ = true;
     fail(
         "no iteration gives the elements of a result (where their number follows from a size of an input, "
         "--shape gives it; Python: shapes)");
+  }
   NodeImport import(*this, node, opset(node.domain()));
   std::vector<NodeInput> inputs;
   for (ImportedValue* const part : parts) {

@@ -109,9 +109,65 @@ std::shared_ptr<const MappedFile> OnnxModelFile::beside(const std::string& locat
   return mapped_[location] = map_file(file);
 }
 
+int64_t OnnxModelFile::number_of_text(const std::string& text) {
+  const auto [found, is_new] = text_numbers_.try_emplace(text, std::ssize(texts_));
+  if (is_new) texts_.push_back(text);
+  return found->second;
+}
+
+Tensor OnnxModelFile::numbered_texts(const onnx::TensorProto& proto) {
+  const Shape shape = shape_of(proto);
+  if (proto.string_data_size() != element_count(shape))
+    fail("tensor \"{}\": {} strings for shape {}", proto.name(), proto.string_data_size(), shape_text(shape));
+  Tensor numbers(DType::kInt64, shape);
+  std::ranges::transform(proto.string_data(), numbers.values<int64_t>().begin(),
+                         [&](const std::string& text) { return number_of_text(text); });
+  return numbers;
+}
+
+Tensor OnnxModelFile::sparse_tensor(const onnx::SparseTensorProto& proto) {
+  const Tensor values = tensor(proto.values());
+  const Tensor indices = tensor(proto.indices());
+  const auto refuse = [&](const std::string& reason) {
+    fail("{}: sparse tensor \"{}\": {}", path_.string(), proto.values().name(), reason);
+  };
+  const Shape shape(proto.dims().begin(), proto.dims().end());
+  constexpr int64_t kMostElements = int64_t{1} << 28;
+  if (shape.empty() || shape.size() > kMostDims || element_count(shape) > kMostElements)
+    refuse(fmt::format("shape {}, expected at most {} elements", shape_text(shape), kMostElements));
+  const auto rank = std::ssize(shape);
+  const bool has_rows = indices.rank() == 2 && indices.shape() == Shape{values.numel(), rank};
+  const bool is_list = indices.rank() == 1 && indices.numel() == values.numel();
+  if (indices.dtype() != DType::kInt64 || values.rank() != 1 || (!has_rows && !is_list))
+    refuse(fmt::format("indices {} {} for values {}", dtype_name(indices.dtype()),
+                       shape_text(indices.shape()), shape_text(values.shape())));
+  Tensor result(values.dtype(), shape);
+  const size_t size = dtype_size(values.dtype());
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    int64_t place = 0;
+    const auto within = [&](int64_t index, int64_t count) {
+      if (index < 0 || index >= count) refuse(fmt::format("index {}, expected 0 to {}", index, count - 1));
+      return index;
+    };
+    if (has_rows) {
+      for (int64_t d = 0; d < rank; ++d) {
+        const int64_t count = shape[static_cast<size_t>(d)];
+        place = place * count + within(indices.values<int64_t>()[static_cast<size_t>(i * rank + d)], count);
+      }
+    } else {
+      place = within(indices.values<int64_t>()[static_cast<size_t>(i)], result.numel());
+    }
+    std::ranges::copy(
+        values.bytes().subspan(static_cast<size_t>(i) * size, size),
+        result.bytes().begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(place) * size));
+  }
+  return result;
+}
+
 Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
   const auto naming = [&](const std::string& reason) { fail("{}: {}", path_.string(), reason); };
   try {
+    if (proto.data_type() == kOnnxText) return numbered_texts(proto);
     if (proto.data_location() != onnx::TensorProto::EXTERNAL) return tensor_of(proto);
   } catch (const Error& error) {
     naming(error.what());

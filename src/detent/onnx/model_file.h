@@ -13,6 +13,7 @@
 
 namespace onnx {
 class ModelProto;
+class SparseTensorProto;
 class TensorProto;
 }  // namespace onnx
 
@@ -45,8 +46,15 @@ class OnnxModelFile {
   /// The elements: copied, or those of a file beside the model, mapped. Throws Error naming the tensor when
   /// the data do not fit its shape, or lie in no file of the model's folder.
   Tensor tensor(const onnx::TensorProto& proto);
+  /// A tensor that is 0 but for the elements that the message has. Throws Error likewise.
+  Tensor sparse_tensor(const onnx::SparseTensorProto& proto);
+
+  /// Texts are numbers: the first that is asked for is 0, the next other one 1.
+  int64_t number_of_text(const std::string& text);
+  const std::vector<std::string>& texts() const { return texts_; }
 
  private:
+  Tensor numbered_texts(const onnx::TensorProto& proto);
   std::shared_ptr<const MappedFile> beside(const std::string& location, const std::string& tensor);
 
   std::filesystem::path path_;
@@ -55,6 +63,8 @@ class OnnxModelFile {
   std::map<std::string, int64_t> opsets_;
   std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;
   std::set<std::string> warnings_;
+  std::vector<std::string> texts_;
+  std::map<std::string, int64_t> text_numbers_;
 };
 
 /// A tensor in a file of its own (TensorProto, .pb), as samples beside published models are. Throws Error

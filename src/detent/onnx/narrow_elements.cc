@@ -16,6 +16,7 @@ namespace {
 using Nan = NarrowType::Nan;
 
 constexpr NarrowType kNarrowTypes[] = {
+    {.onnx = kOnnxText, .name = "STRING", .held = DType::kInt64, .bits = 64, .is_signed = true},
     {.onnx = 4, .name = "UINT16", .held = DType::kInt32, .bits = 16},
     {.onnx = 12, .name = "UINT32", .held = DType::kInt64, .bits = 32},
     {.onnx = 13, .name = "UINT64", .held = DType::kInt64, .bits = 64},

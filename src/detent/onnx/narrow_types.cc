@@ -11,15 +11,37 @@ namespace {
 
 // Operators on types of few bits, whose values another type holds.
 
-constexpr std::string_view kKeeping[] = {
-    "BitwiseAnd",     "BitwiseOr", "BitwiseXor", "Concat", "Div",  "Expand",    "Flatten",   "Gather",
-    "GatherElements", "GatherND",  "Identity",   "Max",    "Min",  "Mod",       "Pad",       "Reshape",
-    "Slice",          "Split",     "Squeeze",    "Tile",   "TopK", "Transpose", "Unsqueeze", "Where"};
+constexpr std::string_view kKeeping[] = {"ArrayFeatureExtractor",
+                                         "BitwiseAnd",
+                                         "BitwiseOr",
+                                         "BitwiseXor",
+                                         "Concat",
+                                         "Div",
+                                         "Expand",
+                                         "Flatten",
+                                         "Gather",
+                                         "GatherElements",
+                                         "GatherND",
+                                         "Identity",
+                                         "Max",
+                                         "Min",
+                                         "Mod",
+                                         "Pad",
+                                         "Reshape",
+                                         "Slice",
+                                         "Split",
+                                         "Squeeze",
+                                         "Tile",
+                                         "TopK",
+                                         "Transpose",
+                                         "Unsqueeze",
+                                         "Where"};
 constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
 /// Operators that give another type, or say which one.
 constexpr std::string_view kReading[] = {
-    "BitCast", "Cast",        "CastLike", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual",
-    "Less",    "LessOrEqual", "NonZero",  "QuantizeLinear",   "Shape", "Size",    "GatherBlockQuantized"};
+    "BitCast",        "Cast",           "CastLike", "DequantizeLinear",     "Equal",
+    "Greater",        "GreaterOrEqual", "Less",     "LessOrEqual",          "NonZero",
+    "QuantizeLinear", "Shape",          "Size",     "GatherBlockQuantized", "LabelEncoder"};
 
 bool is_among(std::span<const std::string_view> names, const onnx::NodeProto& node) {
   return std::ranges::find(names, node.op_type()) != names.end();

@@ -253,7 +253,10 @@ std::optional<DType> NodeImport::tensor_type(const char* name) const {
 
 const NarrowType* NodeImport::attribute_narrow_type(const char* name) const {
   const auto* attribute = find(name);
-  return attribute == nullptr ? nullptr : find_narrow_type(attribute->t().data_type());
+  if (attribute == nullptr) return nullptr;
+  const bool is_text = held_type(*attribute) == onnx::AttributeProto::STRING ||
+                       held_type(*attribute) == onnx::AttributeProto::STRINGS;
+  return find_narrow_type(is_text ? kOnnxText : int64_t{attribute->t().data_type()});
 }
 
 Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
@@ -268,6 +271,16 @@ Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
     case onnx::AttributeProto::INTS:
       return Tensor::from({attribute.ints_size()},
                           std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end()));
+    case onnx::AttributeProto::SPARSE_TENSOR:
+      return as_float32(importer_.file_.sparse_tensor(attribute.sparse_tensor()));
+    case onnx::AttributeProto::STRING:
+      return Tensor::from({}, std::vector<int64_t>{importer_.file_.number_of_text(attribute.s())});
+    case onnx::AttributeProto::STRINGS: {
+      Tensor numbers(DType::kInt64, {attribute.strings_size()});
+      std::ranges::transform(attribute.strings(), numbers.values<int64_t>().begin(),
+                             [&](const std::string& text) { return importer_.file_.number_of_text(text); });
+      return numbers;
+    }
     default:
       return as_float32(importer_.file_.tensor(attribute.t()));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <set>
 #include <unordered_map>
 
@@ -39,6 +40,16 @@ NodeInput chosen_part(NodeImport& import, const NodeInput& condition, const Node
   const NodeInput start = import.add("where", {condition, zero, size});
   const NodeInput end = import.add("where", {condition, size, import.size_of(both, axis)});
   return import.add("dynamic_slice", {both, start, end, NodeImport::list_of({axis})});
+}
+
+/// The message; "" of none.
+std::string text_of(const std::exception_ptr& refusal) {
+  if (!refusal) return "";
+  try {
+    std::rethrow_exception(refusal);
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -135,6 +146,8 @@ ImportedValue& OnnxImporter::chosen(const onnx::NodeProto& node, const NodeInput
   const bool are_alike = a.first.shape.size() == b.first.shape.size() && a.first.dtype == b.first.dtype;
   const std::vector<size_t> dims = are_alike ? differing_dims(a, b) : std::vector<size_t>();
   if (!are_alike || dims.size() > 1) {
+    note_sizes(a.first.shape, noted_sizes_);
+    note_sizes(b.first.shape, noted_sizes_);
     fail("the condition is not known before the network runs, and chooses between the shapes {} and {}",
          shape_text(a.first.shape), shape_text(b.first.shape));
   }
@@ -164,12 +177,12 @@ std::vector<ImportedValue*> OnnxImporter::branch_results(const onnx::NodeProto& 
 
 std::vector<ImportedValue*> OnnxImporter::fitting_results(const onnx::NodeProto& node,
                                                           const onnx::GraphProto& branch, ImportScope& scope,
-                                                          std::string& reason) {
+                                                          std::exception_ptr& refusal) {
   if (!trial_.drops_branches) return branch_results(node, branch, scope);
   try {
     return branch_results(node, branch, scope);
-  } catch (const Error& error) {
-    reason = error.what();
+  } catch (const Error&) {
+    refusal = std::current_exception();
     // The node whose results could not be inferred.
     const std::string last = graph_.nodes().back().name;
     if (!types_.contains(value_name(last, 0))) graph_.erase(last);
@@ -216,11 +229,11 @@ void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope
   const size_t first = graph_.nodes().size();
   const onnx::GraphProto* const branches[] = {&subgraph(node, "then_branch"), &subgraph(node, "else_branch")};
   std::array<std::vector<ImportedValue*>, 2> results;
-  std::array<std::string, 2> reasons;
+  std::array<std::exception_ptr, 2> refusals;
   for (size_t i = 0; i < 2; ++i) {
     if (known && (*known != 0) != (i == 0)) continue;
     results[i] = known ? branch_results(node, *branches[i], scope)
-                       : fitting_results(node, *branches[i], scope, reasons[i]);
+                       : fitting_results(node, *branches[i], scope, refusals[i]);
   }
   if (known) {
     for (int k = 0; k < node.output_size(); ++k) {
@@ -229,10 +242,10 @@ void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope
     }
     return;
   }
-  if (!reasons[0].empty() && !reasons[1].empty()) fail("{}", reasons[0]);
+  if (refusals[0] && refusals[1]) std::rethrow_exception(refusals[0]);
   const NodeInput choice = scalar_condition(import, operand(condition, node.input(0)));
   try {
-    choose_results(node, scope, choice, results, reasons);
+    choose_results(node, scope, choice, results, {text_of(refusals[0]), text_of(refusals[1])});
   } catch (const Error&) {
     unwritten_loops_.insert(&node);
     if (kept == nullptr) throw;

@@ -20,11 +20,10 @@ struct ElementType {
 };
 
 constexpr ElementType kElementTypes[] = {
-    {1, "FLOAT", DType::kFloat32},     {2, "UINT8", DType::kUInt8},     {3, "INT8", DType::kInt8},
-    {5, "INT16", DType::kInt16},       {6, "INT32", DType::kInt32},     {7, "INT64", DType::kInt64},
-    {8, "STRING", std::nullopt},       {9, "BOOL", DType::kBool},       {10, "FLOAT16", DType::kFloat16},
-    {11, "DOUBLE", DType::kFloat64},   {14, "COMPLEX64", std::nullopt}, {15, "COMPLEX128", std::nullopt},
-    {16, "BFLOAT16", DType::kBFloat16}};
+    {1, "FLOAT", DType::kFloat32},   {2, "UINT8", DType::kUInt8},      {3, "INT8", DType::kInt8},
+    {5, "INT16", DType::kInt16},     {6, "INT32", DType::kInt32},      {7, "INT64", DType::kInt64},
+    {9, "BOOL", DType::kBool},       {10, "FLOAT16", DType::kFloat16}, {11, "DOUBLE", DType::kFloat64},
+    {14, "COMPLEX64", std::nullopt}, {15, "COMPLEX128", std::nullopt}, {16, "BFLOAT16", DType::kBFloat16}};
 
 const ElementType* known_type(int64_t element_type) {
   const auto* found = std::ranges::find(kElementTypes, element_type, &ElementType::onnx);
@@ -142,8 +141,10 @@ Tensor tensor_of(const onnx::TensorProto& proto) {
   const Shape shape = shape_of(proto);
   if (proto.has_segment())
     fail("tensor \"{}\" is a segment of another, which is not supported", proto.name());
-  if (const NarrowType* narrow = find_narrow_type(proto.data_type()))
+  if (const NarrowType* narrow = find_narrow_type(proto.data_type())) {
+    if (narrow->is_text()) fail("tensor \"{}\": tensors of {} are not supported", proto.name(), narrow->name);
     return narrow_tensor(proto, *narrow, shape);
+  }
   DType dtype = DType::kFloat32;
   try {
     dtype = dtype_of_onnx(proto.data_type());

@@ -36,6 +36,9 @@ void set_truth(Tensor& tensor);
 /// float16, bfloat16 and float64 as float32; others as they are. A float64 beyond float32 becomes infinite.
 Tensor as_float32(const Tensor& tensor);
 
+/// Texts, which OnnxModelFile numbers.
+inline constexpr int64_t kOnnxText = 8;
+
 /// An element type of ONNX that no DType is: its values are held by one that has them all.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a table of a dozen rows, read in this order
 struct NarrowType {
@@ -52,6 +55,7 @@ struct NarrowType {
   const char* format = nullptr;  // that rounds to it, if there is one
 
   bool is_float() const { return fraction >= 0; }
+  bool is_text() const { return onnx == kOnnxText; }
   double low() const;
   double high() const;
 };

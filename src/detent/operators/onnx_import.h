@@ -22,6 +22,17 @@ bool is_channels_last(std::string_view domain);
 /// A Dropout that drops elements.
 void convert_training_dropout(NodeImport& node);
 
+/// Labels that a classifier of ai.onnx.ml gives: integers, or strings as numbers.
+struct ClassLabels {
+  Tensor numbers;
+  const NarrowType* type = nullptr;
+};
+ClassLabels class_labels(const NodeImport& node);
+/// Output 0 from the places of classes among the labels.
+void set_labels(NodeImport& node, const NodeInput& places);
+/// Scores as the attribute `post_transform` says.
+NodeInput post_transformed(NodeImport& node, const NodeInput& scores);
+
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;
 OnnxConverterList layer_converters();
@@ -50,6 +61,7 @@ OnnxConverterList region_converters();
 OnnxConverterList crop_converters();  // of com.microsoft
 OnnxConverterList early_converters();
 OnnxConverterList feature_converters();  // of ai.onnx.ml
+OnnxConverterList tree_converters();     // likewise
 OnnxConverterList generator_converters();
 OnnxConverterList noise_converters();
 OnnxConverterList rearrangement_converters();

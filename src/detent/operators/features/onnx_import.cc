@@ -66,12 +66,19 @@ void convert_feature_extractor(NodeImport& node) {
 /// A list that a node gives as a tensor, or as numbers of one type.
 std::optional<Tensor> encoder_list(const NodeImport& node, const std::string& what) {
   const auto named = [&](const char* suffix) { return what + suffix; };
-  for (const char* suffix : {"_tensor", "_floats", "_int64s"})
+  for (const char* suffix : {"_tensor", "_floats", "_int64s", "_strings"})
     if (node.has_attribute(named(suffix).c_str())) return node.tensor(named(suffix).c_str());
   return std::nullopt;
 }
 
-Tensor encoder_default(const NodeImport& node, DType dtype) {
+/// The element type that the model has for such a list.
+const NarrowType* encoder_type(const NodeImport& node, const std::string& what) {
+  if (node.has_attribute((what + "_strings").c_str())) return find_narrow_type(kOnnxText);
+  return node.attribute_narrow_type((what + "_tensor").c_str());
+}
+
+Tensor encoder_default(const NodeImport& node, DType dtype, bool is_text) {
+  if (is_text && node.has_attribute("default_string")) return node.tensor("default_string");
   if (node.has_attribute("default_tensor"))
     return to_dtype(node.tensor("default_tensor"), dtype).reshaped({});
   if (dtype == DType::kInt64)
@@ -84,7 +91,10 @@ void convert_label_encoder(NodeImport& node) {
   constexpr int64_t kMostKeys = 1 << 16;
   const auto keys = encoder_list(node, "keys");
   const auto values = encoder_list(node, "values");
-  if (!keys || !values) node.refuse("keys or values of strings");
+  if (!keys || !values) fail("no keys or no values");
+  const NarrowType* const type = encoder_type(node, "values");
+  if ((node.narrow_type(0) != nullptr) != (encoder_type(node, "keys") != nullptr))
+    node.refuse("keys of another type than the input");
   if (keys->rank() != 1 || keys->shape() != values->shape() || keys->numel() < 1 || keys->numel() > kMostKeys)
     fail("{} keys and {} values", keys->numel(), values->numel());
   const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
@@ -102,8 +112,9 @@ void convert_label_encoder(NodeImport& node) {
   const NodeInput any =
       node.add("gt", {node.add("sum", {found, NodeImport::list_of({-1})}), NodeImport::number_of(0)});
   const NodeInput value = node.add("gather", {node.constant_of(*values), place}, {{"dim", 0}});
-  node.set_output(0,
-                  node.add("where", {any, value, node.constant_of(encoder_default(node, values->dtype()))}));
+  const Tensor otherwise = encoder_default(node, values->dtype(), type != nullptr && type->is_text());
+  node.set_output(0, node.add("where", {any, value, node.constant_of(otherwise)}));
+  node.set_narrow_type(0, type);
 }
 
 /// For each category 1 where an element is that one, else 0.
@@ -162,36 +173,48 @@ NodeInput linear_model(NodeImport& node, int64_t rows) {
   return node.add("linear", {x}, {}, std::move(parameters));
 }
 
-NodeInput transformed(NodeImport& node, const NodeInput& scores) {
-  const std::string transform = node.text("post_transform", "NONE");
-  if (transform == "NONE") return scores;
-  if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
-  if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});
-  node.refuse(fmt::format("post_transform \"{}\"", transform));
-}
-
 void convert_linear_regressor(NodeImport& node) {
-  node.set_output(0, transformed(node, linear_model(node, node.integer("targets", 1))));
+  node.set_output(0, post_transformed(node, linear_model(node, node.integer("targets", 1))));
 }
 
 /// The label of the largest score, and the scores.
 void convert_linear_classifier(NodeImport& node) {
-  if (!node.has_attribute("classlabels_ints")) node.refuse("labels of strings");
   node.integer("multi_class", 0);
-  const std::vector<int64_t> labels = node.integers("classlabels_ints", {});
-  const auto count = std::ssize(labels);
+  const int64_t count = class_labels(node).numbers.numel();
   if (node.tensor("coefficients").numel() == node.size(0, -1)) node.refuse("one score of two classes");
   const NodeInput scores = linear_model(node, count);
-  const NodeInput place = node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}});
-  node.set_output(
-      0, node.add("gather", {node.constant_of(Tensor::from<int64_t>({count}, labels)), place}, {{"dim", 0}}));
-  node.set_output(1, transformed(node, scores));
+  set_labels(node, node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}}));
+  node.set_output(1, post_transformed(node, scores));
 }
 
 /// Probabilities stay a tensor, of a column for each class.
 void convert_zip_map(NodeImport& node) { node.set_output(0, node.input(0)); }
 
 }  // namespace
+
+ClassLabels class_labels(const NodeImport& node) {
+  for (const char* name : {"classlabels_strings", "classlabels_int64s", "classlabels_ints"}) {
+    if (!node.has_attribute(name)) continue;
+    const Tensor numbers = node.tensor(name);
+    if (numbers.numel() < 1) continue;
+    return {numbers, node.attribute_narrow_type(name)};
+  }
+  fail("no labels of classes");
+}
+
+void set_labels(NodeImport& node, const NodeInput& places) {
+  const ClassLabels labels = class_labels(node);
+  node.set_output(0, node.add("gather", {node.constant_of(labels.numbers), places}, {{"dim", 0}}));
+  node.set_narrow_type(0, labels.type);
+}
+
+NodeInput post_transformed(NodeImport& node, const NodeInput& scores) {
+  const std::string transform = node.text("post_transform", "NONE");
+  if (transform == "NONE") return scores;
+  if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
+  if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});
+  node.refuse(fmt::format("post_transform \"{}\"", transform));
+}
 
 OnnxConverterList feature_converters() {
   return {{"Scaler", convert_scaler},

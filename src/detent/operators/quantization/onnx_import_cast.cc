@@ -26,6 +26,8 @@ int largest_exponent(const NarrowType& type) {
 void cast(NodeImport& node, int64_t element_type) {
   const DType dtype = dtype_of_onnx(element_type);
   const NarrowType* const narrow = find_narrow_type(element_type);
+  const auto is_text = [](const NarrowType* type) { return type != nullptr && type->is_text(); };
+  if (is_text(narrow) != is_text(node.narrow_type(0))) node.refuse("strings from numbers, or the reverse");
   const bool rounds = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   NodeInput result = node.input(0);
   if (narrow != nullptr && !narrow->is_float())

@@ -368,7 +368,8 @@ void convert_dropout(NodeImport& node) {
 }
 
 void convert_constant(NodeImport& node) {
-  for (const char* name : {"value", "value_float", "value_int", "value_ints", "value_floats"}) {
+  for (const char* name : {"value", "value_float", "value_int", "value_ints", "value_floats", "value_string",
+                           "value_strings", "sparse_value"}) {
     if (!node.has_attribute(name)) continue;
     node.set_output(0, node.tensor(name));
     if (const auto type = node.tensor_type(name)) node.set_float_type(0, *type);

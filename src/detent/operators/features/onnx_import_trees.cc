@@ -1,0 +1,309 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/operators/onnx_import.h"
+
+namespace detent {
+namespace {
+
+// Ensembles of decision trees become a walk of all trees at once, from their roots, as many steps as the
+// deepest has: rows of indices [N, trees], which tables of all nodes turn into the next ones.
+
+constexpr std::array<std::pair<std::string_view, const char*>, 6> kModes = {{{"BRANCH_LEQ", "le"},
+                                                                             {"BRANCH_LT", "lt"},
+                                                                             {"BRANCH_GTE", "ge"},
+                                                                             {"BRANCH_GT", "gt"},
+                                                                             {"BRANCH_EQ", "eq"},
+                                                                             {"BRANCH_NEQ", "ne"}}};
+constexpr std::string_view kLeaf = "LEAF";
+
+/// Lists of all nodes of all trees, one after the other; a leaf leads to itself.
+struct Trees {
+  std::vector<int64_t> roots = {};
+  std::vector<int64_t> feature = {};
+  std::vector<float> threshold = {};
+  std::vector<int64_t> if_true = {};
+  std::vector<int64_t> if_false = {};
+  std::vector<std::string> modes = {};
+  std::vector<int64_t> missing = {};  // 1 where NaN is true
+  int64_t depth = 1;
+};
+
+/// The largest float32 that compares with a threshold of 64 bits as all float32 do.
+float float32_threshold(double threshold, const std::string& mode) {
+  const auto near = static_cast<float>(threshold);
+  const bool is_below = mode == "BRANCH_LEQ" || mode == "BRANCH_GT";
+  const auto infinity = std::numeric_limits<float>::infinity();
+  if (is_below && static_cast<double>(near) > threshold) return std::nextafter(near, -infinity);
+  if (!is_below && static_cast<double>(near) < threshold) return std::nextafter(near, infinity);
+  return near;
+}
+
+/// Numbers of 32 bits, or as a tensor of 64.
+std::vector<double> numbers_of(const NodeImport& node, const std::string& name) {
+  const std::string wide = name + "_as_tensor";
+  if (!node.has_attribute(wide.c_str())) return node.numbers(name.c_str());
+  const Tensor tensor = to_dtype(node.tensor(wide.c_str()), DType::kFloat64);
+  return {tensor.values<double>().begin(), tensor.values<double>().end()};
+}
+
+using NodePlaces = std::map<std::pair<int64_t, int64_t>, int64_t>;  // by tree and node
+
+NodePlaces places_of(const NodeImport& node) {
+  const std::vector<int64_t> trees = node.integers("nodes_treeids", {});
+  const std::vector<int64_t> ids = node.integers("nodes_nodeids", {});
+  if (trees.size() != ids.size() || trees.empty()) fail("{} nodes in trees {}", ids.size(), trees.size());
+  NodePlaces places;
+  for (size_t i = 0; i < trees.size(); ++i) {
+    if (!places.try_emplace({trees[i], ids[i]}, static_cast<int64_t>(i)).second)
+      fail("node {} occurs twice in tree {}", ids[i], trees[i]);
+  }
+  return places;
+}
+
+/// Steps from the root to the deepest leaf; a walk may not come back.
+int64_t depth_of(const Trees& trees) {
+  std::vector<int64_t> level = trees.roots;
+  for (int64_t depth = 0;; ++depth) {
+    std::set<int64_t> next;
+    for (const int64_t at : level) {
+      const auto i = static_cast<size_t>(at);
+      if (trees.if_true[i] == at && trees.if_false[i] == at) continue;
+      next.insert({trees.if_true[i], trees.if_false[i]});
+    }
+    if (next.empty()) return std::max<int64_t>(depth, 1);
+    constexpr int64_t kDeepest = 512;
+    if (depth == kDeepest) fail("trees of more than {} steps", kDeepest);
+    level.assign(next.begin(), next.end());
+  }
+}
+
+Trees trees_of(const NodeImport& node, const NodePlaces& places) {
+  const std::vector<int64_t> ids = node.integers("nodes_treeids", {});
+  const std::vector<int64_t> if_true = node.integers("nodes_truenodeids", {});
+  const std::vector<int64_t> if_false = node.integers("nodes_falsenodeids", {});
+  const std::vector<double> values = numbers_of(node, "nodes_values");
+  Trees trees{.feature = node.integers("nodes_featureids", {}), .modes = node.texts("nodes_modes")};
+  trees.missing = node.integers("nodes_missing_value_tracks_true", {});
+  trees.missing.resize(ids.size());
+  for (const size_t count :
+       {if_true.size(), if_false.size(), values.size(), trees.feature.size(), trees.modes.size()})
+    if (count != ids.size()) fail("lists of {} and {} nodes", ids.size(), count);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i == 0 || ids[i] != ids[i - 1]) trees.roots.push_back(static_cast<int64_t>(i));
+    const bool is_leaf = trees.modes[i] == kLeaf;
+    const auto next = [&](int64_t id) {
+      if (is_leaf) return static_cast<int64_t>(i);
+      const auto found = places.find({ids[i], id});
+      if (found == places.end() || found->second == static_cast<int64_t>(i))
+        fail("tree {} has no node {}", ids[i], id);
+      return found->second;
+    };
+    trees.if_true.push_back(next(if_true[i]));
+    trees.if_false.push_back(next(if_false[i]));
+    trees.threshold.push_back(float32_threshold(is_leaf ? 0 : values[i], trees.modes[i]));
+    if (is_leaf) trees.feature[i] = 0;
+  }
+  trees.depth = depth_of(trees);
+  return trees;
+}
+
+/// Tables of the trees as constants of the graph, and the steps of a walk.
+class TreeWalk {
+ public:
+  TreeWalk(NodeImport& node, const Trees& trees, NodeInput x)
+      : node_(node),
+        trees_(trees),
+        x_(std::move(x)),
+        feature_(integers(trees.feature)),
+        threshold_(node.constant_of(Tensor::from({std::ssize(trees.threshold)}, trees.threshold))),
+        if_true_(integers(trees.if_true)),
+        if_false_(integers(trees.if_false)),
+        roots_(integers(trees.roots)) {
+    for (const auto& [mode, op] : kModes) {
+      if (std::ranges::find(trees.modes, mode) != trees.modes.end()) modes_.emplace_back(mode, op);
+    }
+  }
+
+  /// The leaf of each tree: [N, trees].
+  NodeInput leaves() {
+    NodeInput at = roots_;
+    for (int64_t step = 0; step < trees_.depth; ++step) {
+      const NodeInput features = at_nodes(feature_, at);
+      const NodeInput x = step == 0 ? node_.add("gather", {x_, features}, {{"dim", 1}})
+                                    : node_.add("gather_elements", {x_, features}, {{"dim", 1}});
+      at = node_.add("where", {holds(x, at), at_nodes(if_true_, at), at_nodes(if_false_, at)});
+    }
+    return at;
+  }
+
+ private:
+  NodeInput integers(const std::vector<int64_t>& values) {
+    return node_.constant_of(Tensor::from<int64_t>({std::ssize(values)}, values));
+  }
+  NodeInput at_nodes(const NodeInput& table, const NodeInput& at) {
+    return node_.add("gather", {table, at}, {{"dim", 0}});
+  }
+  /// Where the nodes' `of` is 1.
+  NodeInput marked(const std::vector<int64_t>& of, const NodeInput& at) {
+    return node_.add("eq", {at_nodes(integers(of), at), NodeImport::integer_of(1)});
+  }
+
+  NodeInput holds(const NodeInput& x, const NodeInput& at) {
+    const NodeInput threshold = at_nodes(threshold_, at);
+    NodeInput result;
+    for (const auto& [mode, op] : modes_) {
+      NodeInput compared = node_.add(op, {x, threshold});
+      if (modes_.size() > 1) {
+        std::vector<int64_t> has_mode;
+        for (const std::string& of : trees_.modes) has_mode.push_back(static_cast<int64_t>(of == mode));
+        compared = node_.add("logical_and", {compared, marked(has_mode, at)});
+      }
+      result = mode == modes_.front().first ? compared : node_.add("logical_or", {result, compared});
+    }
+    if (modes_.empty()) result = node_.add("le", {x, threshold});  // leaves alone
+    if (std::ranges::count(trees_.missing, 1) == 0) return result;
+    const NodeInput missing = node_.add("logical_and", {node_.add("isnan", {x}), marked(trees_.missing, at)});
+    return node_.add("logical_or", {result, missing});
+  }
+
+  NodeImport& node_;
+  const Trees& trees_;
+  NodeInput x_;
+  NodeInput feature_;
+  NodeInput threshold_;
+  NodeInput if_true_;
+  NodeInput if_false_;
+  NodeInput roots_;
+  std::vector<std::pair<std::string, std::string>> modes_;
+};
+
+/// Weights of leaves, [nodes, results], of lists that begin with `kind`.
+struct LeafWeights {
+  Tensor weights;
+  std::set<int64_t> results = {};  // that any leaf gives something to
+  bool has_negative = false;
+};
+
+LeafWeights leaf_weights(const NodeImport& node, const NodePlaces& places, const std::string& kind,
+                         int64_t results) {
+  const auto list = [&](const char* suffix) { return node.integers((kind + suffix).c_str(), {}); };
+  const std::vector<int64_t> trees = list("_treeids");
+  const std::vector<int64_t> nodes = list("_nodeids");
+  const std::vector<int64_t> ids = list("_ids");
+  const std::vector<double> weights = numbers_of(node, kind + "_weights");
+  for (const size_t count : {nodes.size(), ids.size(), weights.size()})
+    if (count != trees.size()) fail("lists of {} and {} leaves", trees.size(), count);
+  constexpr int64_t kMostWeights = int64_t{1} << 26;
+  if (results < 1 || results > kMostWeights / std::ssize(places))
+    fail("{} results of {} nodes", results, places.size());
+  LeafWeights found{.weights = Tensor(DType::kFloat32, {std::ssize(places), results})};
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto place = places.find({trees[i], nodes[i]});
+    if (place == places.end()) fail("tree {} has no node {}", trees[i], nodes[i]);
+    if (ids[i] < 0 || ids[i] >= results) fail("result {}, expected 0 to {}", ids[i], results - 1);
+    found.weights.values<float>()[static_cast<size_t>(place->second * results + ids[i])] +=
+        static_cast<float>(weights[i]);
+    found.results.insert(ids[i]);
+    found.has_negative = found.has_negative || weights[i] < 0;
+  }
+  return found;
+}
+
+/// [N, features] of float32.
+NodeInput feature_rows(NodeImport& node) {
+  NodeInput x = node.input(0);
+  if (node.type(0).dtype != DType::kFloat32) x = node.add("cast", {x}, {{"dtype", "float32"}});
+  if (node.rank(0) == 1) x = node.add("unsqueeze", {x, NodeImport::list_of({0})});
+  return x;
+}
+
+/// The weights of the leaves that each row comes to, together: [N, results].
+NodeInput leaf_sums(NodeImport& node, const NodePlaces& places, const Tensor& weights,
+                    const char* reduction) {
+  const Trees trees = trees_of(node, places);
+  const NodeInput leaves = TreeWalk(node, trees, feature_rows(node)).leaves();
+  const NodeInput given = node.add("gather", {node.constant_of(weights), leaves}, {{"dim", 0}});
+  return node.add(reduction, {given, NodeImport::list_of({1})});
+}
+
+NodeInput with_base(NodeImport& node, const NodeInput& sums, int64_t results) {
+  const std::vector<double> base = numbers_of(node, "base_values");
+  if (base.empty()) return sums;
+  if (std::ssize(base) != results) fail("{} base values for {} results", base.size(), results);
+  Tensor values(DType::kFloat32, {results});
+  std::ranges::transform(base, values.values<float>().begin(),
+                         [](double x) { return static_cast<float>(x); });
+  return node.add("add", {sums, node.constant_of(values)});
+}
+
+void convert_tree_regressor(NodeImport& node) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 4> kAggregates = {
+      {{"SUM", "sum"}, {"AVERAGE", "mean"}, {"MIN", "amin"}, {"MAX", "amax"}}};
+  const std::string aggregate = node.text("aggregate_function", "SUM");
+  const auto found =
+      std::ranges::find(kAggregates, aggregate, &std::pair<std::string_view, const char*>::first);
+  if (found == kAggregates.end())
+    fail("aggregate_function \"{}\", expected SUM, AVERAGE, MIN or MAX", aggregate);
+  const int64_t targets = node.integer("n_targets", 1);
+  const NodePlaces places = places_of(node);
+  const Tensor weights = leaf_weights(node, places, "target", targets).weights;
+  const NodeInput sums = with_base(node, leaf_sums(node, places, weights, found->second), targets);
+  node.set_output(0, post_transformed(node, sums));
+}
+
+/// One score s of two classes. Where no leaf gives less than 0 it is the probability of the second class,
+/// else above 0 for it.
+void set_binary_outputs(NodeImport& node, const NodeInput& score, bool is_probability) {
+  const NodeInput is_second = node.add("gt", {score, NodeImport::number_of(is_probability ? 0.5 : 0)});
+  const NodeInput place = node.add("cast", {is_second}, {{"dtype", "int64"}});
+  set_labels(node, node.add("squeeze", {place, NodeImport::list_of({1})}));
+  if (is_probability) {
+    const NodeInput other = node.add("sub", {NodeImport::number_of(1), score});
+    return node.set_output(1, node.add("cat", {other, score}, {{"dim", 1}}));
+  }
+  const std::string transform = node.text("post_transform", "NONE");
+  if (transform != "NONE" && transform != "LOGISTIC" && transform != "SOFTMAX")
+    node.refuse(fmt::format("post_transform \"{}\"", transform));
+  const NodeInput both = node.add("cat", {node.add("neg", {score}), score}, {{"dim", 1}});
+  node.set_output(1, transform == "LOGISTIC" ? node.add("sigmoid", {both}) : both);
+}
+
+void convert_tree_classifier(NodeImport& node) {
+  const int64_t classes = class_labels(node).numbers.numel();
+  const NodePlaces places = places_of(node);
+  const LeafWeights given = leaf_weights(node, places, "class", classes);
+  const bool has_base = !numbers_of(node, "base_values").empty();
+  if (classes == 2 && given.results.size() == 1) {
+    if (*given.results.begin() != 0) node.refuse("weights of the second of two classes alone");
+    const Tensor weights = leaf_weights(node, places, "class", 1).weights;
+    const NodeInput score = leaf_sums(node, places, weights, "sum");
+    return set_binary_outputs(node, with_base(node, score, 1), !given.has_negative);
+  }
+  if (std::ssize(given.results) != classes && !has_base) node.refuse("classes that no leaf gives a weight");
+  const NodeInput scores = with_base(node, leaf_sums(node, places, given.weights, "sum"), classes);
+  if (classes == 2) {
+    if (has_base) node.refuse("base values of two classes");
+    const NodeInput second = node.add("select", {scores}, {{"dim", 1}, {"index", 1}});
+    const NodeInput is_second = node.add("gt", {second, NodeImport::number_of(0)});
+    set_labels(node, node.add("cast", {is_second}, {{"dtype", "int64"}}));
+  } else {
+    set_labels(node, node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}}));
+  }
+  node.set_output(1, post_transformed(node, scores));
+}
+
+}  // namespace
+
+OnnxConverterList tree_converters() {
+  return {{"TreeEnsembleRegressor", convert_tree_regressor},
+          {"TreeEnsembleClassifier", convert_tree_classifier}};
+}
+
+}  // namespace detent
