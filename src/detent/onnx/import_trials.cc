@@ -235,6 +235,14 @@ InputShapes states_of_one(const onnx::GraphProto& graph) {
   return shapes;
 }
 
+/// Whether an input leaves a size open.
+bool has_open_inputs(const onnx::GraphProto& graph) {
+  return std::ranges::any_of(graph.input(), [](const onnx::ValueInfoProto& input) {
+    const auto& dims = input.type().tensor_type().shape().dim();
+    return std::ranges::any_of(dims, [](const auto& dim) { return dim.dim_value() <= 0; });
+  });
+}
+
 /// Exporters that trace a run may declare a size open that a constant of the graph fixes. That constant does
 /// not fit: of the sizes that were found there, the first that the network takes for all open dimensions
 /// but the batch, or for the batch. Or states begin as one number, or a run took one sample, which the
@@ -300,7 +308,8 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
   take(nullptr, written_out);
   if (!graph && !unwritten.empty()) take(&unwritten, kept);
   const bool has_given_sizes = !options.shapes.empty() || options.fixes_open;
-  for (size_t i = 0; i < failed.size() && !graph && !has_given_sizes; ++i)
+  const bool may_fix = !has_given_sizes && has_open_inputs(file.model().graph());
+  for (size_t i = 0; i < failed.size() && !graph && may_fix; ++i)
     graph = import_with_traced_sizes(file, options, failed[i].first, *failed[i].second);
   if (!graph) std::rethrow_exception(last);
   file.warn_of_newer_versions();
