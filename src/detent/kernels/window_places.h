@@ -43,4 +43,11 @@ struct WindowPlaces {
   }
 };
 
+/// The largest of rows[i][j] over i and which i, for each j < `count`: of equal ones the first, of NaNs the
+/// last.
+void largest_and_its_rows(const float* const* rows, int64_t row_count, int64_t count, float* results,
+                          int32_t* row_of);
+void largest_and_its_rows_reference(const float* const* rows, int64_t row_count, int64_t count,
+                                    float* results, int32_t* row_of);
+
 }  // namespace detent

@@ -53,34 +53,139 @@ void for_channels(int64_t channels, Visit visit) {
   });
 }
 
+/// Windows that follow each other in the last dimension, and where the rows begin that they cover: windows
+/// of the dimensions before it, in row-major order.
+class WindowRows {
+ public:
+  explicit WindowRows(const WindowPlaces& over)
+      : kernel_(over.kernel.back()),
+        stride_(over.stride.back()),
+        padding_(over.padding.back()),
+        dilation_(over.dilation.back()),
+        windows_(over.windows.back()),
+        places_(over.places.back()) {
+    const auto without_last = [](std::vector<int64_t> list) {
+      list.pop_back();
+      return list;
+    };
+    const WindowPlaces outer{without_last(over.windows), without_last(over.places),
+                             without_last(over.kernel),  without_last(over.stride),
+                             without_last(over.padding), without_last(over.dilation)};
+    rows_.resize(static_cast<size_t>(element_count(outer.windows)));
+    outer.for_each([&](int64_t window, int64_t /*tap*/, int64_t row) {
+      rows_[static_cast<size_t>(window)].push_back(row * places_);
+    });
+    first_ = std::min(windows_, (padding_ + stride_ - 1) / stride_);
+    const int64_t fitting = places_ + padding_ - (kernel_ - 1) * dilation_ - 1;
+    end_ = std::clamp(fitting < 0 ? 0 : fitting / stride_ + 1, first_, windows_);
+  }
+
+  /// The largest elements of a channel's windows, and their places in row-major order.
+  void largest(const float* from, float* values, int64_t* places) const {
+    Taps taps;
+    std::vector<int32_t> tap_of(static_cast<size_t>(end_ - first_));
+    for (const std::vector<int64_t>& rows : rows_) {
+      for (int64_t x = 0; x < first_; ++x) largest_at(rows, x, from, values, places);
+      if (first_ < end_) {
+        read_taps(rows, from, taps);
+        largest_and_its_rows(taps.elements.data(), std::ssize(taps.elements), end_ - first_, values + first_,
+                             tap_of.data());
+        for (int64_t x = first_; x < end_; ++x) {
+          const auto tap = static_cast<size_t>(tap_of[static_cast<size_t>(x - first_)]);
+          places[x] = (x - first_) * stride_ + taps.places[tap];
+        }
+      }
+      for (int64_t x = end_; x < windows_; ++x) largest_at(rows, x, from, values, places);
+      values += windows_;
+      places += windows_;
+    }
+  }
+
+ private:
+  int64_t place_of(int64_t window, int64_t tap) const {
+    return window * stride_ - padding_ + tap * dilation_;
+  }
+
+  /// Elements of the windows [first_, end_), by tap.
+  struct Taps {
+    std::vector<float> copies;
+    std::vector<const float*> elements;  // of each tap side by side
+    std::vector<int64_t> places;         // of each tap of the first window
+  };
+
+  void read_taps(const std::vector<int64_t>& rows, const float* from, Taps& taps) const {
+    const int64_t count = end_ - first_;
+    if (stride_ > 1) taps.copies.resize(rows.size() * static_cast<size_t>(kernel_ * count));
+    taps.elements.clear();
+    taps.places.clear();
+    for (const int64_t row : rows) {
+      for (int64_t tap = 0; tap < kernel_; ++tap) {
+        taps.places.push_back(row + place_of(first_, tap));
+        const float* const first = from + taps.places.back();
+        if (stride_ == 1) {
+          taps.elements.push_back(first);
+          continue;
+        }
+        float* const to = taps.copies.data() + std::ssize(taps.elements) * count;
+        if (stride_ == 2) {
+          for (int64_t i = 0; i < count; ++i) to[i] = first[2 * i];
+        } else {
+          for (int64_t i = 0; i < count; ++i) to[i] = first[i * stride_];
+        }
+        taps.elements.push_back(to);
+      }
+    }
+  }
+
+  /// The same of one window, of which a part may lie in the border.
+  void largest_at(const std::vector<int64_t>& rows, int64_t window, const float* from, float* values,
+                  int64_t* places) const {
+    places[window] = -1;
+    for (const int64_t row : rows) {
+      for (int64_t tap = 0; tap < kernel_; ++tap) {
+        const int64_t place = place_of(window, tap);
+        if (place < 0 || place >= places_) continue;
+        const float value = from[row + place];
+        if (places[window] >= 0 && !(value > values[window] || std::isnan(value))) continue;
+        values[window] = value;
+        places[window] = row + place;
+      }
+    }
+  }
+
+  int64_t kernel_;
+  int64_t stride_;
+  int64_t padding_;
+  int64_t dilation_;
+  int64_t windows_;
+  int64_t places_;
+  // Windows that lie within the row.
+  int64_t first_;
+  int64_t end_;
+  std::vector<std::vector<int64_t>> rows_;
+};
+
 /// The largest element of each window and its place. A window's elements are visited in row-major order; of
 /// equal ones the first is taken, of NaNs the last.
 std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
   const Shape shape = n.inferred().front().shape;
   const WindowPlaces over = windows_of(n, shape);
+  const WindowRows rows(over);
   const bool by_columns = boolean_attribute(n.node, "column_major");
   const int64_t windows = element_count(over.windows);
   const int64_t positions = element_count(over.places);
-  Tensor values(DType::kFloat32, shape);
-  Tensor places(DType::kInt64, shape);
+  Tensor values = unfilled_tensor(DType::kFloat32, shape);
+  Tensor places = unfilled_tensor(DType::kInt64, shape);
   const float* const from = words_of<float>(x);
   float* const largest = words_of<float>(values);
   int64_t* const place_of = words_of<int64_t>(places);
-  for_channels(shape[0] * shape[1], [&](int64_t first, int64_t end) {
-    std::fill(place_of + first * windows, place_of + end * windows, -1);
-    over.for_each([&](int64_t window, int64_t /*tap*/, int64_t place) {
-      for (int64_t channel = first; channel < end; ++channel) {
-        const float value = from[channel * positions + place];
-        const int64_t at = channel * windows + window;
-        if (place_of[at] >= 0 && !(value > largest[at] || std::isnan(value))) continue;
-        largest[at] = value;
-        place_of[at] = place;
-      }
-    });
-    for (int64_t i = first * windows; i < end * windows; ++i) {
-      const int64_t place = by_columns ? column_major(place_of[i], over.places) : place_of[i];
-      place_of[i] = i / windows * positions + place;
+  parallel_for(shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
+    for (int64_t channel = begin; channel < end; ++channel) {
+      int64_t* const to = place_of + channel * windows;
+      rows.largest(from + channel * positions, largest + channel * windows, to);
+      for (int64_t i = 0; i < windows; ++i)
+        to[i] = (by_columns ? column_major(to[i], over.places) : to[i]) + channel * positions;
     }
   });
   return {values, places};
