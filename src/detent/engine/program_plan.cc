@@ -74,6 +74,8 @@ class Planner {
         if (step && *step != last) inner_.insert(*step);
       }
     }
+    comparisons_ = counted_comparisons(steps_, types_, shown_);
+    for (const auto& [conversion, comparison] : comparisons_) inner_.insert(comparison);
     dynamic_bytes_ = dynamic_bytes(steps_, weights_, code_chains_);
     std::erase_if(dynamic_bytes_, [&](const auto& found) {
       return shown_.needs(value_name(steps_[found.first].node->name));
@@ -133,6 +135,11 @@ class Planner {
       for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
     } else if (step.rounds != nullptr) {
       if (!plan_rounding(plan_, step, value_name(step.node->name))) plan_reference(step);
+    } else if (const auto counted = comparisons_.find(i); counted != comparisons_.end()) {
+      const ReferenceStep& comparison = steps_[counted->second];
+      if (plan_counted(plan_, comparison, step)) return;
+      plan_reference(comparison);
+      plan_reference(step);
     } else if (const auto bytes = dynamic_bytes_.find(i); bytes != dynamic_bytes_.end()) {
       if (!plan_dynamic_bytes(plan_, step, bytes->second)) plan_reference(step);
     } else if (!plan_known(step) && !plan_integer_codes(plan_, step, value_name(step.node->name)) &&
@@ -366,6 +373,7 @@ class Planner {
   std::map<size_t, std::vector<size_t>> fused_in_float_;
   std::map<size_t, size_t> pads_;  // by the layer that reads what they give
   std::map<size_t, CodeChain> code_chains_;
+  std::map<size_t, size_t> comparisons_;
   std::map<size_t, Layout> dynamic_bytes_;
   std::vector<std::string> later_;  // values that the steps from `end_` on read
   std::set<size_t> inner_;          // steps that a later one computes

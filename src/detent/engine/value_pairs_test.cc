@@ -46,6 +46,37 @@ TEST_F(ValuePairs, OfAnyShapesThatBroadcast) {
   EXPECT_GT(kernels["pairs float"], 125);
 }
 
+/// Spikes, NaN and equal values among what is compared.
+TEST_F(ValuePairs, ComparisonsThatBecomeNumbers) {
+  const char* const ops[] = {"eq", "lt", "le", "gt", "ge"};
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const Shape sample = {draw.of(1, 20), draw.of(1, 6), draw.of(1, 6)};
+    GraphBuilder builder("spikes");
+    NodeInput x = builder.input("x", sample);
+    const NodeInput largest = reduced(draw, builder, x, 4);
+    if (draw.coin()) x = builder.convolution("conv", x, sample[0], sample[0], {1, 1});
+    const NodeInput number = NodeInput::of_constant(draw.coin() ? Value(0) : Value(0.1));
+    const NodeInput other = draw.coin() ? number : largest;
+    const char* const op = ops[seed % std::size(ops)];
+    const NodeInput spikes = draw.coin() ? builder.call(op, {x, other}) : builder.call(op, {other, x});
+    const NodeInput counted = builder.call("cast", {spikes}, {{"dtype", "float32"}});
+    std::vector<NodeInput> results = {builder.call("mul", {counted, x})};
+    if (draw.of(0, 4) == 0) results.push_back(spikes);
+    Graph graph = builder.finish(results);
+    draw_parameters(draw, graph);
+    Tensor values = draw.tensor({draw.of(1, 3), sample[0], sample[1], sample[2]});
+    for (float& value : values.values<float>()) {
+      if (draw.of(0, 9) == 0) value = draw.coin() ? 0.0F : NAN;
+    }
+    expect_equal_on_every_target(graph, values, kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["pairs float"], 60);
+}
+
 TEST_F(ValuePairs, SoftmaxOverChannels) {
   KernelCounts kernels;
   for (uint32_t seed = 0; seed < 40; ++seed) {

@@ -426,9 +426,14 @@ void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const
 }
 
 bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const FloatOperator* const found = find_float_operator(step.node->op);
+  return found != nullptr && found->pairs != nullptr && plan_value_pairs(plan, step, found->pairs, result);
+}
+
+bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, PairFunction function,
+                      const std::string& result) {
   const Node& node = *step.node;
-  const FloatOperator* const found = find_float_operator(node.op);
-  if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
+  if (node.inputs.size() != 2) return false;
   const std::optional<Layout> layout = layout_of_pairs(plan, step, result);
   if (!layout) return false;
   PairOperand operands[2];
@@ -445,7 +450,7 @@ bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::s
   for (const PairOperand& operand : operands) {
     if (operand.place) plan.read(*operand.place);
   }
-  plan.add(float_pairs_step(found->pairs, operands[0], operands[1], to), node.name, "pairs float");
+  plan.add(float_pairs_step(function, operands[0], operands[1], to), node.name, "pairs float");
   set_values(plan, step, to, result);
   return true;
 }

@@ -77,6 +77,15 @@ size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index
 void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result);
 /// A function of two operands that broadcast, in float32; false where one of them has no values in a place.
 bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+/// The same of a function that is given.
+bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, PairFunction function,
+                      const std::string& result);
+/// Comparisons of values of which only a conversion to float32 reads the results, as spikes of neurons are,
+/// by the step that converts; what `shown` needs is none of them.
+std::map<size_t, size_t> counted_comparisons(std::span<const ReferenceStep> steps, const ValueTypes& values,
+                                             const ShownValues& shown);
+/// Both as one; false where an operand has no values in a place.
+bool plan_counted(PlanBuilder& plan, const ReferenceStep& comparison, const ReferenceStep& conversion);
 /// A recurrent layer whose weights are packed; false where its operands are in no places.
 bool plan_recurrent(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step);
 
