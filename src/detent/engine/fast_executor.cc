@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -165,8 +166,10 @@ int64_t FastProgram::weight_bytes() const {
     for (const TransposedFloatPhase& phase : *phases)
       bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
   }
-  for (const auto& [name, layer] : compiled_->weights.float_layers)
-    bytes += static_cast<int64_t>(layer->weights.byte_size());
+  std::set<const PackedFloatSums*> float_layers;  // which nodes may share
+  for (const auto& [name, layer] : compiled_->weights.float_layers) {
+    if (float_layers.insert(layer.get()).second) bytes += static_cast<int64_t>(layer->weights.byte_size());
+  }
   for (const auto& [name, layer] : compiled_->weights.recurrent_layers) bytes += layer->byte_size();
   for (const ReferenceStep& step : compiled_->reference->steps) {
     if (step.body != nullptr) bytes += static_cast<const FastProgram&>(*step.body).weight_bytes();

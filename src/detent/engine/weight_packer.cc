@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "detent/engine/pair_table.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -32,6 +33,13 @@ bool are_same_but_for_parameters(const Node& a, const Node& b) {
   };
   return a.op == b.op && a.body == nullptr && b.body == nullptr && a.attributes == b.attributes &&
          a.quantization == b.quantization && std::ranges::equal(a.inputs, b.inputs, takes_same);
+}
+
+/// Where the elements of its parameters lie.
+std::vector<const std::byte*> memory_of_parameters(const Node& node) {
+  std::vector<const std::byte*> memory;
+  for (const auto& [name, parameter] : node.parameters) memory.push_back(parameter->tensor.bytes().data());
+  return memory;
 }
 
 }  // namespace
@@ -73,15 +81,43 @@ bool WeightPacker::share(const std::string& name) {
   return weights_.contain(name) || weights_.float_layers.contains(name);
 }
 
+std::shared_ptr<WeightPacker::SharedFloats> WeightPacker::shared_floats(const ReferenceStep& step) {
+  const Parameter* const weight = step.node->find_parameter("weight");
+  const bool takes_floats =
+      !step.inputs.empty() && !step.inputs[0] && !step.outputs.empty() && !step.outputs[0];
+  if (weight == nullptr || !takes_floats || !step.node->quantization.empty() || accumulator_of(*step.node))
+    return nullptr;
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<SharedFloats>& shared = shared_floats_[weight->tensor.bytes().data()];
+  // Weights that are gone leave their memory to others.
+  const bool is_there = shared != nullptr && shared->owner.lock() == weight->tensor.owner();
+  if (!is_there) shared = std::make_shared<SharedFloats>(weight->tensor.owner());
+  return shared;
+}
+
 bool WeightPacker::pack_in_float(const ReferenceStep& step) {
-  const std::string& name = step.node->name;
+  const Node& node = *step.node;
+  const std::shared_ptr<SharedFloats> shared = shared_floats(step);
+  std::unique_lock<std::mutex> lock;
+  if (shared != nullptr) lock = std::unique_lock(shared->mutex);
+  if (lock && shared->packed != nullptr && are_same_but_for_parameters(*shared->node, node) &&
+      shared->parameters == memory_of_parameters(node)) {
+    const std::lock_guard of_weights(mutex_);
+    weights_.float_layers.emplace(node.name, shared->packed);
+    return true;
+  }
   auto packed = packed_float_sums(step);
   if (!packed) {
     auto phases = transposed_float_phases(step);
-    if (!phases.empty()) add(weights_.transposed_float_layers, name, std::move(phases));
+    if (!phases.empty()) add(weights_.transposed_float_layers, node.name, std::move(phases));
     return false;
   }
-  add(weights_.float_layers, name, std::move(*packed));
+  const auto added = add(weights_.float_layers, node.name, std::move(*packed));
+  if (lock) {
+    shared->node = &node;
+    shared->parameters = memory_of_parameters(node);
+    shared->packed = added;
+  }
   return true;
 }
 

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "detent/engine/program_plan.h"
 #include "detent/graph/graph.h"
@@ -37,17 +41,33 @@ class WeightPacker {
   bool pack(ReferenceStep& step);
   bool pack_in_float(const ReferenceStep& step);
 
+  /// A layer on floats, which others with the same parameters share, as the steps of a loop that was written
+  /// out do.
+  struct SharedFloats {
+    explicit SharedFloats(std::weak_ptr<const void> of_weights) : owner(std::move(of_weights)) {}
+
+    std::weak_ptr<const void> owner;  // of the weights
+    std::mutex mutex = {};
+    const Node* node = nullptr;
+    std::vector<const std::byte*> parameters = {};
+    std::shared_ptr<const PackedFloatSums> packed = {};
+  };
+  /// By the memory of its weights; nullptr where a step may compute with others than these.
+  std::shared_ptr<SharedFloats> shared_floats(const ReferenceStep& step);
+
   template <class Map, class Packed>
-  void add(Map& map, const std::string& name, Packed packed) {
+  std::shared_ptr<const Packed> add(Map& map, const std::string& name, Packed packed) {
     auto shared = std::make_shared<const Packed>(std::move(packed));
     const std::lock_guard lock(mutex_);
-    map.emplace(name, std::move(shared));
+    map.emplace(name, shared);
+    return shared;
   }
 
   const KernelSet& kernels_;
   ProgramWeights& weights_;
   const PackedProgram* other_;
   std::mutex mutex_;
+  std::map<const std::byte*, std::shared_ptr<SharedFloats>> shared_floats_;
 };
 
 /// The graph's weights that only packed layers have; with them goes the file in memory that all parameters
