@@ -480,14 +480,18 @@ TEST_F(FastEngine, ObservedRunsAreThoseOfTheReference) {
   EXPECT_GT(seen, 6U);
 }
 
-/// A layer's weights go as soon as it has packed them, those that another one reads too do not.
-TEST_F(FastEngine, PacksTiedWeightsForEachLayer) {
+/// A layer's weights go as soon as it has packed them, those that another one reads too do not. In float all
+/// read what is packed once.
+TEST_F(FastEngine, PacksTiedWeights) {
+  constexpr int64_t kBytesOfOne = int64_t{16} * 16 * sizeof(float);
   for (const bool in_float : {false, true}) {
     Draw draw(8);
     GraphBuilder builder("tied");
     NodeInput x = builder.input("x", {16, 6, 6});
     for (int i = 0; i < 6; ++i) x = builder.convolution(fmt::format("conv{}", i), x, 16, 16, {1, 1});
     Graph graph = builder.finish(x);
+    for (auto& [name, parameter] : graph.node("conv0").parameters)
+      parameter->tensor = draw.tensor(parameter->tensor.shape());
     if (!in_float) quantize_graph(draw, graph);
     for (int i = 1; i < 6; ++i) {
       Node& node = graph.node(fmt::format("conv{}", i));
@@ -505,8 +509,44 @@ TEST_F(FastEngine, PacksTiedWeightsForEachLayer) {
       Graph moved = graph;
       const FastProgram program(std::move(moved));
       EXPECT_TRUE(program.run(std::span(&input, 1)).front().equals(wanted.front())) << in_float;
+      EXPECT_EQ(program.weight_bytes() == kBytesOfOne, in_float) << program.weight_bytes();
     }
   }
+}
+
+/// Tensors of the network are brought to the layout of what reads them once, whatever runs at once.
+TEST_F(FastEngine, ConvertsConstantsOnce) {
+  Draw draw(3);
+  GraphBuilder builder("constants");
+  const NodeInput x =
+      builder.convolution("conv", builder.input("x", {3, 6, 7}), 3, 20, {3, 3}, {{"padding", 1}});
+  const NodeInput map = builder.parameter("map", {1, 20, 6, 7});
+  const NodeInput product = builder.call("mul", {x, map});
+  const NodeInput sum = builder.call("add", {product, builder.parameter("row", {7})});
+  Graph graph = builder.finish({builder.convolution("last", sum, 20, 5, {3, 3}, {{"padding", 1}}), map});
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters)
+      parameter->tensor = draw.tensor(parameter->tensor.shape());
+  }
+  const FastProgram program(graph);
+  const IntegerProgram reference(graph);
+  std::atomic<int> differences = 0;
+  const auto run = [&](int64_t batch, uint32_t seed) {
+    const Tensor input = Draw(seed).tensor({batch, 3, 6, 7});
+    const std::vector<Tensor> wanted = reference.run(std::span(&input, 1));
+    for (int again = 0; again < 3; ++again) {
+      const std::vector<Tensor> got = program.run(std::span(&input, 1));
+      for (size_t i = 0; i < wanted.size(); ++i) differences += got[i].equals(wanted[i]) ? 0 : 1;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t i = 0; i < 4; ++i) threads.emplace_back(run, 1 + i % 2, i);
+  }
+  EXPECT_EQ(differences, 0);
+  const Tensor input = draw.tensor({1, 3, 6, 7});
+  for (const StepProfile& step : program.profile(std::span(&input, 1), 2))
+    EXPECT_FALSE(step.kernel == "copy" && !step.nodes.starts_with("conv")) << step.nodes;
 }
 
 /// The packed weights are all that is left; the reference gets them back from there.

@@ -33,6 +33,12 @@ class StepTimes {
   std::vector<std::shared_ptr<const ReadyPlan>> plans_;
 };
 
+/// Memory that a run writes, kept for later ones.
+struct RunMemory {
+  Tensor arena;
+  std::vector<Flow> flows;  // dropped
+};
+
 /// A plan with the memory of finished runs. Thread-safe.
 class ReadyPlan : public std::enable_shared_from_this<ReadyPlan> {
  public:
@@ -43,12 +49,12 @@ class ReadyPlan : public std::enable_shared_from_this<ReadyPlan> {
   int64_t arena_bytes() const { return plan_.arena_bytes; }
 
  private:
-  Tensor take_arena() const;
-  void give_back(Tensor arena) const;
+  RunMemory take_memory() const;
+  void give_back(RunMemory memory) const;
 
   const ProgramPlan plan_;
   mutable std::mutex mutex_;
-  mutable std::vector<Tensor> arenas_;
+  mutable std::vector<RunMemory> memories_;
 };
 
 }  // namespace detent

@@ -111,6 +111,8 @@ class EngineStep {
   bool multiplies_floats = false;
   int64_t bytes = 0;  // read and written, weights included
   std::vector<size_t> dropped_flows;
+  bool is_known = false;  // gives a flow that is the same in each run
+  bool is_once = false;   // fills a place from such a flow: once in an arena
 };
 
 /// Epilogue of the sums of a layer while they are in the cache: an addition, or a table.

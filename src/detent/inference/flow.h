@@ -23,6 +23,11 @@ struct Flow {
   std::optional<Tensor> sums = {};  // what float values were computed of, for observers
 
   bool is_tensor() const { return number.is_na() && !is_absent; }
+  /// Frees what it holds: nobody reads it before it is assigned again.
+  void drop() {
+    tensor = {};
+    sums.reset();
+  }
   /// Codes or float32 values.
   bool is_float() const { return is_tensor() && (type || tensor.dtype() == DType::kFloat32); }
 };

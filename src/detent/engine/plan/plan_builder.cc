@@ -129,6 +129,7 @@ size_t PlanBuilder::place_of(const std::string& name, const CodeType& type, std:
   if (!from || !value.type) return place_of_flow(name, type, wanted, reader);
   const size_t to = new_place(value, type, wanted);
   add(copy_step(read(*from), to), reader.name, "copy", "another layout");
+  if (std::ranges::find(constants_, *from) != constants_.end()) note_constant(name, to);
   value.places.push_back(to);
   return to;
 }
@@ -188,8 +189,18 @@ size_t PlanBuilder::integer_bytes(const std::string& name, int32_t low, Layout l
   const size_t to = new_place(values_.at(name), kIntegerBytes, layout);
   note_flow(flow);
   add(bytes_of_integers(low, flow, to), reader.name, "copy", "another layout");
+  note_constant(name, to);
   values_.at(name).places.push_back(to);
   return to;
+}
+
+void PlanBuilder::note_constant(const std::string& name, size_t place) {
+  constexpr int64_t kMostKept = int64_t{16} << 20;  // bytes of all: others may take turns in the arena
+  const int64_t bytes = plan_.places[place].bytes();
+  if (!values_.at(name).known || constant_bytes_ + bytes > kMostKept) return;
+  constant_bytes_ += bytes;
+  plan_.steps.back()->is_once = true;
+  constants_.push_back(place);
 }
 
 size_t PlanBuilder::wide_place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
@@ -216,6 +227,7 @@ size_t PlanBuilder::wide_place_of(const std::string& name, const CodeType& type,
     to = new_place(value, type, layout.value_or(Layout::kRows));
     note_flow(flow);
     add(values_of_flow(kernels_, node, type, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
+    note_constant(name, to);
   }
   value.places.push_back(to);
   return to;
@@ -234,6 +246,7 @@ size_t PlanBuilder::place_of_flow(const std::string& name, const CodeType& type,
   } else {
     add(bytes_of_flow(kernels_, node, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
   }
+  note_constant(name, to);
   values_.at(name).places.push_back(to);
   return to;
 }
@@ -248,6 +261,7 @@ size_t PlanBuilder::converted_place(const std::string& name, const CodeType& typ
     const size_t to = new_place(values_.at(name), type, layout.value_or(Layout::kRows));
     note_flow(flow);
     add(bytes_of_flow(kernels_, reader, flow, to), reader.name, "quantize", "codes of more than 8 bits");
+    note_constant(name, to);
     values_.at(name).places.push_back(to);
     return to;
   }
@@ -306,9 +320,11 @@ size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> lay
   const size_t to = add_place({.shape = value.shape, .layout = wanted, .type = {}, .is_values = true});
   if (from) {
     add(copy_step(read(*from), to), reader.name, "copy", "another layout");
+    if (std::ranges::find(constants_, *from) != constants_.end()) note_constant(name, to);
   } else {
     note_flow(flow);
     add(values_of_flow(kernels_, reader, std::nullopt, flow, to), reader.name, "copy", "another layout");
+    note_constant(name, to);
   }
   value.places.push_back(to);
   return to;
@@ -500,6 +516,10 @@ ProgramPlan PlanBuilder::finished() {
   note_bytes();
   for (const auto& step : plan_.steps) step->prepare(plan_.places);
   set_next_weights();
+  for (const size_t constant : constants_) {
+    plan_.places[constant].first_step = 0;
+    plan_.places[constant].last_step = plan_.steps.size();
+  }
   plan_.arena_bytes = arrange(plan_.places);
   return std::move(plan_);
 }

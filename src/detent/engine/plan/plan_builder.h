@@ -168,6 +168,8 @@ class PlanBuilder {
   bool spread_channels(const std::string& name);
   /// Another shape for all elements of a place, where they lie in its order already.
   std::optional<Place> reshaped(size_t from, const StridedView& view);
+  /// The step that was added last makes a place of a value: once where that is the same in each run.
+  void note_constant(const std::string& name, size_t place);
   void drop_flows();
   void note_bytes();
   void set_next_weights();
@@ -179,6 +181,8 @@ class PlanBuilder {
   std::set<size_t> kept_flows_;
   PlaceUsers users_;
   std::vector<JoinedChannels> joins_;
+  std::vector<size_t> constants_;  // places that keep what they have from run to run
+  int64_t constant_bytes_ = 0;
   ProgramPlan plan_;
 };
 

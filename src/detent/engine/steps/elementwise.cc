@@ -320,7 +320,7 @@ class FlowOfPlace final : public EngineStep {
 
 class KnownFlow final : public EngineStep {
  public:
-  KnownFlow(Flow known, size_t flow) : known_(std::move(known)), flow_(flow) {}
+  KnownFlow(Flow known, size_t flow) : known_(std::move(known)), flow_(flow) { is_known = true; }
 
   void run(RunState& state) const override { state.flows[flow_] = known_; }
 
