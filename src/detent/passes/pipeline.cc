@@ -11,6 +11,7 @@
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
 #include "detent/core/name_pattern.h"
+#include "detent/graph/operator_arguments.h"
 #include "detent/passes/post_training/loop_bodies.h"
 
 namespace detent {
@@ -35,6 +36,24 @@ const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
          options.kind_name(), name);
   }
   return find_pass(name);
+}
+
+/// Before any work: layers that the pass will leave as they are.
+void warn_of_layers_left(const Graph& graph, const PassInfo& pass, const std::string& where,
+                        const PassContext& context) {
+  const bool leaves_bodies = pass.stage != PassStage::kAny && !pass.reaches_bodies;
+  if (const auto layers = layers_in_bodies(graph); leaves_bodies && !layers.empty())
+    context.warn(fmt::format("{}: stay as they are, in bodies of loops: {}", where, listed_names(layers)));
+  if (pass.stage != PassStage::kChoosingScales && pass.stage != PassStage::kRoundingWeights) return;
+  std::vector<std::string> recurrent;
+  for (const Node& node : graph.nodes()) {
+    bool has_weights = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) has_weights = has_weights || is_recurrent_weight(node, i);
+    if (has_weights) recurrent.push_back(node.name);
+  }
+  if (!recurrent.empty())
+    context.warn(fmt::format("{}: weights of recurrent layers are rounded to nearest: {}", where,
+                             listed_names(recurrent)));
 }
 
 std::string stage_name(const PassInfo& pass) { return enum_name(pass.stage); }
@@ -156,13 +175,10 @@ void Pipeline::check(const Graph& graph) const {
 }
 
 void Pipeline::run(Graph& graph, PassContext& context) const {
+  for (const Step& step : steps_) warn_of_layers_left(graph, *step.pass, step.where, context);
   for (const Step& step : steps_) {
     context.where = step.where;
     step.parsed.run(graph, context);
-    const bool leaves_bodies = step.pass->stage != PassStage::kAny && !step.pass->reaches_bodies;
-    if (const auto layers = layers_in_bodies(graph); leaves_bodies && !layers.empty())
-      context.warn(
-          fmt::format("{}: stay as they are, in bodies of loops: {}", step.where, listed_names(layers)));
     context.group->all_gather({});  // the next pass may read what the first worker has written
   }
 }

@@ -337,6 +337,12 @@ TEST(StaticQuantize, WeightsOfRecurrentLayersHaveEveryFormat) {
   }
 }
 
+TEST(StaticQuantize, WeightsOfRecurrentLayersThatAMethodLeavesAloneAreNamed) {
+  PassBench bench(recurrent_network());
+  bench.run_passes(std::string(kQuantizeOptions) + "[passes.gptq]\n");
+  EXPECT_THAT(bench.reported, HasSubstr("gptq]: weights of recurrent layers are rounded to nearest: lstm"));
+}
+
 TEST(StaticQuantize, WeightsOfRecurrentLayersHaveScalesOfRowsAndWidthsByName) {
   PassBench bench(recurrent_network());
   bench.run_passes(std::string(kQuantizeOptions) + "bits = \"lstm=4\"\n");
