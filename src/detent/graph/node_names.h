@@ -9,6 +9,10 @@
 
 namespace detent {
 
+/// A constant of language models, int64 [1], that nothing reads and no pass removes: the number of tokens
+/// that the network was made for.
+inline constexpr const char* kContextNode = "context";
+
 /// `node "fc" (linear): reason`. A reason that already begins with this node is unchanged.
 std::string node_message(const Node& node, std::string_view reason);
 

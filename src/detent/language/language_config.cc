@@ -39,6 +39,20 @@ void check_rotary(const Rotary& rotary, const LanguageConfig& config, const std:
     fail("{}: {} frequencies of long sequences beside {}", where, rotary.long_frequencies.size(), size);
 }
 
+void check_experts(const LanguageConfig& config, const std::string& where) {
+  const Experts& experts = config.experts;
+  if (experts.count == 0) return;
+  constexpr int64_t kMostWidth = int64_t{1} << 20;
+  if (experts.used < 1 || experts.used > experts.count)
+    fail("{}: {} of {} experts for each token, expected 1 to all", where, experts.used, experts.count);
+  if (experts.intermediate < 1 || experts.intermediate > kMostWidth || experts.shared < 0 ||
+      experts.shared > kMostWidth)
+    fail("{}: experts of {} and {}, expected 1 to {}", where, experts.intermediate, experts.shared,
+         kMostWidth);
+  if (!experts.layers.empty() && std::ssize(experts.layers) != config.layers)
+    fail("{}: {} layers that have experts or not for {} layers", where, experts.layers.size(), config.layers);
+}
+
 }  // namespace
 
 std::vector<bool> all_but_each(int64_t layers, int64_t every) {
@@ -52,6 +66,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   constexpr int64_t kMostWidth = int64_t{1} << 20;
   constexpr int64_t kMostLayers = 4096;
   constexpr int64_t kMostContext = int64_t{1} << 31;
+  constexpr double kMostSlopes = 64;
   const Size sizes[] = {{"the number of layers", config.layers, 1, kMostLayers},
                         {"the hidden size", config.hidden, 1, kMostWidth},
                         {"the number of heads", config.heads, 1, kMostWidth},
@@ -65,7 +80,8 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
                         {"the number of positions", config.positions, 0, kMostRows},
                         {"the first position", config.position_offset, 0, kMostRows},
                         {"the number of token types", config.token_types, 0, kMostRows},
-                        {"the number of distances", config.distances, 0, kMostRows}};
+                        {"the number of distances", config.distances, 0, kMostRows},
+                        {"the number of experts", config.experts.count, 0, kMostLayers}};
   for (const Size& size : sizes) {
     if (size.value < size.least || size.value > size.most)
       fail("{}: {} is {}, expected {} to {}", where, size.name, size.value, size.least, size.most);
@@ -85,9 +101,12 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
     fail("{}: {} distances, expected a multiple of 4, in an encoder", where, config.distances);
   if (config.position_count == PositionCount::kUnpadded && !config.pad)
     fail("{}: positions that leave the padding out, and no padding", where);
-  for (const auto& cap : {config.score_cap, config.logit_cap}) {
-    if (cap && !(*cap > 0)) fail("{}: a soft cap is {}, expected a number above 0", where, *cap);
+  for (const auto& cap : {config.score_cap, config.logit_cap, config.qkv_limit}) {
+    if (cap && !(*cap > 0)) fail("{}: a cap is {}, expected a number above 0", where, *cap);
   }
+  if (!(config.distance_slopes >= 0 && config.distance_slopes <= kMostSlopes))
+    fail("{}: the slopes of distances are {}, expected 0 to {}", where, config.distance_slopes, kMostSlopes);
+  check_experts(config, where);
   check_rotary(config.rotary, config, where);
   check_rotary(config.window_rotary, config, where);
 }

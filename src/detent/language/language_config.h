@@ -73,6 +73,18 @@ struct RotaryScaling {
 /// unknown type and on factors that are too few or not positive.
 Rotary rotary_of(const RotaryScaling& scaling, int64_t size, int64_t context);
 
+/// Gated perceptrons in the place of one, of which a router picks some for each token. Their results are
+/// added up by their shares: softmax of the router's.
+struct Experts {
+  int64_t count = 0;              // 0: none
+  int64_t used = 0;               // for each token
+  int64_t intermediate = 0;       // of each
+  bool normalized = true;         // shares of those that are used add up to 1, else those of all do
+  int64_t shared = 0;             // size of one that takes all tokens besides; 0: none
+  bool shared_gate = false;       // whose result is multiplied by the sigmoid of a layer of its own
+  std::vector<bool> layers = {};  // which have experts; empty: all
+};
+
 /// Architecture of a language model, from whatever file: config.json (read_language_config), or the metadata
 /// of a GGUF file.
 struct LanguageConfig {
@@ -93,12 +105,14 @@ struct LanguageConfig {
   double norm_eps = 1e-6;
   bool norm_adds_one = false;  // rms norms multiply by 1 + weight
   bool norm_bias = true;       // layer norms have one
+  bool first_norm = true;      // before the first attention
   bool final_norm = true;
   bool embedding_norm = false;
 
   PerceptronKind perceptron = PerceptronKind::kGated;
   PerceptronPlace perceptron_place = PerceptronPlace::kBehind;
   Activation activation = Activation::kSilu;
+  Experts experts = {};
 
   bool qkv_bias = false;
   bool output_bias = false;  // of the projection after attention
@@ -110,6 +124,7 @@ struct LanguageConfig {
   bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   bool divides_by_layer = false;         // scores of layer i by i + 1 too
+  std::optional<double> qkv_limit = {};  // queries, keys and values are clamped to +- that
   std::optional<double> score_cap = {};  // cap tanh(score / cap)
   std::optional<double> logit_cap = {};
   double embedding_scale = 1;
@@ -117,8 +132,9 @@ struct LanguageConfig {
   double logit_scale = 1;
 
   Rotary rotary = {};
-  Rotary window_rotary = {};          // of layers with a window; equal to `rotary` in most families
-  int64_t window = 0;                 // 0: none; a query sees this many tokens up to its own
+  Rotary window_rotary = {};  // of layers with a window; equal to `rotary` in most families
+  /// 0: none; a query sees this many tokens up to its own, or those at most as far on either side (encoder).
+  int64_t window = 0;
   std::vector<bool> has_window = {};  // of each layer; empty: all, if there is a window
   std::vector<bool> turns = {};       // which layers have `rotary`; empty: all
   /// The file has elements 2 i and 2 i + 1 as a pair (GPT-J), by rows of queries and keys that are reordered
@@ -133,6 +149,10 @@ struct LanguageConfig {
   /// keys on either side, half of those for one distance each, the others for more, up to 128 (Raffel et al.
   /// 2020, arXiv:1910.10683).
   int64_t distances = 0;
+  /// Scores get the distance of key and query, times 2^(-slopes i / heads) for head i of 1 to the number of
+  /// heads (Press et al. 2021, arXiv:2108.12409); 0: none. Where that number is no power of two, the greatest
+  /// one below takes its place, and heads left over have the slopes between.
+  double distance_slopes = 0;
 
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};
@@ -140,6 +160,9 @@ struct LanguageConfig {
 
   bool layer_has_window(int64_t layer) const {
     return window > 0 && (has_window.empty() || has_window[static_cast<size_t>(layer)]);
+  }
+  bool layer_has_experts(int64_t layer) const {
+    return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);
   }
   int64_t token_size() const { return embedded_size == 0 ? hidden : embedded_size; }
   bool layer_turns(int64_t layer) const { return turns.empty() || turns[static_cast<size_t>(layer)]; }

@@ -70,9 +70,9 @@ class FolderTensors final : public StoredTensors {
   explicit FolderTensors(const fs::path& folder) : folder_(folder) {
     for (const fs::path& file : files_of(folder)) {
       for (auto& [name, tensor] : read_safetensors(file, TensorCheck::kNow).tensors) {
-        if (!tensors_.emplace(name, tensor).second)
+        if (!shards_.emplace(name, file.filename().string()).second)
           fail("{}: the tensor {} is in several shards", folder.string(), name);
-        shards_.emplace(name, file.filename().string());
+        add(name, tensor);
       }
     }
     if (fs::exists(folder / kIndex)) check_index();
@@ -107,6 +107,17 @@ class FolderTensors final : public StoredTensors {
   std::string where() const override { return folder_.string(); }
 
  private:
+  /// Adds the tensor, or the matrix of each expert that it holds.
+  void add(const std::string& name, const Tensor& tensor) {
+    if (tensor.rank() != 3) {
+      tensors_.emplace(name, tensor);
+      return;
+    }
+    for (int64_t i = 0; i < tensor.dim(0); ++i)
+      tensors_.emplace(name_of_expert(name, i),
+                       tensor.rows(i, i + 1).reshaped({tensor.dim(1), tensor.dim(2)}));
+  }
+
   void check_index() const {
     for (const auto& [name, shard] : read_index(folder_ / kIndex)) {
       const auto found = shards_.find(name);

@@ -1,12 +1,15 @@
 #include "detent/language/language_graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "detent/core/error.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -39,6 +42,7 @@ class LanguageGraphBuilder {
     full_visible_ = visible(false);
     if (config_.window > 0) window_visible_ = visible(true);
     if (config_.distances > 0) distance_bias_ = distance_bias();
+    if (config_.distance_slopes > 0) distance_bias_ = sloping_bias();
     turn_ = turn_of(config_.rotary);
     window_turn_ = config_.window_rotary == config_.rotary ? turn_ : turn_of(config_.window_rotary);
     for (int64_t i = 0; i < config_.layers; ++i) x = layer(i, x);
@@ -129,6 +133,7 @@ class LanguageGraphBuilder {
     tokens_ = NodeInput::of(kTokensInput);
     built_.add_input(kMaskInput, type(kSequenceName));
     mask_ = NodeInput::of(kMaskInput);
+    if (config_.is_causal) constant_tensor(kContextNode, Tensor::from<int64_t>({1}, {config_.context}));
     if (config_.token_types == 0) return;
     built_.add_input(kTypesInput, type(kSequenceName));
     types_ = NodeInput::of(kTypesInput);
@@ -208,18 +213,34 @@ class LanguageGraphBuilder {
     return call("permute", {bias}, {{"dims", std::vector<int64_t>{2, 0, 1}}});
   }
 
+  /// The same.
+  NodeInput sloping_bias() {
+    const auto heads = static_cast<size_t>(config_.heads);
+    const size_t even = std::bit_floor(heads);
+    std::vector<float> slopes;
+    for (size_t i = 0; i < heads; ++i) {
+      const double place = i < even ? static_cast<double>(i + 1) : static_cast<double>(i - even) + 0.5;
+      slopes.push_back(
+          static_cast<float>(std::exp2(-config_.distance_slopes * place / static_cast<double>(even))));
+    }
+    const NodeInput of_heads =
+        constant_tensor("distance_slopes", Tensor::from<float>({config_.heads, 1, 1}, slopes));
+    const NodeInput distances = call("sub", {keys_, call("unsqueeze", {queries_, list({1})})});
+    return call("mul", {of_heads, call("cast", {distances}, {{"dtype", "float32"}})});
+  }
+
   /// Whether each query may see each key, [N, 1, 1 or sequence, total].
   NodeInput visible(bool in_window) {
     NodeInput seen = call("unsqueeze", {call("cast", {mask_}, {{"dtype", "bool"}}), list({1, 2})});
-    if (config_.is_causal) {
-      const NodeInput rows = call("unsqueeze", {queries_, list({1})});
-      seen = call("logical_and", {seen, call("le", {keys_, rows})});
-      if (in_window) {
-        const NodeInput first = call("sub", {rows, constant(config_.window)});
-        seen = call("logical_and", {seen, call("gt", {keys_, first})});
-      }
-    }
-    return seen;
+    const NodeInput rows =
+        config_.is_causal || in_window ? call("unsqueeze", {queries_, list({1})}) : NodeInput();
+    if (config_.is_causal) seen = call("logical_and", {seen, call("le", {keys_, rows})});
+    if (!in_window) return seen;
+    const NodeInput first = call("sub", {rows, constant(config_.window)});
+    seen = call("logical_and", {seen, call(config_.is_causal ? "gt" : "ge", {keys_, first})});
+    if (config_.is_causal) return seen;
+    const NodeInput last = call("add", {rows, constant(config_.window)});
+    return call("logical_and", {seen, call("le", {keys_, last})});
   }
 
   /// The frequencies, twice, first with the other sign.
@@ -280,7 +301,8 @@ class LanguageGraphBuilder {
   // Layers. Heads are [N, sequence, heads, head_size] up to where they are attended to.
 
   NodeInput heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
-    const NodeInput y = linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias);
+    NodeInput y = linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias);
+    if (config_.qkv_limit) y = call("clamp", {y, number(-*config_.qkv_limit), number(*config_.qkv_limit)});
     return split_in_heads(y, heads);
   }
 
@@ -335,7 +357,7 @@ class LanguageGraphBuilder {
     NodeInput scores = named("matmul", target + ".scores", {rows, keys});
     if (config_.score_cap) scores = capped(scores, *config_.score_cap);
     scores = call("dynamic_reshape", {scores, list({0, config_.heads, -1, 0})});
-    if (config_.distances > 0) scores = call("add", {scores, distance_bias_});
+    if (config_.distances > 0 || config_.distance_slopes > 0) scores = call("add", {scores, distance_bias_});
     scores = call("where", {seen, scores, number(kUnseen)});
     NodeInput shares = named("softmax", target + ".shares", {scores}, {}, {{"dim", -1}});
     shares = call("dynamic_reshape", {shares, list({0, config_.kv_heads, -1, 0})});
@@ -389,9 +411,13 @@ class LanguageGraphBuilder {
   }
 
   NodeInput perceptron(int64_t index, const NodeInput& x) {
-    const std::string target = fmt::format("layers.{}.perceptron", index);
+    if (config_.layer_has_experts(index)) return experts(fmt::format("layers.{}.experts", index), x);
+    return perceptron(fmt::format("layers.{}.perceptron", index), x, config_.intermediate);
+  }
+
+  NodeInput perceptron(const std::string& target, const NodeInput& x, int64_t size) {
     const auto wide = [&](const char* name) {
-      return linear(target + name, x, config_.hidden, config_.intermediate, config_.perceptron_bias);
+      return linear(target + name, x, config_.hidden, size, config_.perceptron_bias);
     };
     NodeInput y;
     if (config_.perceptron == PerceptronKind::kGated) {
@@ -400,14 +426,58 @@ class LanguageGraphBuilder {
     } else {
       y = activated(wide(".up"));
     }
-    return linear(target + ".down", y, config_.intermediate, config_.hidden, config_.perceptron_bias);
+    return linear(target + ".down", y, size, config_.hidden, config_.perceptron_bias);
+  }
+
+  /// The share of each expert, [N, sequence, 1]: 0 of those that are not used. A decoder leaves those out
+  /// (decoder.cc).
+  NodeInput shares_of_experts(const std::string& target, const NodeInput& x) {
+    const Experts& experts = config_.experts;
+    const NodeInput scores = linear(target + ".router", x, config_.hidden, experts.count, false);
+    const NodeInput of_all = named("softmax", target + ".of_all", {scores}, {}, {{"dim", -1}});
+    const NodeInput used = call("topk", {of_all, constant(experts.used)}, {{"dim", -1}});
+    NodeInput shares = used;
+    if (experts.normalized) {
+      const NodeInput sum = call("sum", {used, list({2})}, {{"keepdim", true}});
+      shares = call("div", {used, sum});
+    }
+    std::vector<int64_t> all(static_cast<size_t>(experts.count));
+    std::iota(all.begin(), all.end(), 0);
+    const NodeInput places = constant_tensor(target + ".places", Tensor::from<int64_t>({experts.count}, all));
+    const NodeInput is_used =
+        call("eq", {call("unsqueeze", {NodeInput::of(used.node, 1), list({3})}), places});
+    const NodeInput by_use = call("where", {is_used, call("unsqueeze", {shares, list({3})}), number(0)});
+    const NodeInput by_expert = call("sum", {by_use, list({2})});
+    return named("split", target + kExpertShares, {by_expert}, {},
+                 {{"sizes", std::vector<int64_t>(all.size(), 1)}, {"dim", -1}});
+  }
+
+  NodeInput experts(const std::string& target, const NodeInput& x) {
+    const Experts& experts = config_.experts;
+    const NodeInput shares = shares_of_experts(target, x);
+    NodeInput sum;
+    for (int64_t i = 0; i < experts.count; ++i) {
+      const NodeInput y = perceptron(fmt::format("{}.{}", target, i), x, experts.intermediate);
+      const NodeInput share = NodeInput::of(shares.node, static_cast<size_t>(i));
+      const NodeInput part = call("mul", {y, share});
+      sum = i == 0 ? part : call("add", {sum, part});
+    }
+    if (experts.shared == 0) return sum;
+    NodeInput shared = perceptron(target + ".shared", x, experts.shared);
+    if (experts.shared_gate) {
+      const NodeInput gate = linear(target + ".shared_router", x, config_.hidden, 1, false);
+      shared = call("mul", {shared, call("sigmoid", {gate})});
+    }
+    return call("add", {sum, shared});
   }
 
   template <class Part>
   NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
     const int64_t size = config_.hidden;
     if (config_.norm_place == NormPlace::kAfter) return norm(name, call("add", {x, part(x)}), size);
-    NodeInput y = part(config_.norm_place == NormPlace::kBehind ? x : norm(name, x, size));
+    const bool has_none = config_.norm_place == NormPlace::kBehind ||
+                          (!config_.first_norm && name == "layers.0.attention_norm");
+    NodeInput y = part(has_none ? x : norm(name, x, size));
     if (config_.norm_place != NormPlace::kBefore) {
       const std::string behind = name.substr(0, name.rfind("_norm")) + "_post_norm";
       y = norm(behind, y, size);

@@ -11,6 +11,9 @@ inline constexpr const char* kTokensInput = "input_ids";
 inline constexpr const char* kMaskInput = "attention_mask";
 inline constexpr const char* kTypesInput = "token_type_ids";
 
+/// End of the target of the node that gives each expert's share of each token, its results [N, sequence, 1].
+inline constexpr const char* kExpertShares = ".shares";
+
 /// The network as a graph of ordinary nodes. Inputs, int64: input_ids [N, sequence], attention_mask [N,
 /// sequence], 1 where a token may be seen, and, of an encoder with token types, token_type_ids [N, sequence].
 /// Output: logits [N, sequence, vocabulary], or last_hidden_state [N, sequence, hidden].

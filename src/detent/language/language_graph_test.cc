@@ -97,6 +97,39 @@ TEST(LanguageGraph, HasPerceptronsBesideAttention) {
   }
 }
 
+TEST(LanguageGraph, HasSlopesOfDistancesAndLimitsOfHeads) {
+  expect_same(with([](LanguageConfig& c) {
+    c.rotary = c.window_rotary = {};
+    c.distance_slopes = 8;
+    c.qkv_limit = 0.4;
+    c.norm = NormKind::kLayerNorm;
+    c.norm_bias = false;
+  }));
+}
+
+TEST(LanguageGraph, HasEncodersWithWindowsAndWithoutAFirstNorm) {
+  expect_same(with([](LanguageConfig& c) {
+    c.is_causal = false;
+    c.window = 4;
+    c.has_window = {false, true};
+    c.first_norm = false;
+    c.embedding_norm = true;
+    c.norm = NormKind::kLayerNorm;
+  }));
+}
+
+TEST(LanguageGraph, HasExpertsThatARouterPicks) {
+  for (const bool is_normalized : {false, true}) {
+    expect_same(with([&](LanguageConfig& c) {
+      c.experts = {.count = 5, .used = 2, .intermediate = 12, .normalized = is_normalized};
+      if (is_normalized) return;
+      c.experts.shared = 8;
+      c.experts.shared_gate = true;
+      c.experts.layers = {false, true};
+    }));
+  }
+}
+
 TEST(LanguageGraph, HasLayerNormsLearnedPositionsAndPlainPerceptrons) {
   const auto learned = [](LanguageConfig& c) {
     c.norm = NormKind::kLayerNorm;

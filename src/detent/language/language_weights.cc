@@ -24,10 +24,11 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), rest);
 }
 
-/// "layers.3.attention.query.weight" as "layers.{}.attention.query", "3" and ".weight".
+/// "layers.3.experts.5.up.weight" as "layers.{}.experts.{}.up", "3", "5" and ".weight".
 struct NameParts {
   std::string pattern;
   std::string layer;
+  std::string expert;
   std::string end;
 
   explicit NameParts(const std::string& name) {
@@ -39,12 +40,21 @@ struct NameParts {
     const size_t behind = pattern.find('.', kLayers.size());
     layer = pattern.substr(kLayers.size(), behind - kLayers.size());
     pattern = fmt::format("{}{{}}{}", kLayers, pattern.substr(behind));
+    constexpr std::string_view kExperts = "layers.{}.experts.";
+    if (!pattern.starts_with(kExperts)) return;
+    const std::string rest = pattern.substr(kExperts.size());
+    const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (digits == 0) return;
+    expert = rest.substr(0, digits);
+    pattern = fmt::format("{}{{}}{}", kExperts, rest.substr(digits));
   }
 
   std::string stored(const StoredName& rule) const {
     std::string name = rule.stored;
-    const size_t place = name.find("{}");
-    if (place != std::string::npos) name.replace(place, 2, layer);
+    for (const std::string& number : {layer, expert}) {
+      const size_t place = name.find("{}");
+      if (place != std::string::npos) name.replace(place, 2, number);
+    }
     return name + end;
   }
 };
@@ -83,24 +93,23 @@ int64_t rows_of_all_parts(const LanguageConfig& config, WeightPart part) {
   return is_of_perceptron ? 2 * config.intermediate : (config.heads + 2 * config.kv_heads) * config.head_size;
 }
 
-/// Which of [query; key; value] of each head a part is.
-std::optional<int64_t> place_in_heads(WeightPart part) {
-  if (part == WeightPart::kQueryOfHeads) return 0;
-  if (part == WeightPart::kKeyOfHeads) return 1;
-  return part == WeightPart::kValueOfHeads ? std::optional<int64_t>(2) : std::nullopt;
+/// Where a part begins and ends in [queries; key; value] of each head of keys, counted in heads.
+std::optional<Rows> heads_in_group(WeightPart part, int64_t queries) {
+  if (part == WeightPart::kQueryOfHeads) return Rows{0, queries};
+  if (part == WeightPart::kKeyOfHeads) return Rows{queries, 1};
+  return part == WeightPart::kValueOfHeads ? std::optional(Rows{queries + 1, 1}) : std::nullopt;
 }
 
-/// Rows [place * size, (place + 1) * size) of every 3 * size.
-Tensor rows_of_heads(const Tensor& whole, int64_t place, int64_t size) {
-  const int64_t heads = whole.dim(0) / (3 * size);
+/// The same rows of every group of `all` rows.
+Tensor rows_of_groups(const Tensor& whole, const Rows& rows, int64_t all) {
+  const int64_t groups = whole.dim(0) / all;
   Shape shape = whole.shape();
-  shape[0] = heads * size;
+  shape[0] = groups * rows.count;
   Tensor result(whole.dtype(), shape);
   auto to = result.bytes().begin();
-  for (int64_t head = 0; head < heads; ++head) {
-    const int64_t begin = (3 * head + place) * size;
-    const Tensor rows = whole.rows(begin, begin + size);
-    to = std::ranges::copy(rows.bytes(), to).out;
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t begin = group * all + rows.begin;
+    to = std::ranges::copy(whole.rows(begin, begin + rows.count).bytes(), to).out;
   }
   return result;
 }
@@ -178,6 +187,11 @@ std::string nearest_family(const std::vector<std::string>& stored) {
 
 }  // namespace
 
+std::string name_of_expert(const std::string& name, int64_t expert) {
+  const size_t point = name.rfind('.');
+  return fmt::format("{}.{}{}", name.substr(0, point), expert, name.substr(point));
+}
+
 std::vector<NamedShape> expected_weights(const LanguageConfig& config) {
   ShapeSource shapes;
   static_cast<void>(build_language_graph(config, shapes));
@@ -192,20 +206,24 @@ RuledWeights::RuledWeights(const LanguageConfig& config, std::vector<StoredName>
 
 RuledWeights::Found RuledWeights::find(const std::string& name) const {
   const NameParts parts(name);
-  const auto rule = std::ranges::find(rules_, parts.pattern, &StoredName::name);
-  if (rule == rules_.end())
-    fail("{}: networks of the family \"{}\" have no tensor for {}", stored_.where(), config_.family, name);
-  const std::string whole = parts.stored(*rule);
-  std::vector<std::string> names = {whole};
-  // Norms as TensorFlow calls their weights; BERT's first files still do.
-  if (parts.pattern.ends_with("norm"))
-    names.push_back(whole.substr(0, whole.rfind('.')) + (parts.end == ".weight" ? ".gamma" : ".beta"));
-  for (const std::string& stored : names) {
-    for (const std::string& candidate : {stored, without_prefix(stored)}) {
-      if (stored_.shape(candidate)) return {&*rule, candidate, true};
+  Found found;
+  for (const StoredName& rule : rules_) {
+    if (rule.name != parts.pattern) continue;
+    const std::string whole = parts.stored(rule);
+    std::vector<std::string> names = {whole};
+    // Norms as TensorFlow calls their weights; BERT's first files still do.
+    if (parts.pattern.ends_with("norm"))
+      names.push_back(whole.substr(0, whole.rfind('.')) + (parts.end == ".weight" ? ".gamma" : ".beta"));
+    for (const std::string& stored : names) {
+      for (const std::string& candidate : {stored, without_prefix(stored)}) {
+        if (stored_.shape(candidate)) return {&rule, candidate, true};
+      }
     }
+    if (found.rule == nullptr) found = {&rule, whole, false};
   }
-  return {&*rule, whole, false};
+  if (found.rule == nullptr)
+    fail("{}: networks of the family \"{}\" have no tensor for {}", stored_.where(), config_.family, name);
+  return found;
 }
 
 void RuledWeights::check() const {
@@ -266,7 +284,11 @@ Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning) {
 
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   if (part == WeightPart::kWhole) return whole;
-  if (const auto place = place_in_heads(part)) return rows_of_heads(whole, *place, config_.head_size);
+  const int64_t queries = config_.heads / config_.kv_heads;
+  if (const auto heads = heads_in_group(part, queries)) {
+    const int64_t size = config_.head_size;
+    return rows_of_groups(whole, {heads->begin * size, heads->count * size}, (queries + 2) * size);
+  }
   const Rows rows = rows_of(config_, part);
   return whole.rows(rows.begin, rows.begin + rows.count);
 }

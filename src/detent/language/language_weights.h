@@ -26,6 +26,9 @@ namespace detent {
 //   layers.{}.attention.query_norm .key_norm                        [head_size]
 //   layers.{}.attention_norm .attention_post_norm                   before and after attention
 //   layers.{}.perceptron.gate .up .down                             [out, in]
+//   layers.{}.experts.{}.gate .up .down                             in their place, {} an expert's number
+//   layers.{}.experts.router .shared_router                         [experts, in] and [1, in]
+//   layers.{}.experts.shared.gate .up .down
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   norm  head
 //   project_in project_out                                          where tokens have a size of their own
@@ -41,10 +44,11 @@ class WeightSource {
 };
 
 /// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one; or
-/// of rows that are [query; key; value] of one head after another.
+/// of rows that are [queries; key; value] of one head of keys after another.
 enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp, kQueryOfHeads, kKeyOfHeads, kValueOfHeads };
 
-/// How a file calls a tensor: {} is the layer in both names.
+/// How a file calls a tensor: {} is the layer in both names, a second one the expert. Of several rules with
+/// one name, the first counts whose tensor is there.
 struct StoredName {
   std::string name;    // as above, without .weight and .bias: "layers.{}.attention.query"
   std::string stored;  // "model.layers.{}.self_attn.q_proj"
@@ -68,6 +72,9 @@ class StoredTensors {
   /// The file or folder, for messages.
   virtual std::string where() const = 0;
 };
+
+/// Name of the part of one expert, "NAME.5.weight", of a tensor "NAME.weight" [experts, out, in].
+std::string name_of_expert(const std::string& name, int64_t expert);
 
 /// A tensor required by a network.
 struct NamedShape {

@@ -24,7 +24,10 @@ class PlainNetwork {
     for (int64_t i = 0; i < config_.layers; ++i) {
       const std::string name = "layers." + std::to_string(i) + ".";
       const auto attend = [&](const Rows& y) { return attention(i, y, mask); };
-      const auto perceive = [&](const Rows& y) { return perceptron(name + "perceptron", y); };
+      const auto perceive = [&](const Rows& y) {
+        return config_.layer_has_experts(i) ? experts(name + "experts.", y)
+                                            : perceptron(name + "perceptron", y);
+      };
       if (config_.perceptron_place == PerceptronPlace::kBehind) {
         x = block(block(x, name + "attention", attend), name + "perceptron", perceive);
       } else {
@@ -132,7 +135,9 @@ class PlainNetwork {
   template <class Part>
   Rows block(const Rows& x, const std::string& name, Part part) const {
     if (config_.norm_place == NormPlace::kAfter) return norm(name + "_norm", sum(x, part(x)));
-    Rows y = part(config_.norm_place == NormPlace::kBehind ? x : norm(name + "_norm", x));
+    const bool has_none =
+        config_.norm_place == NormPlace::kBehind || (!config_.first_norm && name == "layers.0.attention");
+    Rows y = part(has_none ? x : norm(name + "_norm", x));
     if (config_.norm_place != NormPlace::kBefore) y = norm(name + "_post_norm", y);
     each(y, [&](double v) { return v * config_.residual_scale; });
     return sum(x, y);
@@ -159,9 +164,15 @@ class PlainNetwork {
     }
   }
 
+  Rows limited(Rows x) const {
+    if (const auto& limit = config_.qkv_limit)
+      each(x, [&](double v) { return std::clamp(v, -*limit, *limit); });
+    return x;
+  }
+
   /// Queries or keys, normed and turned.
   Rows placed(const std::string& name, const Rows& x, const Rotary& rotary) const {
-    Rows y = linear(name, x);
+    Rows y = limited(linear(name, x));
     if (config_.qk_norm_of_all) y = norm(name + "_norm", y);
     const auto size = static_cast<size_t>(config_.head_size);
     for (size_t t = 0; t < y.size(); ++t) {
@@ -176,6 +187,11 @@ class PlainNetwork {
 
   /// Has 12 rows: distances 0, 1, 2, those below 3 (128 / 3)^(1 / 3) = 10.5 and ^(2 / 3) = 36.6, and others.
   double distance_bias(size_t key, size_t query, size_t head) const {
+    if (config_.distance_slopes > 0) {  // of 6 heads: slopes of 4, then those between
+      const double at[] = {1, 2, 3, 4, 0.5, 1.5};
+      const double slope = std::exp2(-config_.distance_slopes * at[head] / 4);
+      return slope * (static_cast<double>(key) - static_cast<double>(query));
+    }
     if (config_.distances == 0) return 0;
     const size_t distance = key > query ? key - query : query - key;
     const size_t row = distance < 3 ? distance : distance < 11 ? 3 : distance < 37 ? 4 : 5;
@@ -189,7 +205,7 @@ class PlainNetwork {
     const Rotary rotary = config_.layer_turns(layer) ? turning : Rotary{};
     const Rows q = placed(name + "query", x, rotary);
     const Rows k = placed(name + "key", x, rotary);
-    const Rows v = linear(name + "value", x);
+    const Rows v = limited(linear(name + "value", x));
     const auto size = static_cast<size_t>(config_.head_size);
     const auto group = static_cast<size_t>(config_.heads / config_.kv_heads);
     const double scale =
@@ -201,9 +217,10 @@ class PlainNetwork {
         std::vector<double> shares(x.size());
         double total = 0;
         for (size_t s = 0; s < x.size(); ++s) {
-          const bool is_past =
-              s <= t && (!config_.layer_has_window(layer) || s + static_cast<size_t>(config_.window) > t);
-          if (mask[s] == 0 || (config_.is_causal && !is_past)) continue;
+          const auto window = static_cast<size_t>(config_.window);
+          const bool in_window = !config_.layer_has_window(layer) ||
+                                 (config_.is_causal ? s + window > t : s + window >= t && t + window >= s);
+          if (mask[s] == 0 || !in_window || (config_.is_causal && s > t)) continue;
           double score = 0;
           for (size_t i = 0; i < size; ++i) score += scale * q[t][h * size + i] * k[s][h / group * size + i];
           score += distance_bias(s, t, h);
@@ -218,6 +235,36 @@ class PlainNetwork {
       }
     }
     return linear(name + "output", y);
+  }
+
+  Rows experts(const std::string& name, const Rows& x) const {
+    const Experts& experts = config_.experts;
+    const Rows scores = linear(name + "router", x);
+    Rows sum(x.size(), std::vector<double>(x[0].size()));
+    for (int64_t e = 0; e < experts.count; ++e) {
+      const Rows y = perceptron(name + std::to_string(e), x);
+      for (size_t t = 0; t < x.size(); ++t) {
+        const double own = scores[t][static_cast<size_t>(e)];
+        double total = 0;
+        int64_t better = 0;
+        for (const double score : scores[t]) better += score > own ? 1 : 0;
+        if (better >= experts.used) continue;
+        for (const double score : scores[t]) {
+          int64_t above = 0;
+          for (const double other : scores[t]) above += other > score ? 1 : 0;
+          if (!experts.normalized || above < experts.used) total += std::exp(score - own);
+        }
+        for (size_t i = 0; i < y[t].size(); ++i) sum[t][i] += y[t][i] / total;
+      }
+    }
+    if (experts.shared == 0) return sum;
+    const Rows shared = perceptron(name + "shared", x);
+    const Rows gate = experts.shared_gate ? linear(name + "shared_router", x) : Rows();
+    for (size_t t = 0; t < x.size(); ++t) {
+      const double share = gate.empty() ? 1 : 1 / (1 + std::exp(-gate[t][0]));
+      for (size_t i = 0; i < sum[t].size(); ++i) sum[t][i] += share * shared[t][i];
+    }
+    return sum;
   }
 
   double activated(double x) const {

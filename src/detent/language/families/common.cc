@@ -59,6 +59,19 @@ LanguageConfig common_config(const ConfigReader& json, const std::string& family
   return config;
 }
 
+void read_sizes_as(const ConfigReader& json, const SizeKeys& keys, LanguageConfig& config) {
+  constexpr int64_t kMostLayers = 4096;
+  config.layers = json.integer(keys.layers);
+  if (config.layers < 1 || config.layers > kMostLayers)
+    json.refuse(keys.layers, fmt::format("expected 1 to {}", kMostLayers));
+  config.hidden = json.integer(keys.hidden);
+  config.heads = json.integer(keys.heads);
+  if (config.heads < 1 || config.hidden < 1 || config.hidden > INT32_MAX || config.hidden % config.heads != 0)
+    json.refuse(keys.heads, fmt::format("expected a divisor of {}, {}", keys.hidden, config.hidden));
+  config.kv_heads = config.heads;
+  config.head_size = config.hidden / config.heads;
+}
+
 void read_sizes(const ConfigReader& json, LanguageConfig& config, const char* perceptron) {
   constexpr int64_t kMostLayers = 4096;
   config.layers = json.integer("num_hidden_layers");

@@ -59,6 +59,14 @@ LanguageConfig common_config(const ConfigReader& json, const std::string& family
 /// layers than anybody has.
 void read_sizes(const ConfigReader& json, LanguageConfig& config,
                 const char* perceptron = "intermediate_size");
+/// Keys of the number of layers, the hidden size and the number of heads.
+struct SizeKeys {
+  const char* layers;
+  const char* hidden;
+  const char* heads;
+};
+/// These three, with as many heads of keys, of which the hidden size is made up.
+void read_sizes_as(const ConfigReader& json, const SizeKeys& keys, LanguageConfig& config);
 /// `json` has either rope_parameters or rope_theta and rope_scaling; `part` names the entry of
 /// rope_parameters where layers differ. `theta` and the share of each head that turns are those of a file
 /// without them.

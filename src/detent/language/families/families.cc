@@ -9,14 +9,21 @@ namespace detent {
 /// Llama is first: several families have its names of tensors.
 std::span<const LanguageFamily> all_language_families() {
   static const std::vector<LanguageFamily> kFamilies = {
-      llama_family(),      arcee_family(),     bert_family(),     cohere_family(),
-      distilbert_family(), electra_family(),   ernie4_5_family(), exaone4_family(),
-      gemma_family(),      gemma2_family(),    gemma3_family(),   gemma3_of_images_family(),
-      glm_family(),        gpt2_family(),      gpt_neox_family(), granite_family(),
-      helium_family(),     mistral_family(),   mpnet_family(),    olmo2_family(),
-      opt_family(),        phi_family(),       phi3_family(),     qwen2_family(),
-      qwen3_family(),      roberta_family(),   seed_oss_family(), smollm3_family(),
-      stablelm_family(),   starcoder2_family()};
+      llama_family(),      albert_family(),     arcee_family(),
+      bert_family(),       bloom_family(),      cohere_family(),
+      distilbert_family(), electra_family(),    ernie4_5_family(),
+      exaone4_family(),    falcon_family(),     gemma_family(),
+      gemma2_family(),     gemma3_family(),     gemma3_of_images_family(),
+      glm_family(),        gpt2_family(),       gpt_bigcode_family(),
+      gpt_neo_family(),    gpt_neox_family(),   gptj_family(),
+      granite_family(),    granitemoe_family(), helium_family(),
+      mistral_family(),    mixtral_family(),    modernbert_family(),
+      mpnet_family(),      mpt_family(),        olmo2_family(),
+      olmoe_family(),      opt_family(),        phi_family(),
+      phi3_family(),       qwen2_family(),      qwen2_moe_family(),
+      qwen3_family(),      qwen3_moe_family(),  roberta_family(),
+      seed_oss_family(),   smollm3_family(),    stablelm_family(),
+      starcoder2_family()};
   return kFamilies;
 }
 

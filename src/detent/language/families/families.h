@@ -24,31 +24,44 @@ struct LanguageFamily {
   std::vector<std::string> ignored = {};
 };
 
+LanguageFamily albert_family();
 LanguageFamily arcee_family();
 LanguageFamily bert_family();
+LanguageFamily bloom_family();
 LanguageFamily cohere_family();
 LanguageFamily distilbert_family();
 LanguageFamily electra_family();
 LanguageFamily ernie4_5_family();
 LanguageFamily exaone4_family();
+LanguageFamily falcon_family();
 LanguageFamily gemma_family();
 LanguageFamily gemma2_family();
 LanguageFamily gemma3_family();
 LanguageFamily gemma3_of_images_family();
 LanguageFamily glm_family();
 LanguageFamily gpt2_family();
+LanguageFamily gpt_bigcode_family();
+LanguageFamily gpt_neo_family();
 LanguageFamily gpt_neox_family();
+LanguageFamily gptj_family();
 LanguageFamily granite_family();
+LanguageFamily granitemoe_family();
 LanguageFamily helium_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily mixtral_family();
+LanguageFamily modernbert_family();
 LanguageFamily mpnet_family();
+LanguageFamily mpt_family();
 LanguageFamily olmo2_family();
+LanguageFamily olmoe_family();
 LanguageFamily opt_family();
 LanguageFamily phi_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
+LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_family();
+LanguageFamily qwen3_moe_family();
 LanguageFamily roberta_family();
 LanguageFamily seed_oss_family();
 LanguageFamily smollm3_family();
@@ -82,6 +95,13 @@ std::vector<StoredName> around_weights();
 
 /// Names of tensors with norms behind each part, and of queries and keys (OLMo 2, EXAONE 4).
 std::vector<StoredName> behind_weights();
+
+// Families whose kin have experts.
+
+LanguageConfig read_qwen2(const ConfigReader& json);
+LanguageConfig read_qwen3(const ConfigReader& json);
+LanguageConfig read_granite(const ConfigReader& json);
+std::vector<StoredName> qwen3_weights();
 
 /// Layers from max_window_layers on have a window where use_sliding_window says so.
 void read_qwen_windows(const ConfigReader& json, LanguageConfig& config);

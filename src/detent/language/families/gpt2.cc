@@ -1,4 +1,3 @@
-#include "detent/core/error.h"
 #include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
 
@@ -8,17 +7,8 @@ namespace {
 /// Layer norms before, learned positions, weights stored as [in, out].
 LanguageConfig read_gpt2(const ConfigReader& json) {
   constexpr int64_t kTimesAsWide = 4;
-  constexpr int64_t kMostLayers = 4096;
   LanguageConfig config = common_config(json, "gpt2", true);
-  config.layers = json.integer("n_layer");
-  if (config.layers < 1 || config.layers > kMostLayers)
-    json.refuse("n_layer", fmt::format("expected 1 to {}", kMostLayers));
-  config.hidden = json.integer("n_embd");
-  config.heads = json.integer("n_head");
-  if (config.heads < 1 || config.hidden < 1 || config.hidden > INT32_MAX || config.hidden % config.heads != 0)
-    json.refuse("n_head", fmt::format("expected a divisor of n_embd, {}", config.hidden));
-  config.kv_heads = config.heads;
-  config.head_size = config.hidden / config.heads;
+  read_sizes_as(json, {"n_layer", "n_embd", "n_head"}, config);
   config.intermediate = json.integer("n_inner", kTimesAsWide * config.hidden);
   config.context = config.positions = json.integer("n_positions", json.integer("n_ctx", 1024));
   config.norm = NormKind::kLayerNorm;

@@ -2,8 +2,6 @@
 #include "detent/language/families/families.h"
 
 namespace detent {
-namespace {
-
 /// As Llama, with multipliers of the embedding, of what each part adds, of scores and of logits.
 LanguageConfig read_granite(const ConfigReader& json) {
   LanguageConfig config = common_config(json, "granite", false);
@@ -19,8 +17,6 @@ LanguageConfig read_granite(const ConfigReader& json) {
   config.rotary = config.window_rotary = read_rotary(json, config);
   return config;
 }
-
-}  // namespace
 
 LanguageFamily granite_family() {
   return {.name = "granite",

@@ -2,8 +2,6 @@
 #include "detent/language/families/families.h"
 
 namespace detent {
-namespace {
-
 /// As Llama, with biases of queries, keys and values.
 LanguageConfig read_qwen2(const ConfigReader& json) {
   LanguageConfig config = common_config(json, "qwen2", false);
@@ -15,8 +13,6 @@ LanguageConfig read_qwen2(const ConfigReader& json) {
   config.rotary = config.window_rotary = read_rotary(json, config);
   return config;
 }
-
-}  // namespace
 
 void read_qwen_windows(const ConfigReader& json, LanguageConfig& config) {
   constexpr int64_t kWindow = 4096;

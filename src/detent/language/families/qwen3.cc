@@ -2,8 +2,6 @@
 #include "detent/language/families/families.h"
 
 namespace detent {
-namespace {
-
 /// As Llama, with norms of each head's query and key, and heads of a size of their own.
 LanguageConfig read_qwen3(const ConfigReader& json) {
   constexpr int64_t kHeadSize = 128;
@@ -25,8 +23,6 @@ std::vector<StoredName> qwen3_weights() {
   rules.push_back({"layers.{}.attention.key_norm", "model.layers.{}.self_attn.k_norm"});
   return rules;
 }
-
-}  // namespace
 
 LanguageFamily qwen3_family() {
   return {.name = "qwen3",

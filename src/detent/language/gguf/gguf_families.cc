@@ -110,6 +110,8 @@ LanguageConfig common_gguf_config(const GgufConfigReader& reader, const char* fa
 constexpr const char* kRmsEps = "attention.layer_norm_rms_epsilon";
 constexpr const char* kLayerNormEps = "attention.layer_norm_epsilon";
 
+}  // namespace
+
 /// Norms before, heads that turn, a gated perceptron.
 LanguageConfig read_llama_like(const GgufConfigReader& reader, const char* family) {
   LanguageConfig config = common_gguf_config(reader, family, kRmsEps);
@@ -117,6 +119,8 @@ LanguageConfig read_llama_like(const GgufConfigReader& reader, const char* famil
   config.rotary = config.window_rotary = read_gguf_rotary(reader, config);
   return config;
 }
+
+namespace {
 
 LanguageConfig read_gguf_qwen3(const GgufConfigReader& reader) {
   LanguageConfig config = read_llama_like(reader, "qwen3");
@@ -184,6 +188,8 @@ LanguageConfig read_gguf_gemma3(const GgufConfigReader& reader) {
   return config;
 }
 
+}  // namespace
+
 LanguageConfig read_gguf_granite(const GgufConfigReader& reader) {
   LanguageConfig config = read_llama_like(reader, "granite");
   config.attention_scale = reader.number("attention.scale", 0);
@@ -192,6 +198,8 @@ LanguageConfig read_gguf_granite(const GgufConfigReader& reader) {
   config.logit_scale = 1 / reader.number("logit_scale", 1);
   return config;
 }
+
+namespace {
 
 /// One layer in four does not turn; the format does not state it.
 LanguageConfig read_gguf_smollm3(const GgufConfigReader& reader) {
@@ -214,6 +222,8 @@ LanguageConfig read_gguf_olmo2(const GgufConfigReader& reader) {
   return config;
 }
 
+}  // namespace
+
 /// Layer norms before, heads that turn.
 LanguageConfig read_centred(const GgufConfigReader& reader, const char* family) {
   LanguageConfig config = common_gguf_config(reader, family, kLayerNormEps);
@@ -221,6 +231,8 @@ LanguageConfig read_centred(const GgufConfigReader& reader, const char* family) 
   config.rotary = config.window_rotary = read_gguf_rotary(reader, config);
   return config;
 }
+
+namespace {
 
 LanguageConfig read_gguf_stablelm(const GgufConfigReader& reader) {
   LanguageConfig config = read_centred(reader, "stablelm");
@@ -252,6 +264,8 @@ LanguageConfig read_gguf_gptneox(const GgufConfigReader& reader) {
   return config;
 }
 
+}  // namespace
+
 LanguageConfig read_gguf_gpt2(const GgufConfigReader& reader) {
   LanguageConfig config = common_gguf_config(reader, "gpt2", kLayerNormEps);
   config.norm = NormKind::kLayerNorm;
@@ -260,6 +274,8 @@ LanguageConfig read_gguf_gpt2(const GgufConfigReader& reader) {
   config.positions = config.context;
   return config;
 }
+
+namespace {
 
 LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
   LanguageConfig config = common_gguf_config(reader, "bert", kLayerNormEps);
@@ -280,7 +296,9 @@ LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
   return config;
 }
 
-std::vector<StoredName> llama_names() {
+}  // namespace
+
+std::vector<StoredName> gguf_llama_names() {
   return {{"embed_tokens", "token_embd"},
           {"layers.{}.attention_norm", "blk.{}.attn_norm"},
           {"layers.{}.attention.query", "blk.{}.attn_q"},
@@ -295,15 +313,17 @@ std::vector<StoredName> llama_names() {
           {"head", "output"}};
 }
 
-std::vector<StoredName> qwen3_names() {
-  std::vector<StoredName> names = llama_names();
+std::vector<StoredName> gguf_qwen3_names() {
+  std::vector<StoredName> names = gguf_llama_names();
   names.push_back({"layers.{}.attention.query_norm", "blk.{}.attn_q_norm"});
   names.push_back({"layers.{}.attention.key_norm", "blk.{}.attn_k_norm"});
   return names;
 }
 
+namespace {
+
 std::vector<StoredName> around_names() {
-  std::vector<StoredName> names = llama_names();
+  std::vector<StoredName> names = gguf_llama_names();
   names.push_back({"layers.{}.attention_post_norm", "blk.{}.post_attention_norm"});
   names.push_back({"layers.{}.perceptron_post_norm", "blk.{}.post_ffw_norm"});
   return names;
@@ -317,6 +337,8 @@ std::vector<StoredName> around_normed_names() {
   return names;
 }
 
+}  // namespace
+
 /// Queries, keys and values in one tensor.
 std::vector<StoredName> joined_names(std::vector<StoredName> names) {
   for (StoredName& name : names) {
@@ -328,8 +350,8 @@ std::vector<StoredName> joined_names(std::vector<StoredName> names) {
   return names;
 }
 
-std::vector<StoredName> phi3_names() {
-  std::vector<StoredName> names = joined_names(llama_names());
+std::vector<StoredName> gguf_phi3_names() {
+  std::vector<StoredName> names = joined_names(gguf_llama_names());
   for (StoredName& name : names) {
     if (name.name == "layers.{}.perceptron.gate") name = {name.name, "blk.{}.ffn_up", WeightPart::kGate};
     if (name.name == "layers.{}.perceptron.up") name = {name.name, "blk.{}.ffn_up", WeightPart::kUp};
@@ -337,14 +359,16 @@ std::vector<StoredName> phi3_names() {
   return names;
 }
 
-std::vector<StoredName> gpt2_names() {
-  std::vector<StoredName> names = joined_names(llama_names());
+std::vector<StoredName> gguf_gpt2_names() {
+  std::vector<StoredName> names = joined_names(gguf_llama_names());
   names.push_back({"embed_positions", "position_embd"});
   return names;
 }
 
-std::vector<StoredName> bert_names() {
-  std::vector<StoredName> names = llama_names();
+namespace {
+
+std::vector<StoredName> gguf_bert_names() {
+  std::vector<StoredName> names = gguf_llama_names();
   for (StoredName& name : names) {
     if (name.name == "layers.{}.attention_norm") name.stored = "blk.{}.attn_output_norm";
     if (name.name == "layers.{}.perceptron_norm") name.stored = "blk.{}.layer_output_norm";
@@ -355,24 +379,34 @@ std::vector<StoredName> bert_names() {
   return names;
 }
 
-const std::array<GgufFamily, 16> kGgufFamilies = {{
-    {"llama", "llama", [](const GgufConfigReader& r) { return read_llama_like(r, "llama"); }, llama_names,
-     true},
-    {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); }, llama_names},
-    {"qwen3", "qwen3", read_gguf_qwen3, qwen3_names},
-    {"gemma", "gemma", [](const GgufConfigReader& r) { return read_gguf_gemma(r, "gemma"); }, llama_names},
+const std::array<GgufFamily, 25> kGgufFamilies = {{
+    {"llama", "llama", read_gguf_llama, gguf_expert_names, true},
+    {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); },
+     gguf_llama_names},
+    {"qwen3", "qwen3", read_gguf_qwen3, gguf_qwen3_names},
+    {"gemma", "gemma", [](const GgufConfigReader& r) { return read_gguf_gemma(r, "gemma"); },
+     gguf_llama_names},
     {"gemma2", "gemma2", read_gguf_gemma2, around_names},
     {"gemma3", "gemma3", read_gguf_gemma3, around_normed_names},
-    {"phi2", "phi", read_gguf_phi2, llama_names},
-    {"phi3", "phi3", [](const GgufConfigReader& r) { return read_llama_like(r, "phi3"); }, phi3_names},
-    {"gpt2", "gpt2", read_gguf_gpt2, gpt2_names},
-    {"gptneox", "gpt_neox", read_gguf_gptneox, gpt2_names},
-    {"bert", "bert", read_gguf_bert, bert_names},
-    {"granite", "granite", read_gguf_granite, llama_names, true},
-    {"smollm3", "smollm3", read_gguf_smollm3, llama_names, true},
+    {"phi2", "phi", read_gguf_phi2, gguf_llama_names},
+    {"phi3", "phi3", [](const GgufConfigReader& r) { return read_llama_like(r, "phi3"); }, gguf_phi3_names},
+    {"gpt2", "gpt2", read_gguf_gpt2, gguf_gpt2_names},
+    {"gptneox", "gpt_neox", read_gguf_gptneox, gguf_gpt2_names},
+    {"bert", "bert", read_gguf_bert, gguf_bert_names},
+    {"granite", "granite", read_gguf_granite, gguf_llama_names, true},
+    {"smollm3", "smollm3", read_gguf_smollm3, gguf_llama_names, true},
     {"olmo2", "olmo2", read_gguf_olmo2, around_normed_names},
-    {"stablelm", "stablelm", read_gguf_stablelm, llama_names},
-    {"starcoder2", "starcoder2", read_gguf_starcoder2, llama_names},
+    {"stablelm", "stablelm", read_gguf_stablelm, gguf_llama_names},
+    {"starcoder2", "starcoder2", read_gguf_starcoder2, gguf_llama_names},
+    {"qwen2moe", "qwen2_moe", read_gguf_qwen2_moe, gguf_expert_names},
+    {"qwen3moe", "qwen3_moe", read_gguf_qwen3_moe, gguf_normed_expert_names},
+    {"olmoe", "olmoe", read_gguf_olmoe, gguf_normed_expert_names},
+    {"granitemoe", "granitemoe", read_gguf_granite_moe, gguf_expert_names, true},
+    {"falcon", "falcon", read_gguf_falcon, gguf_falcon_names},
+    {"mpt", "mpt", read_gguf_mpt, gguf_gpt2_names},
+    {"bloom", "bloom", read_gguf_bloom, gguf_bloom_names},
+    {"starcoder", "gpt_bigcode", read_gguf_starcoder, gguf_gpt2_names},
+    {"modern-bert", "modernbert", read_gguf_modern_bert, gguf_modern_bert_names},
 }};
 
 }  // namespace

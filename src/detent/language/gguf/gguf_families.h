@@ -44,6 +44,44 @@ struct GgufFamily {
 };
 
 std::span<const GgufFamily> gguf_families();
+
+// Parts of several architectures.
+
+/// Norms before, heads that turn, a gated perceptron.
+LanguageConfig read_llama_like(const GgufConfigReader& reader, const char* family);
+/// Layer norms before, heads that turn.
+LanguageConfig read_centred(const GgufConfigReader& reader, const char* family);
+LanguageConfig read_gguf_granite(const GgufConfigReader& reader);
+LanguageConfig read_gguf_gpt2(const GgufConfigReader& reader);
+std::vector<StoredName> gguf_llama_names();
+std::vector<StoredName> gguf_qwen3_names();
+std::vector<StoredName> gguf_phi3_names();
+std::vector<StoredName> gguf_gpt2_names();
+/// Queries, keys and values in one tensor.
+std::vector<StoredName> joined_names(std::vector<StoredName> names);
+
+// gguf_expert_families.cc
+
+/// Llama, and Mixtral where there are experts.
+LanguageConfig read_gguf_llama(const GgufConfigReader& reader);
+LanguageConfig read_gguf_granite_moe(const GgufConfigReader& reader);
+LanguageConfig read_gguf_qwen2_moe(const GgufConfigReader& reader);
+LanguageConfig read_gguf_qwen3_moe(const GgufConfigReader& reader);
+LanguageConfig read_gguf_olmoe(const GgufConfigReader& reader);
+std::vector<StoredName> gguf_expert_names();
+std::vector<StoredName> gguf_normed_expert_names();
+
+// gguf_centred_families.cc
+
+LanguageConfig read_gguf_falcon(const GgufConfigReader& reader);
+LanguageConfig read_gguf_mpt(const GgufConfigReader& reader);
+LanguageConfig read_gguf_bloom(const GgufConfigReader& reader);
+LanguageConfig read_gguf_starcoder(const GgufConfigReader& reader);
+LanguageConfig read_gguf_modern_bert(const GgufConfigReader& reader);
+std::vector<StoredName> gguf_falcon_names();
+std::vector<StoredName> gguf_bloom_names();
+std::vector<StoredName> gguf_modern_bert_names();
+
 /// Throws Error naming the file.
 const GgufFamily& find_gguf_family(const GgufFile& file);
 

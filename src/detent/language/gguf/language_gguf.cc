@@ -18,7 +18,15 @@ class GgufTensors final : public StoredTensors {
  public:
   GgufTensors(GgufFile file, const GgufFamily& family, const LanguageConfig& config)
       : file_(std::move(file)), head_size_(family.pairs_rows ? config.head_size : 0) {
-    for (const GgufTensor& tensor : file_.tensors) tensors_.emplace(tensor.name, &tensor);
+    for (const GgufTensor& tensor : file_.tensors) {
+      const bool is_row = tensor.name.ends_with(".ffn_gate_inp_shexp.weight") && tensor.shape.size() == 1;
+      if (tensor.shape.size() == 3) {
+        add_experts(tensor);
+      } else {
+        GgufTensor& added = tensors_.emplace(tensor.name, tensor).first->second;
+        if (is_row) added.shape.insert(added.shape.begin(), 1);
+      }
+    }
   }
 
   std::vector<std::string> names() const override {
@@ -28,10 +36,10 @@ class GgufTensors final : public StoredTensors {
   }
   std::optional<Shape> shape(const std::string& name) const override {
     const auto found = tensors_.find(name);
-    return found == tensors_.end() ? std::nullopt : std::optional(found->second->shape);
+    return found == tensors_.end() ? std::nullopt : std::optional(found->second.shape);
   }
   Tensor values(const std::string& name) override {
-    const GgufTensor& stored = *tensors_.at(name);
+    const GgufTensor& stored = tensors_.at(name);
     const Tensor elements = gguf_elements(stored);
     if (!holds_plain_numbers(*stored.format)) release_pages(stored.bytes);
     return ordered(name, is_floating_point(elements.dtype()) ? to_float32(elements) : elements);
@@ -39,10 +47,10 @@ class GgufTensors final : public StoredTensors {
   std::string where() const override { return file_.metadata.file(); }
 
   Tensor rows(const std::string& name, std::span<const int64_t> indices) const override {
-    return gguf_rows(*tensors_.at(name), indices);
+    return gguf_rows(tensors_.at(name), indices);
   }
   std::optional<GgufScales> scales(const std::string& name) const override {
-    const GgufTensor& stored = *tensors_.at(name);
+    const GgufTensor& stored = tensors_.at(name);
     std::optional<GgufScales> found = gguf_scales(stored);
     if (!found) return found;
     release_pages(stored.bytes);
@@ -52,6 +60,19 @@ class GgufTensors final : public StoredTensors {
   }
 
  private:
+  /// The matrix of each expert as a tensor.
+  void add_experts(const GgufTensor& all) {
+    const auto experts = static_cast<size_t>(all.shape[0]);
+    const size_t bytes = experts == 0 ? 0 : all.bytes.size() / experts;
+    for (size_t i = 0; i < experts; ++i) {
+      GgufTensor one = all;
+      one.name = name_of_expert(all.name, static_cast<int64_t>(i));
+      one.shape.erase(one.shape.begin());
+      one.bytes = all.bytes.subspan(i * bytes, bytes);
+      tensors_.emplace(one.name, one);
+    }
+  }
+
   /// Rows as Hugging Face has them.
   Tensor ordered(const std::string& name, const Tensor& rows) const {
     const bool is_paired =
@@ -61,8 +82,8 @@ class GgufTensors final : public StoredTensors {
   }
 
   GgufFile file_;
-  int64_t head_size_;  // 0: rows stand as they are
-  std::map<std::string, const GgufTensor*, std::less<>> tensors_;
+  int64_t head_size_;                                       // 0: rows stand as they are
+  std::map<std::string, GgufTensor, std::less<>> tensors_;  // views of the file
 };
 
 }  // namespace

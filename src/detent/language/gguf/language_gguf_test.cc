@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <set>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
@@ -37,6 +38,14 @@ const Names kNames = {{"embed_tokens", "token_embd"},
                       {"attention.key_norm", "attn_k_norm"},
                       {"attention_norm", "attn_norm"},
                       {"attention_post_norm", "post_attention_norm"},
+                      {"experts.router", "ffn_gate_inp"},
+                      {"experts.shared_router", "ffn_gate_inp_shexp"},
+                      {"experts.shared.gate", "ffn_gate_shexp"},
+                      {"experts.shared.up", "ffn_up_shexp"},
+                      {"experts.shared.down", "ffn_down_shexp"},
+                      {"experts.gate", "ffn_gate_exps"},
+                      {"experts.up", "ffn_up_exps"},
+                      {"experts.down", "ffn_down_exps"},
                       {"perceptron.gate", "ffn_gate"},
                       {"perceptron.up", "ffn_up"},
                       {"perceptron.down", "ffn_down"},
@@ -61,6 +70,8 @@ std::string stored_name(const Case& of, const std::string& name) {
     const size_t behind = role.find('.', 7);
     layer = "blk." + role.substr(7, behind - 7) + ".";
     role = role.substr(behind + 1);
+    std::erase_if(role, [](char c) { return c >= '0' && c <= '9'; });
+    if (const size_t gap = role.find(".."); gap != std::string::npos) role.erase(gap, 1);
   }
   const auto other = of.other_names.find(role);
   return layer + (other != of.other_names.end() ? other->second : kNames.at(role)) + name.substr(point);
@@ -113,9 +124,20 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
   const bool is_layer_norm = config.norm == NormKind::kLayerNorm;
   bytes.real(a + (is_layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon"),
              1e-5F);
-  if (config.window > 0) bytes.integer(a + ".attention.sliding_window", size(config.window));
+  const int64_t window = config.is_causal ? config.window : 2 * config.window;
+  if (window > 0) bytes.integer(a + ".attention.sliding_window", size(window));
   const int64_t turning = 2 * std::ssize(config.rotary.frequencies);
   if (turning > 0 && turning != config.head_size) bytes.integer(a + ".rope.dimension_count", size(turning));
+  const Experts& experts = config.experts;
+  if (experts.count > 0) {
+    bytes.integer(a + ".expert_count", size(experts.count));
+    bytes.integer(a + ".expert_used_count", size(experts.used));
+    bytes.integer(a + ".expert_feed_forward_length", size(experts.intermediate));
+    bytes.integer(a + ".expert_shared_feed_forward_length", size(experts.shared));
+  }
+  if (config.distance_slopes > 0)
+    bytes.real(a + ".attention.max_alibi_bias", static_cast<float>(config.distance_slopes));
+  if (config.qkv_limit) bytes.real(a + ".attention.clamp_kqv", static_cast<float>(*config.qkv_limit));
   if (config.score_cap) bytes.real(a + ".attn_logit_softcapping", static_cast<float>(*config.score_cap));
   if (config.logit_scale != 1) {
     bytes.real(a + ".logit_scale", static_cast<float>(1 / config.logit_scale));
@@ -142,7 +164,9 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
   }
   std::mt19937 engine(1);
   for (const auto& [name, values] : tensors) {
-    const Shape& shape = shapes[name];
+    Shape& shape = shapes[name];
+    if (name.find("_exps.") != std::string::npos) shape = {experts.count, shape[0] / experts.count, shape[1]};
+    if (name.find("_inp_shexp.") != std::string::npos) shape = {shape[1]};
     if (matrices != nullptr && shape.size() == 2) {
       bytes.tensor(name, matrices->id, shape, random_blocks(*matrices, shape, engine));
     } else {
@@ -221,6 +245,76 @@ LanguageConfig centred_config(const std::string& family) {
   return config;
 }
 
+std::vector<Case> cases_of_experts() {
+  Case mixtral{"llama", llama_config("mixtral"), {}, true};
+  mixtral.config.experts = {.count = 4, .used = 2, .intermediate = 40};
+  Case qwen2{"qwen2moe", llama_config("qwen2_moe")};
+  qwen2.config.qkv_bias = true;
+  qwen2.config.experts = {
+      .count = 4, .used = 2, .intermediate = 12, .normalized = false, .shared = 16, .shared_gate = true};
+  Case qwen3{"qwen3moe", llama_config("qwen3_moe")};
+  qwen3.config.qk_norm = true;
+  qwen3.config.experts = {.count = 4, .used = 3, .intermediate = 12, .layers = {false, true}};
+  Case olmoe{"olmoe", llama_config("olmoe")};
+  olmoe.config.qk_norm_of_all = true;
+  olmoe.config.experts = {.count = 4, .used = 2, .intermediate = 40, .normalized = false};
+  Case granite{"granitemoe", llama_config("granitemoe"), {}, true};
+  granite.config.logit_scale = 0.25;
+  granite.config.residual_scale = 0.5;
+  granite.config.embedding_scale = 3;
+  granite.config.attention_scale = 0.125;
+  granite.config.experts = {.count = 4, .used = 2, .intermediate = 40};
+  return {mixtral, qwen2, qwen3, olmoe, granite};
+}
+
+/// Positions in scores or a table, and windows of an encoder.
+std::vector<Case> cases_with_layer_norms() {
+  const Names joined = {
+      {"attention.query", "attn_qkv"}, {"attention.key", "attn_qkv"}, {"attention.value", "attn_qkv"}};
+  Case mpt{"mpt", gpt2_config(), joined};
+  mpt.config.family = "mpt";
+  mpt.config.activation = Activation::kGelu;
+  mpt.config.qkv_bias = mpt.config.output_bias = mpt.config.perceptron_bias = false;
+  mpt.config.norm_bias = false;
+  mpt.config.positions = 0;
+  mpt.config.distance_slopes = 6;
+  mpt.config.qkv_limit = 0.5;
+  Case bloom{"bloom", gpt2_config(), joined};
+  bloom.config.family = "bloom";
+  bloom.config.positions = 0;
+  bloom.config.distance_slopes = 8;
+  bloom.config.embedding_norm = true;
+  Case starcoder{"starcoder", gpt2_config(), joined};
+  starcoder.config.family = "gpt_bigcode";
+  starcoder.config.kv_heads = 1;
+  Case falcon{"falcon", centred_config("falcon"), joined};
+  falcon.config.rotary = falcon.config.window_rotary = rotary_of({}, 8, falcon.config.context);
+  falcon.config.kv_heads = 1;
+  falcon.config.activation = Activation::kGelu;
+  falcon.config.qkv_bias = falcon.config.output_bias = falcon.config.perceptron_bias = false;
+  falcon.config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  Case larger = falcon;
+  larger.config.kv_heads = 2;
+  larger.config.perceptron_place = PerceptronPlace::kBeside;
+  larger.other_names["attention_norm"] = "attn_norm_2";
+  larger.other_names["perceptron_norm"] = "attn_norm";
+  Case modernbert{"modern-bert", larger.config, joined};
+  modernbert.config.family = "modernbert";
+  modernbert.config.layers = 4;
+  modernbert.config.kv_heads = modernbert.config.heads;
+  modernbert.config.is_causal = false;
+  modernbert.config.tied_head = true;
+  modernbert.config.norm_bias = false;
+  modernbert.config.first_norm = false;
+  modernbert.config.embedding_norm = true;
+  modernbert.config.perceptron = PerceptronKind::kGated;
+  modernbert.config.perceptron_place = PerceptronPlace::kBehind;
+  modernbert.config.window = 2;
+  modernbert.config.has_window = {false, true, true, false};
+  modernbert.other_names["perceptron.gate"] = "ffn_up";
+  return {mpt, bloom, starcoder, falcon, larger, modernbert};
+}
+
 /// Architectures beside those of all_cases.
 std::vector<Case> further_cases() {
   Case gemma{"gemma", gemma3_config()};
@@ -287,8 +381,11 @@ std::vector<Case> all_cases() {
 /// Each architecture gives the network of its configuration and weights, to the last bit.
 TEST(LanguageGguf, HasTheNetworksOfAllArchitectures) {
   std::vector<Case> cases = all_cases();
-  std::ranges::copy(further_cases(), std::back_inserter(cases));
-  EXPECT_EQ(cases.size(), gguf_families().size());
+  for (const auto& more : {further_cases(), cases_of_experts(), cases_with_layer_norms()})
+    std::ranges::copy(more, std::back_inserter(cases));
+  std::set<std::string> architectures;
+  for (const Case& of : cases) architectures.insert(of.architecture);
+  EXPECT_EQ(architectures.size(), gguf_families().size());
   for (const Case& of : cases) {
     const TemporaryPath path(of.architecture + ".gguf");
     const GgufFile file = written(file_of(of), path);

@@ -1,0 +1,70 @@
+#include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
+
+namespace detent {
+namespace {
+
+/// An encoder that turns: layer norms before, without biases, joined tensors, windows in two of three layers.
+LanguageConfig read_modernbert(const ConfigReader& json) {
+  constexpr int64_t kEvery = 3;
+  constexpr int64_t kWindow = 128;
+  constexpr double kTheta = 160000;
+  constexpr double kThetaOfWindows = 10000;
+  LanguageConfig config = common_config(json, "modernbert", true);
+  read_sizes(json, config);
+  config.is_causal = false;
+  config.kv_heads = config.heads;
+  config.norm = NormKind::kLayerNorm;
+  config.norm_eps = json.number("norm_eps", 1e-5);
+  config.norm_bias = json.boolean("norm_bias", false);
+  config.first_norm = false;
+  config.embedding_norm = true;
+  config.activation = json.activation("hidden_activation", "gelu");
+  config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
+  config.perceptron_bias = json.boolean("mlp_bias", false);
+  config.window = json.integer("local_attention", kWindow) / 2;
+  const int64_t every = json.integer("global_attn_every_n_layers", kEvery);
+  if (every < 1) json.refuse("global_attn_every_n_layers", "expected at least 1");
+  std::vector<bool> windows;
+  for (int64_t layer = 0; layer < config.layers; ++layer) windows.push_back(layer % every != 0);
+  config.has_window = read_windows(json, config.layers, std::move(windows));
+  const double theta = json.number("global_rope_theta", kTheta);
+  const double of_windows = json.number("local_rope_theta", kThetaOfWindows);
+  if (json.has("rope_parameters")) {
+    config.rotary = read_rotary(json, config, "full_attention", theta);
+    config.window_rotary = read_rotary(json, config, "sliding_attention", of_windows);
+  } else {
+    config.rotary = rotary_of({.theta = theta}, config.head_size, config.context);
+    config.window_rotary = rotary_of({.theta = of_windows}, config.head_size, config.context);
+  }
+  return config;
+}
+
+std::vector<StoredName> modernbert_weights() {
+  const std::string layer = "model.layers.{}.";
+  return {{"embed_tokens", "model.embeddings.tok_embeddings"},
+          {"embed_norm", "model.embeddings.norm"},
+          {"layers.{}.attention_norm", layer + "attn_norm"},
+          {"layers.{}.attention.query", layer + "attn.Wqkv", WeightPart::kQuery},
+          {"layers.{}.attention.key", layer + "attn.Wqkv", WeightPart::kKey},
+          {"layers.{}.attention.value", layer + "attn.Wqkv", WeightPart::kValue},
+          {"layers.{}.attention.output", layer + "attn.Wo"},
+          {"layers.{}.perceptron_norm", layer + "mlp_norm"},
+          {"layers.{}.perceptron.gate", layer + "mlp.Wi", WeightPart::kGate},
+          {"layers.{}.perceptron.up", layer + "mlp.Wi", WeightPart::kUp},
+          {"layers.{}.perceptron.down", layer + "mlp.Wo"},
+          {"norm", "model.final_norm"}};
+}
+
+}  // namespace
+
+LanguageFamily modernbert_family() {
+  return {.name = "modernbert",
+          .model_types = {"modernbert"},
+          .help = "ModernBERT, an encoder",
+          .config = read_modernbert,
+          .weights = modernbert_weights,
+          .ignored = {"head.", "decoder.", "classifier.", "rotary_emb"}};
+}
+
+}  // namespace detent
