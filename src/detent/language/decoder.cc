@@ -12,6 +12,7 @@
 #include "detent/inference/float_nodes.h"
 #include "detent/kernels/packed_linear.h"
 #include "detent/graph/accumulator.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/language/cache_format.h"
@@ -85,7 +86,31 @@ struct DecoderStep {
   std::shared_ptr<const CodePairs> pairs = {};
   size_t cache = 0;                       // of kCache, and what kCacheProduct reads
   const ReferenceStep* reader = nullptr;  // of kCache, where only kCacheProduct reads it: the first
+  /// Place of the share by which all that comes of this step is multiplied. Where it is 0 of all tokens, the
+  /// step is left out; the one that the product reads, whose rows have `width` elements, then gives zeros.
+  size_t share = kNowhere;
+  int64_t width = 0;
 };
+
+/// Whether an expert has no share of any token.
+bool is_unused(const Flows& shares) {
+  return std::ranges::all_of(shares, [](const Flow& share) {
+    const bool is_plain = !share.type && share.tensor.dtype() == DType::kFloat32;
+    return is_plain && std::ranges::all_of(share.tensor.values<float>(), [](float x) { return x == 0; });
+  });
+}
+
+/// Results of a step of an unused expert.
+Flows zeros_of(const DecoderStep& step, const Flows& shares) {
+  Flows zeros;
+  for (const Flow& share : shares) {
+    Shape shape = share.tensor.shape();
+    shape.back() = step.width;
+    zeros.push_back(
+        converted(*step.reference->node, {Tensor(DType::kFloat32, shape)}, step.reference->outputs.front()));
+  }
+  return zeros;
+}
 
 Flow product_of_cache(const ReferenceStep& step, const Flow& a, const CachedTensor& cache, int64_t tokens) {
   if (!step.form) return {cache_product(as_values(a), cache, tokens)};
@@ -204,6 +229,8 @@ struct Decoder::Compiled {
   size_t head = 0;  // the step that gives logits
   int64_t vocabulary = 0;
   int64_t embedded = 0;  // rows of the table of tokens
+  int64_t context = 0;
+  int64_t positions = 0;
   int64_t weight_bytes = 0;
 
   /// One sequence of a run.
@@ -216,6 +243,9 @@ struct Decoder::Compiled {
   Compiled(Graph graph, std::shared_ptr<const DeferredWeights> weights);
   void add_steps(const DecoderLayers& layers);
   void note_readers();
+  void note_experts();
+  void note_expert(size_t router, size_t product, size_t share,
+                   const std::vector<std::vector<size_t>>& readers, const ValueTypes& values);
   void add_caches();
   std::shared_ptr<const CacheCodec> codec_of(const DecoderStep& step, int64_t size);
   void check();
@@ -252,6 +282,7 @@ Decoder::Compiled::Compiled(Graph graph, std::shared_ptr<const DeferredWeights> 
   plan = reference_plan(std::move(graph), {.take = take});
   add_steps(layers);
   check();
+  note_experts();
   add_caches();
 }
 
@@ -328,6 +359,44 @@ void Decoder::Compiled::note_readers() {
   }
 }
 
+/// Steps between what the router's experts have in common and the products with their shares.
+void Decoder::Compiled::note_experts() {
+  std::vector<std::vector<size_t>> readers(places);  // steps that read each place
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (const size_t place : steps[i].inputs) {
+      if (place != kNowhere) readers[place].push_back(i);
+    }
+  }
+  ValueTypes values;
+  for (size_t router = 0; router < steps.size(); ++router) {
+    const Node& node = *steps[router].reference->node;
+    if (!node.target.ends_with(kExpertShares)) continue;
+    if (values.empty()) values = values_of_tokens(plan->graph, 1);
+    for (size_t e = 0; e < result_count(node); ++e) {
+      const size_t share = steps[router].output + e;
+      if (readers[share].size() == 1) note_expert(router, readers[share].front(), share, readers, values);
+    }
+  }
+}
+
+void Decoder::Compiled::note_expert(size_t router, size_t product, size_t share,
+                                    const std::vector<std::vector<size_t>>& readers,
+                                    const ValueTypes& values) {
+  const auto* operation = trait<PairOperation>(*steps[product].reference->node);
+  if (operation == nullptr || *operation != PairOperation::kMul) return;
+  const auto is_inside = [&](size_t reader) { return reader == product || steps[reader].share == share; };
+  for (size_t i = product; --i > router;) {
+    DecoderStep& step = steps[i];
+    const Node& node = *step.reference->node;
+    const bool is_plain = result_count(node) == 1 && step.kind != StepKind::kCache && !step.inputs.empty();
+    const std::vector<size_t>& of_step = readers[step.output];
+    if (!is_plain || of_step.empty() || !std::ranges::all_of(of_step, is_inside)) continue;
+    step.share = share;
+    if (std::ranges::find(of_step, product) != of_step.end())
+      step.width = values.at(value_name(node.name)).shape.back();
+  }
+}
+
 /// How the cache of a step keeps values: as codes where its products take codes, or where they are rounded to
 /// such on the way there, which then is left to the cache. Null: as they are.
 std::shared_ptr<const CacheCodec> Decoder::Compiled::codec_of(const DecoderStep& step, int64_t size) {
@@ -383,6 +452,14 @@ void Decoder::Compiled::check() {
         graph.name(), kTokensInput, kMaskInput);
   embedded = table->find_parameter("weight")->tensor.dim(0);
   vocabulary = steps[head].reference->node->find_parameter("weight")->tensor.dim(0);
+  const Node* const longest = graph.find(kContextNode);
+  const Parameter* const value = longest == nullptr ? nullptr : longest->find_parameter("value");
+  if (value != nullptr && value->tensor.dtype() == DType::kInt64 && value->tensor.numel() == 1)
+    context = value->tensor.values<int64_t>()[0];
+  const Node* const rows = graph.find("embed_positions");
+  if (rows == nullptr) return;
+  positions = rows->find_parameter("weight")->tensor.dim(0);
+  if (context > 0) positions = std::min(positions, context);
 }
 
 Flow Decoder::Compiled::input_of(const Node& node, const Sequence& sequence) const {
@@ -490,6 +567,11 @@ std::vector<Tensor> Decoder::Compiled::run(std::span<const Sequence> sequences, 
   for (size_t i = 0; i < steps.size(); ++i) {
     const DecoderStep& step = steps[i];
     if (step.reference->role == OperatorRole::kOutput) break;
+    if (step.share != kNowhere && is_unused(values[step.share])) {
+      if (step.width > 0) values[step.output] = zeros_of(step, values[step.share]);
+      for (const size_t place : step.last_reads) values[place].clear();
+      continue;
+    }
     const bool last_only = i == head && wanted == WantedLogits::kOfLastToken;
     std::vector<Flows> of_step = results(step, sequences, values, last_only);
     for (size_t r = 0; r < of_step.size(); ++r) values[step.output + r] = std::move(of_step[r]);
@@ -515,6 +597,12 @@ SequenceCache Decoder::start() const {
   return SequenceCache(std::move(contents));
 }
 
+void Decoder::expect_positions(int64_t tokens) const {
+  const int64_t most = compiled_->positions;
+  if (most > 0 && tokens > most)
+    fail("{} tokens: the network has positions for {}, the rows of its table", tokens, most);
+}
+
 std::vector<Tensor> Decoder::run(std::span<const DecoderInput> inputs, WantedLogits wanted) const {
   std::vector<Compiled::Sequence> sequences;
   for (const DecoderInput& input : inputs) {
@@ -529,6 +617,7 @@ std::vector<Tensor> Decoder::run(std::span<const DecoderInput> inputs, WantedLog
     DETENT_CHECK(input.cache->contents_->tensors.size() == compiled_->caches.size(), "a cache of {} tensors",
                  input.cache->contents_->tensors.size());
     sequences.push_back({input.cache->contents_.get(), input.tokens});
+    expect_positions(sequences.back().total());
   }
   if (sequences.empty()) return {};
   std::vector<Tensor> logits = compiled_->run(sequences, wanted);
@@ -542,6 +631,10 @@ Tensor Decoder::run(SequenceCache& cache, std::span<const int64_t> tokens, Wante
 }
 
 int64_t Decoder::vocabulary() const { return compiled_->vocabulary; }
+
+int64_t Decoder::context() const { return compiled_->context; }
+
+int64_t Decoder::positions() const { return compiled_->positions; }
 
 DecoderMemory Decoder::memory(const DecoderLoad& load) const {
   const ReferencePlan& plan = *compiled_->plan;

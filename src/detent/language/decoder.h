@@ -91,6 +91,12 @@ class Decoder {
              WantedLogits wanted = WantedLogits::kOfLastToken) const;
 
   int64_t vocabulary() const;
+  /// Tokens of the longest sequence that the network was made for; 0: its graph does not say.
+  int64_t context() const;
+  /// Rows of its table of positions, beyond which no sequence goes; 0: it has none.
+  int64_t positions() const;
+  /// Throws Error where the table of positions has fewer rows.
+  void expect_positions(int64_t tokens) const;
   /// Upper bound of a run's memory in bytes, weights included.
   DecoderMemory memory(const DecoderLoad& load) const;
   /// Bytes of the packed weights.

@@ -28,6 +28,21 @@ LanguageConfig windowed_config() {
   return config;
 }
 
+/// A router picks two of eight perceptrons, which leaves some out for every token and for most prompts.
+LanguageConfig config_with_experts() {
+  LanguageConfig config = small_config();
+  config.experts = {.count = 8, .used = 2, .intermediate = 12, .shared = 8};
+  return config;
+}
+
+/// As many tokens as there are rows of positions.
+LanguageConfig config_with_positions() {
+  LanguageConfig config = small_config();
+  config.rotary = config.window_rotary = {};
+  config.context = config.positions = 20;
+  return config;
+}
+
 Graph network(const LanguageConfig& config) {
   WeightsForTest weights;
   return build_language_graph(config, weights);
@@ -49,7 +64,7 @@ std::span<const int64_t> part(const std::vector<int64_t>& tokens, int64_t begin,
 
 TEST(Decoder, GivesTheSameBitsTokenByTokenForEveryLength) {
   constexpr int64_t kMost = 200;
-  for (const LanguageConfig& config : {small_config(), windowed_config()}) {
+  for (const LanguageConfig& config : {small_config(), windowed_config(), config_with_experts()}) {
     const Graph graph = network(config);
     const Decoder decoder(graph);
     const std::vector<int64_t> tokens = tokens_for_test(kMost, config.vocabulary);
@@ -63,6 +78,26 @@ TEST(Decoder, GivesTheSameBitsTokenByTokenForEveryLength) {
       EXPECT_TRUE(are_rows(decoder.run(of_length, part(tokens, 0, length)), expected, length - 1, length))
           << length;
     }
+  }
+}
+
+TEST(Decoder, KnowsHowManyTokensItsNetworkIsMadeFor) {
+  const Decoder endless(network(small_config()));
+  EXPECT_EQ(endless.context(), 512);
+  EXPECT_EQ(endless.positions(), 0);
+  const LanguageConfig config = config_with_positions();
+  const Decoder decoder(network(config));
+  EXPECT_EQ(decoder.context(), 20);
+  EXPECT_EQ(decoder.positions(), 20);
+  const std::vector<int64_t> tokens = tokens_for_test(21, config.vocabulary);
+  SequenceCache cache = decoder.start();
+  decoder.run(cache, part(tokens, 0, 20));
+  try {
+    decoder.run(cache, part(tokens, 20, 21));
+    ADD_FAILURE() << "took a token without a position";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "21 tokens: the network has positions for 20, the rows of its table");
   }
 }
 

@@ -100,6 +100,7 @@ PerplexityResult measure_perplexity(const Decoder& network, std::span<const int6
   LogitsOf compared;
   if (reference.network != nullptr) compared = logits_of(*reference.network);
   if (reference.logits) compared = kept_logits(*reference.logits, windows, reference.logits_name);
+  announce_length(network, options.window, options.window);
   announce_memory(network, {.tokens = options.window,
                             .at_once = std::min(options.window, piece_of_logits(network)),
                             .all_logits = true});

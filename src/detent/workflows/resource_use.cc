@@ -41,6 +41,16 @@ int64_t megabytes(int64_t bytes) { return (bytes + 999'999) / 1'000'000; }
 
 }  // namespace
 
+void announce_length(const Decoder& decoder, int64_t given, int64_t wanted) {
+  decoder.expect_positions(given);
+  if (decoder.positions() > 0 && wanted > decoder.positions()) {
+    log_warning("texts end at {} tokens, for which the network has positions", decoder.positions());
+  } else if (decoder.context() > 0 && wanted > decoder.context()) {
+    log_warning("up to {} tokens: the network was made for {}, and predicts badly beyond", wanted,
+                decoder.context());
+  }
+}
+
 int64_t announce_memory(const Decoder& decoder, const DecoderLoad& load) {
   const DecoderMemory memory = decoder.memory(load);
   const ResidentMemory resident = resident_memory();

@@ -47,7 +47,8 @@ bool TextGenerator::ends_text(int64_t token) const {
 /// Tokens that the cache lacks: the last one always, since its logits are what is asked for.
 std::optional<DecoderInput> TextGenerator::input() {
   if (is_finished_ || !generated_.stopped_by.empty()) return std::nullopt;
-  if (std::ssize(generated_.tokens) >= options_.max_tokens) {
+  const bool is_full = decoder_->positions() > 0 && std::ssize(sequence_) > decoder_->positions();
+  if (std::ssize(generated_.tokens) >= options_.max_tokens || (is_full && !generated_.tokens.empty())) {
     generated_.stopped_by = "length";
     return std::nullopt;
   }

@@ -163,11 +163,18 @@ class Chat {
   std::vector<ChatMessage> messages_;
 };
 
-void chat(TextGenerator& generator, const GenerateArguments& arguments, const Tokenizer& tokenizer) {
+void chat(const Decoder& decoder, TextGenerator& generator, const GenerateArguments& arguments,
+          const Tokenizer& tokenizer) {
   Chat chat(arguments, tokenizer);
+  const auto answer = [&] {
+    const std::vector<int64_t> prompt = chat.prompt();
+    const auto given = std::ssize(prompt);
+    announce_length(decoder, given, given + arguments.options.max_tokens - 1);
+    return generate(generator, arguments, prompt).text;
+  };
   if (!arguments.prompts.empty()) {
     chat.add("user", arguments.prompts.front());
-    generate(generator, arguments, chat.prompt());
+    answer();
     return;
   }
   const bool asks = ::isatty(STDIN_FILENO) != 0 && !arguments.json;
@@ -175,7 +182,7 @@ void chat(TextGenerator& generator, const GenerateArguments& arguments, const To
   while ((asks ? print("> ") : void()), std::getline(std::cin, line)) {
     if (line.empty()) continue;
     chat.add("user", line);
-    chat.add("assistant", generate(generator, arguments, chat.prompt()).text);
+    chat.add("assistant", answer());
   }
   if (asks) print("\n");
 }
@@ -246,9 +253,10 @@ void run(const GenerateArguments& arguments) {
          arguments.model);
   const auto decoder = std::make_shared<const Decoder>(read_decoder(arguments.model, cache_format));
   TextGenerator generator(decoder, tokenizer, end_tokens(arguments.model, tokenizer));
-  if (arguments.chat) return chat(generator, arguments, *tokenizer);
+  if (arguments.chat) return chat(*decoder, generator, arguments, *tokenizer);
   const std::vector<std::vector<int64_t>> prompts = read_prompts(arguments, tokenizer);
   const auto longest = std::ssize(*std::ranges::max_element(prompts, {}, &std::vector<int64_t>::size));
+  announce_length(*decoder, longest, longest + arguments.options.max_tokens - 1);
   announce_memory(*decoder, {.sequences = std::ssize(prompts) * arguments.num_sequences,
                              .tokens = longest + arguments.options.max_tokens,
                              .at_once = longest});

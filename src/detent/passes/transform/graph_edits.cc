@@ -7,6 +7,8 @@
 #include "detent/core/error.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/loop.h"
+#include "detent/graph/node_names.h"
+#include "detent/graph/traits.h"
 #include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
@@ -41,7 +43,8 @@ size_t remove_unreachable_nodes(Graph& graph) {
     for (const NodeInput& input : node->inputs) needed.insert(input.node);
   }
   return graph.erase_if([&](const Node& node) {
-    return !needed.contains(node.name) && node.mase_type != MaseType::kPlaceholder;
+    const bool is_kept = role_of(node) == OperatorRole::kConstant && node.name == kContextNode;
+    return !needed.contains(node.name) && !is_kept && node.mase_type != MaseType::kPlaceholder;
   });
 }
 
