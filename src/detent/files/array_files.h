@@ -26,8 +26,8 @@ struct TensorSummary {
 /// little endian, in C or Fortran order. The tensor borrows from the mapping and keeps it alive, except where
 /// the file does not align it or holds several dimensions in Fortran order, of which it is a copy. Dtypes:
 /// bool, int8 to int64, uint8, float16, float32, float64; uint16 and uint32 become the next larger signed
-/// type, uint64 int64. Throws Error naming the file on another dtype or byte order, on integers beyond int64,
-/// and on data that are shorter or longer than the shape says.
+/// type, uint64 int64; big-endian elements are copied in the other order. Throws Error naming the file on
+/// another dtype, on integers beyond int64, and on data that are shorter or longer than the shape says.
 Tensor read_npy(const std::filesystem::path& path);
 /// The same for bytes kept alive by `owner`; `name` begins the messages.
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,

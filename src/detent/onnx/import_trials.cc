@@ -85,7 +85,6 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
   std::vector<ImportTrial> trials = {usual};
   std::exception_ptr usual_error;
   std::string usual_text;
-  std::vector<int64_t> operand_sizes;
   bool advises_sizes = false;
   findings.follows_sizes = false;
   std::optional<Graph> hiding;
@@ -103,7 +102,6 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
         usual_error = std::current_exception();
         usual_text = error.what();
         findings.sizes = importer.sizes_at_odds();
-        operand_sizes = importer.sizes_of_operands();
         advises_sizes = importer.advises_sizes();
       }
       const bool has_other_sizes = trial.sizes.size != kTriedSizes[0].size;
@@ -114,7 +112,6 @@ std::optional<Graph> import_with_open_sizes(OnnxModelFile& file, const OnnxImpor
     if (i == 0) std::ranges::copy(other_trials(importer, usual), std::back_inserter(trials));
   }
   if (hiding) return hiding;
-  if (findings.follows_sizes) std::ranges::copy(operand_sizes, std::back_inserter(findings.sizes));
   if (!findings.follows_sizes || advises_sizes) std::rethrow_exception(usual_error);
   fail(
       "{} (no size that was tried for the dimensions that the model leaves open fits; where it takes certain "
@@ -184,7 +181,6 @@ SizedImport import_at(OnnxModelFile& file, OnnxImportOptions options, const Onnx
     result.graph = importer.run();
   } catch (const Error&) {
     result.at_odds = importer.sizes_at_odds();
-    std::ranges::copy(importer.sizes_of_operands(), std::back_inserter(result.at_odds));
   }
   result.refused = importer.refused();
   result.open = importer.open_names();

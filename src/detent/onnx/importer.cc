@@ -112,7 +112,7 @@ void OnnxImporter::convert_all(const std::vector<const onnx::NodeProto*>& nodes)
         continue;
       } catch (const RefusedNode& error) {
         problems.push_back(error.reason());
-        keep_noted(*node);
+        note_sizes(noted_sizes_, sizes_at_odds_);
         refused_ = problems.size();
         scope_ = nullptr;
         node_ = nullptr;
@@ -494,12 +494,15 @@ void OnnxImporter::note_sizes(const Shape& shape, std::vector<int64_t>& sizes) c
   }
 }
 
+/// Sizes of constants, which a trace may have fixed.
 void OnnxImporter::note_operands(const Node& node, std::span<const Operand> operands) {
-  for (const Operand& operand : operands) {
-    note_sizes(operand.shape, noted_sizes_);
-    const bool is_list = operand.elements && operand.elements->dtype() == DType::kInt64;
-    if (!is_list || operand.elements->rank() != 1) continue;
-    const auto list = operand.elements->values<int64_t>();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Node* const giver = node.inputs[i].is_constant() ? nullptr : graph_.find(node.inputs[i].node);
+    const bool is_given = giver == nullptr || role_of(*giver) == OperatorRole::kConstant;
+    if (is_given) note_sizes(operands[i].shape, noted_sizes_);
+    const auto& elements = operands[i].elements;
+    if (!elements || elements->dtype() != DType::kInt64 || elements->rank() != 1) continue;
+    const auto list = elements->values<int64_t>();
     note_sizes({list.begin(), list.end()}, noted_sizes_);
   }
   const auto* const sum = trait<WeightedSum>(node);
@@ -508,14 +511,6 @@ void OnnxImporter::note_operands(const Node& node, std::span<const Operand> oper
     if (sum != nullptr && sum->spatial_dims > 0)
       shape.resize(std::min<size_t>(shape.size(), 2));  // no window
     note_sizes(shape, noted_sizes_);
-  }
-}
-
-void OnnxImporter::keep_noted(const onnx::NodeProto& node) {
-  note_sizes(noted_sizes_, sizes_at_odds_);
-  for (const std::string& name : node.input()) {
-    const ImportedValue* const value = name.empty() ? nullptr : find_any(name, outermost_);
-    if (value != nullptr && value->source) note_sizes(types(*value->source).first.shape, sizes_of_operands_);
   }
 }
 

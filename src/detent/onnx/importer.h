@@ -132,10 +132,8 @@ class OnnxImporter {
   /// Names of the open dimensions, batch apart, and how many nodes are refused at their sizes.
   std::vector<std::string> open_names() const;
   size_t refused() const { return refused_; }
-  /// Sizes of shapes that do not fit one another, and of all that refused nodes read and the model computes;
-  /// but for those that were chosen for open dimensions.
+  /// Sizes of shapes that do not fit one another, but for those that were chosen for open dimensions.
   const std::vector<int64_t>& sizes_at_odds() const { return sizes_at_odds_; }
-  const std::vector<int64_t>& sizes_of_operands() const { return sizes_of_operands_; }
   /// Whether its Error says how sizes are given.
   bool advises_sizes() const { return advises_sizes_; }
   /// Loops that could not be written out.
@@ -286,8 +284,6 @@ class OnnxImporter {
   std::vector<TriedTypes> inferred(const Node& node);
   void note_sizes(const Shape& shape, std::vector<int64_t>& sizes) const;
   void note_operands(const Node& node, std::span<const Operand> operands);
-  /// Takes over what was noted of a node of the outermost graph, which is refused.
-  void keep_noted(const onnx::NodeProto& node);
   NodeInput add(Node node);
   NodeInput operand(ImportedValue& value, const std::string& name);
   std::string unique_name(const std::string& wanted);
@@ -320,7 +316,6 @@ class OnnxImporter {
   size_t refused_ = 0;
   std::vector<int64_t> noted_sizes_;  // at odds in the node that is converted
   std::vector<int64_t> sizes_at_odds_;
-  std::vector<int64_t> sizes_of_operands_;
   bool advises_sizes_ = false;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
