@@ -27,8 +27,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int64_t kLanes = hn::MaxLanes(Singles());
 constexpr bool kHas32Registers = HWY_TARGET <= HWY_AVX3;
 
-/// Vectors of a tile of so many rows: twelve sums beside the weights and an input, or 24.
-constexpr int64_t most_vectors(int64_t rows) { return rows == 8 ? 3 : 12 / rows; }
+/// Vectors of a tile of so many rows: twelve sums beside the weights and an input, or 24. Two rows take a
+/// whole panel, whose weights come one after the other then.
+constexpr int64_t most_vectors(int64_t rows) {
+  if (kHas32Registers && rows == 2) return 8;
+  return rows == 8 ? 3 : 12 / rows;
+}
 
 using Vector = hn::VFromD<Singles>;
 
