@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import pathlib
 import pickle
 import signal
@@ -24,6 +25,15 @@ TEXT = "ABCabcXYZxyzQRSTqrstLMNOPlmnop" * 3
 @pytest.fixture(scope="module")
 def language_model(language_folder) -> detent.Network:
     return detent.load(language_folder)
+
+
+def test_a_text_longer_than_the_network_was_made_for_is_warned_of(language_model, caplog):
+    context = 512  # max_position_embeddings of tiny_llama.py
+    with caplog.at_level(logging.WARNING, "detent"):
+        language_model.generate("ABC", max_tokens=2)
+        assert "the network was made for" not in caplog.text
+        next(iter(language_model.generate("ABC", max_tokens=context)))
+        assert f"the network was made for {context}" in caplog.text
 
 
 def of_command(program, command, folder, *options) -> list[dict]:

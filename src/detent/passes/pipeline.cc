@@ -40,7 +40,7 @@ const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
 
 /// Before any work: layers that the pass will leave as they are.
 void warn_of_layers_left(const Graph& graph, const PassInfo& pass, const std::string& where,
-                        const PassContext& context) {
+                         const PassContext& context) {
   const bool leaves_bodies = pass.stage != PassStage::kAny && !pass.reaches_bodies;
   if (const auto layers = layers_in_bodies(graph); leaves_bodies && !layers.empty())
     context.warn(fmt::format("{}: stay as they are, in bodies of loops: {}", where, listed_names(layers)));

@@ -1,9 +1,12 @@
 #include "detent/python/language_model.h"
 
+#include <algorithm>
+
 #include "detent/cli/language_model.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/language/cache_format.h"
+#include "detent/workflows/resource_use.h"
 
 namespace detent::python {
 
@@ -41,6 +44,7 @@ std::shared_ptr<Generation> LanguageModel::start(const std::vector<int64_t>& pro
   check_generation_options(options);
   TextGenerator generator(decoder_, tokenizer,
                           end_tokens_.empty() ? end_tokens(source_, tokenizer) : end_tokens_);
+  announce_length(*decoder_, std::ssize(prompt), std::ssize(prompt) + options.max_tokens - 1);
   generator.start(prompt, options);
   return std::make_shared<Generation>(std::move(generator), prompt.size(), threads);
 }
@@ -53,6 +57,9 @@ std::vector<GeneratedText> LanguageModel::generate(const std::vector<std::vector
   if (num_sequences < 1) fail("num_sequences: got {}, expected at least 1", num_sequences);
   const std::vector<int64_t> ends = end_tokens_.empty() ? end_tokens(source_, tokenizer) : end_tokens_;
   std::vector<TextGenerator> generators;
+  int64_t longest = 0;
+  for (const std::vector<int64_t>& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
+  announce_length(*decoder_, longest, longest + options.max_tokens - 1);
   for (const std::vector<int64_t>& prompt : prompts) {
     for (int64_t i = 0; i < num_sequences; ++i) {
       GenerationOptions own = options;
