@@ -95,6 +95,19 @@ TEST(ImportTrials, TakeTheSecondSizeOfAStateForTheBatch) {
   EXPECT_EQ(result_shapes(graph, {ones({5, 3}), ones({1, 5, 2})}).at(1), (Shape{1, 5, 2}));
 }
 
+/// A trace names the first size of both inputs open, of which only the samples' is.
+TEST(ImportTrials, AStateIsNotOfMoreSamplesThanThereAre) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 5, 3});
+  model.input("state", {-1, 2, 2});
+  model.output("y");
+  model.constant<float>("w", {1, 6, 3}, std::vector<float>(18, 0.1F));
+  model.constant<float>("r", {1, 6, 2}, std::vector<float>(12, 0.1F));
+  model.node("Transpose", {"x"}, {"steps"}, {{"perm", Ints{1, 0, 2}}});
+  model.node("GRU", {"steps", "w", "r", "", "", "state"}, {"y"}, {{"hidden_size", 2}});
+  EXPECT_THAT(error_of([&] { import_onnx(model.write()); }), HasSubstr("input 5 has 2 samples"));
+}
+
 /// Two networks in one, for sounds of two rates: the second one's windows do not fit 512 samples.
 void add_two_rates(OnnxModelForTest& model) {
   const auto branch = [](const std::string& window) {
