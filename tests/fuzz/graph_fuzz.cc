@@ -233,8 +233,8 @@ class GraphFileMaker {
     Table node{{"name", name(index)},
                {"op", schema.name},
                {"mase_type",
-                std::string(mase_type_name(
-                    often() ? schema.mase_type : static_cast<MaseType>(data_.ConsumeIntegralInRange(0, 6))))},
+                std::string(enum_name(often() ? schema.mase_type
+                                              : static_cast<MaseType>(data_.ConsumeIntegralInRange(0, 6))))},
                {"inputs", std::move(of_node)},
                {"attributes", attributes(schema)},
                {"parameters", std::move(owned)},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/log.h"
 #include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
@@ -138,6 +139,7 @@ TEST(Strings, AreNumbers) {
       .set_domain("ai.onnx.ml");
   const Tensor x = Tensor::from({3, 3}, Floats{1, 0, 0, 0, 1, 0, 0, 0, 1});
   testing::internal::CaptureStderr();
+  set_up_logging("warning");
   EXPECT_THAT(integers_of(run_model(model, x).at(0)), ElementsAre(4, 5, 3));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("strings are numbers here: output \"label\" gives 0 \"cat\", 1 \"dog\", 2 \"cow\", "

@@ -8,7 +8,7 @@ namespace {
 LanguageConfig read_modernbert(const ConfigReader& json) {
   constexpr int64_t kEvery = 3;
   constexpr int64_t kWindow = 128;
-  constexpr double kTheta = 160000;
+  constexpr double kGlobalTheta = 160000;
   constexpr double kThetaOfWindows = 10000;
   LanguageConfig config = common_config(json, "modernbert", true);
   read_sizes(json, config);
@@ -28,7 +28,7 @@ LanguageConfig read_modernbert(const ConfigReader& json) {
   std::vector<bool> windows;
   for (int64_t layer = 0; layer < config.layers; ++layer) windows.push_back(layer % every != 0);
   config.has_window = read_windows(json, config.layers, std::move(windows));
-  const double theta = json.number("global_rope_theta", kTheta);
+  const double theta = json.number("global_rope_theta", kGlobalTheta);
   const double of_windows = json.number("local_rope_theta", kThetaOfWindows);
   if (json.has("rope_parameters")) {
     config.rotary = read_rotary(json, config, "full_attention", theta);

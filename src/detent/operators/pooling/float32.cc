@@ -55,9 +55,9 @@ void for_channels(int64_t channels, Visit visit) {
 
 /// Windows that follow each other in the last dimension, and where the rows begin that they cover: windows
 /// of the dimensions before it, in row-major order.
-class WindowRows {
+class LargestOfWindows {
  public:
-  explicit WindowRows(const WindowPlaces& over)
+  explicit LargestOfWindows(const WindowPlaces& over)
       : kernel_(over.kernel.back()),
         stride_(over.stride.back()),
         padding_(over.padding.back()),
@@ -171,7 +171,7 @@ std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
   const Shape shape = n.inferred().front().shape;
   const WindowPlaces over = windows_of(n, shape);
-  const WindowRows rows(over);
+  const LargestOfWindows rows(over);
   const bool by_columns = boolean_attribute(n.node, "column_major");
   const int64_t windows = element_count(over.windows);
   const int64_t positions = element_count(over.places);

@@ -48,11 +48,11 @@ std::string activations_text(const NodeImport& node, const std::vector<std::stri
 
 /// States of more samples than there are: the operator would repeat the one sample, ONNX does not.
 void expect_states_of_samples(const NodeImport& node) {
-  constexpr size_t kFirstState = 5;
-  constexpr size_t kPastStates = 7;
+  constexpr size_t kStates = 5;
+  constexpr size_t kWeightsOfCell = 7;
   const int64_t dim = node.integer("layout", 0) != 0 ? 0 : 1;
   const bool has_one_sample = node.rank(0) == 3 && node.size(0, dim) == 1;
-  for (size_t i = kFirstState; has_one_sample && i < std::min(node.input_count(), kPastStates); ++i) {
+  for (size_t i = kStates; has_one_sample && i < std::min(node.input_count(), kWeightsOfCell); ++i) {
     if (!node.has_input(i) || node.rank(i) != 3) continue;
     const auto samples = node.size(i, dim);
     if (samples && *samples > 1) fail("input {} has {} samples, expected 1", i, *samples);
