@@ -99,7 +99,6 @@ struct LanguageConfig {
   int64_t context = 0;
   int64_t embedded_size = 0;  // of tokens, projected to and from the hidden size; 0: hidden
 
-  bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
   NormKind norm = NormKind::kRmsNorm;
   NormPlace norm_place = NormPlace::kBefore;
   double norm_eps = 1e-6;
@@ -108,6 +107,7 @@ struct LanguageConfig {
   bool first_norm = true;      // before the first attention
   bool final_norm = true;
   bool embedding_norm = false;
+  bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
 
   PerceptronKind perceptron = PerceptronKind::kGated;
   PerceptronPlace perceptron_place = PerceptronPlace::kBehind;
@@ -122,8 +122,8 @@ struct LanguageConfig {
 
   bool qk_norm = false;                  // of each head's query and key
   bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
-  double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   bool divides_by_layer = false;         // scores of layer i by i + 1 too
+  double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   std::optional<double> qkv_limit = {};  // queries, keys and values are clamped to +- that
   std::optional<double> score_cap = {};  // cap tanh(score / cap)
   std::optional<double> logit_cap = {};

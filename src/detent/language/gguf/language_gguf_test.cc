@@ -108,8 +108,8 @@ std::string random_blocks(const GgufFormat& format, const Shape& shape, std::mt1
   return bytes;
 }
 
-/// With matrices of that format, if there is one.
-GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
+/// The network's keys of a file.
+GgufBytes metadata_of(const Case& of) {
   const LanguageConfig& config = of.config;
   const std::string& a = of.architecture;
   const auto size = [](int64_t value) { return static_cast<uint32_t>(value); };
@@ -146,31 +146,46 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
     bytes.real(a + ".attention.scale", static_cast<float>(config.attention_scale));
   }
   bytes.integer("tokenizer.ggml.bos_token_id", 1).integer("tokenizer.ggml.eos_token_id", 2);
+  return bytes;
+}
+
+struct StoredFloats {
+  std::vector<float> values;
+  Shape shape = {0};
+};
+
+/// By name; what the file joins lies one after the other.
+std::map<std::string, StoredFloats> tensors_of(const Case& of) {
   WeightsForTest weights;
-  std::map<std::string, std::vector<float>> tensors;
-  std::map<std::string, Shape> shapes;
-  for (const NamedShape& weight : expected_weights(config)) {
+  std::map<std::string, StoredFloats> tensors;
+  for (const NamedShape& weight : expected_weights(of.config)) {
     const std::string name = stored_name(of, weight.name);
     Tensor tensor = weights.tensor(weight.name, weight.shape);
     const bool turns = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
-    if (of.pairs_rows && turns) tensor = paired_rows(tensor, config.head_size);
-    std::vector<float>& values = tensors[name];
+    if (of.pairs_rows && turns) tensor = paired_rows(tensor, of.config.head_size);
+    auto& [values, shape] = tensors[name];
     const auto more = std::as_const(tensor).values<float>();
     values.insert(values.end(), more.begin(), more.end());
-    Shape& shape = shapes.try_emplace(name, Shape{0}).first->second;
     const int64_t rows = shape[0] + weight.shape[0];
     shape = weight.shape;
     shape[0] = rows;
   }
+  return tensors;
+}
+
+/// With matrices of that format, if there is one.
+GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
+  GgufBytes bytes = metadata_of(of);
+  const int64_t experts = of.config.experts.count;
   std::mt19937 engine(1);
-  for (const auto& [name, values] : tensors) {
-    Shape& shape = shapes[name];
-    if (name.find("_exps.") != std::string::npos) shape = {experts.count, shape[0] / experts.count, shape[1]};
+  for (const auto& [name, tensor] : tensors_of(of)) {
+    Shape shape = tensor.shape;
+    if (name.find("_exps.") != std::string::npos) shape = {experts, shape[0] / experts, shape[1]};
     if (name.find("_inp_shexp.") != std::string::npos) shape = {shape[1]};
     if (matrices != nullptr && shape.size() == 2) {
       bytes.tensor(name, matrices->id, shape, random_blocks(*matrices, shape, engine));
     } else {
-      bytes.floats(name, shape, values);
+      bytes.floats(name, shape, tensor.values);
     }
   }
   return bytes;
