@@ -29,49 +29,62 @@ size_t quantizer_count(const Graph& graph) {
   return count;
 }
 
-}  // namespace
-
-int run_export(const std::vector<std::string>& args) {
-  CLI::App app("Write a network as an ONNX model, which other programs run with the same numbers.",
-               "detent export");
+struct ExportArguments {
   std::string model;
   std::string output;
   std::string style;
   OnnxExportOptions options;
   std::vector<std::string> shapes;
-  app.add_option("model", model, "a graph (.mz), an ONNX model, or a checkpoint of a built-in model")
+  ParametersOf parameters;  // of a checkpoint
+  bool external_data = false;
+  bool overwrite = false;
+};
+
+void add_arguments(CLI::App& app, ExportArguments& arguments) {
+  app.add_option("model", arguments.model,
+                 "a graph (.mz), an ONNX model, or a checkpoint of a built-in model")
       ->required()
       ->option_text(" ");
-  app.add_option("output,-o,--output", output, "file to write: .onnx")->required()->option_text(" ");
+  app.add_option("output,-o,--output", arguments.output, "file to write: .onnx")
+      ->required()
+      ->option_text(" ");
   app.add_option(
-         "--style", style,
+         "--style", arguments.style,
          "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear), qoperator "
          "(QLinearConv and its family), matmulnbits (as qdq, but MatMulNBits and GatherBlockQuantized "
          "of ONNX Runtime for weights with a scale a group) or qonnx (Quant, BipolarQuant); default: "
          "qdq where there are formats, else float")
       ->option_text("NAME");
-  app.add_option("--opset", options.opset,
+  app.add_option("--opset", arguments.options.opset,
                  "version of the operators, 13 to 25; default: 17, or what operators and formats need: 19 "
                  "fp8, 21 integers of "
                  "more than 8 bits and scales of groups, 23 fp4 and nvfp4, 24 mx")
       ->option_text("N");
-  app.add_option("--shape", shapes,
+  app.add_option("--shape", arguments.shapes,
                  "NAME=1,3,224,224: shape of an input with open sizes, fixed in the written model");
-  ParametersOf parameters;
-  app.add_option("--model", parameters.model,
+  app.add_option("--model", arguments.parameters.model,
                  "of a checkpoint: the built-in model, one of `detent list models`")
       ->option_text("NAME");
-  app.add_option("--classes", parameters.class_count, "of a checkpoint: classes, where the model has others")
+  app.add_option("--classes", arguments.parameters.class_count,
+                 "of a checkpoint: classes, where the model has others")
       ->option_text("N");
-  bool external_data = false;
-  app.add_flag("--external-data", external_data,
+  app.add_flag("--external-data", arguments.external_data,
                "put weights into a file beside the model, OUTPUT.<digest>.data (always beyond 1.9 GB)");
-  app.add_flag("--unsigned-weights", options.unsigned_weights,
+  app.add_flag("--unsigned-weights", arguments.options.unsigned_weights,
                "write 8-bit weights as uint8 with zero point 128, for ONNX Runtime on x86 without VNNI, "
                "whose int8 sums saturate");
-  bool overwrite = false;
-  add_overwrite_option(app, overwrite);
+  add_overwrite_option(app, arguments.overwrite);
+}
+
+}  // namespace
+
+int run_export(const std::vector<std::string>& args) {
+  CLI::App app("Write a network as an ONNX model, which other programs run with the same numbers.",
+               "detent export");
+  ExportArguments arguments;
+  add_arguments(app, arguments);
   if (!parse_arguments(app, args)) return 0;
+  auto& [model, output, style, options, shapes, parameters, external_data, overwrite] = arguments;
   if (external_data) options.most_bytes_within = 0;
   if (!style.empty()) options.style = style_of(style);
   if (!output.ends_with(".onnx"))
