@@ -70,12 +70,18 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// "--name" or "--name=value"
+std::string option_name(const std::string& arg) { return arg.substr(0, arg.find('=')); }
+
+[[noreturn]] void refuse_option(const CLI::App& app, const std::string& arg) {
+  refuse(app, unknown_name_message("option", option_name(arg), option_names(app)));
+}
+
 void refuse_unknown_options(const CLI::App& app, const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--") return;
-    const std::string name = arg.substr(0, arg.find('='));
-    if (name.starts_with("--") && app.get_option_no_throw(name) == nullptr)
-      refuse(app, unknown_name_message("option", name, option_names(app)));
+    if (arg.starts_with("--") && app.get_option_no_throw(option_name(arg)) == nullptr)
+      refuse_option(app, arg);
   }
 }
 
@@ -124,9 +130,7 @@ bool parse_arguments(CLI::App& app, const std::vector<std::string>& args) {
       options_ended = true;
       continue;
     }
-    if (!options_ended && extra.starts_with('-') && extra.size() > 1) {
-      refuse(app, unknown_name_message("option", extra.substr(0, extra.find('=')), option_names(app)));
-    }
+    if (!options_ended && extra.starts_with('-') && extra.size() > 1) refuse_option(app, extra);
     refuse(app, fmt::format("unexpected argument \"{}\"", extra));
   }
   refuse_empty_texts(app);
