@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -13,13 +15,22 @@
 namespace detent {
 namespace {
 
-/// libtorch's function of the operator's name.
-Results evaluate_by_name(const Evaluation& e) {
-  using Function = at::Tensor(const at::Tensor&);
-  const std::string name = fmt::format("aten::{}", e.node.op);
-  const auto function = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").typed<Function>();
-  return function.call(e.tensor(0));
+using AtenFunction = c10::TypedOperatorHandle<at::Tensor(const at::Tensor&)>;
+
+/// libtorch's function of the operator's name; all are looked up once.
+const AtenFunction& aten_function(std::string_view op) {
+  static const std::map<std::string_view, AtenFunction> functions = [] {
+    std::map<std::string_view, AtenFunction> map;
+    for (const FunctionRow& row : element_functions()) {
+      const auto found = c10::Dispatcher::singleton().findSchema({fmt::format("aten::{}", row.op), ""});
+      if (found) map.emplace(row.op, found->typed<at::Tensor(const at::Tensor&)>());
+    }
+    return map;
+  }();
+  return functions.at(op);
 }
+
+Results evaluate_by_name(const Evaluation& e) { return aten_function(e.node.op).call(e.tensor(0)); }
 
 /// libtorch's sign of NaN is 0.
 Results evaluate_sign(const Evaluation& e) {
