@@ -21,11 +21,11 @@
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
 
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/tensor_memory.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/autograd/tensor_memory.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/statistics/collector.h"

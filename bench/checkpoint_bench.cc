@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <random>
 
-#include "detent/files/file.h"
 #include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

@@ -39,11 +39,11 @@
 #include <ATen/ops/tanh.h>
 #include <fmt/core.h>
 
+#include "detent/autograd/tensor_memory.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/core/error.h"
 #include "detent/core/pair_functions.h"
 #include "detent/core/parallel.h"
-#include "detent/autograd/tensor_memory.h"
-#include "detent/autograd/torch_tensor.h"
 #include "detent/kernels/functions.h"
 #include "detent/kernels/normalization.h"
 

@@ -19,15 +19,15 @@
 #include <ATen/ops/randn.h>
 #include <fmt/ranges.h>
 
-#include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/tensor_memory.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/files/file.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/files/file.h"
 #include "detent/models/model.h"
 
 namespace detent {

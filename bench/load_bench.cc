@@ -12,8 +12,8 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/inference/node_form.h"
 #include "detent/graph_files/graph_file.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 namespace {

@@ -19,10 +19,10 @@
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
 
-#include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/tensor_memory.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

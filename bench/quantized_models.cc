@@ -17,11 +17,11 @@
 
 #include <fmt/core.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/initialize.h"
+#include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/toml.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/pass.h"

@@ -15,13 +15,13 @@
 #include <ATen/ops/randn.h>
 #include <fmt/core.h>
 
-#include "detent/core/error.h"
-#include "detent/core/parallel.h"
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/tensor_memory.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/models/model.h"
 
 namespace detent {

@@ -13,10 +13,10 @@
 #include <ATen/Parallel.h>
 #include <fmt/core.h>
 
-#include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/tensor_memory.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/models/model.h"
 #include "detent/training/trainer.h"
 

@@ -66,6 +66,14 @@ awk -v format_names="$format_names" -v format_types="$format_types" -v operator_
   }
   { in_comment = /^[ \t]*\/\// }
 
+  # Adjacent includes of the project, in the order of bytes; kernels (-inl.h) build on those before them.
+  {
+    included = match($0, /^#include "detent\/[^"]*/) ? substr($0, 10, RLENGTH - 9) : ""
+    if (included ~ /-inl\.h$/) included = ""
+    if (included != "" && included < included_before) report("sort includes: this one before " included_before "\"")
+    included_before = included
+  }
+
   # Vector code and libtorch stay behind the headers: they cost every includer seconds and a dependency.
   in_detent && is_header && /^[ \t]*#[ \t]*include[ \t]*[<"]hwy\// { report("no Highway in a header other than -inl.h") }
   in_detent && is_header && !uses_torch && /^[ \t]*#[ \t]*include[ \t]*[<"](torch|ATen|c10|caffe2)\// {

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "detent/engine/compared_executions_for_test.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/hardware/design.h"
 #include "detent/inference/accumulated_sums.h"
-#include "detent/graph_files/graph_file.h"
-#include "detent/files/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/accumulator_overflows.h"
 #include "detent/passes/pass_bench_for_test.h"

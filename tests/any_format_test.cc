@@ -7,12 +7,12 @@
 #include <cmath>
 
 #include "detent/engine/compared_executions_for_test.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/formats/format.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/temporary_file_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

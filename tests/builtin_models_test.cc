@@ -23,17 +23,17 @@
 #include <cmath>
 #include <filesystem>
 
-#include "detent/datasets/published_data_for_test.h"
 #include "detent/autograd/initialize.h"
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/datasets/published_data_for_test.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/models/model.h"
-#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "detent/core/error.h"
-#include "detent/files/file.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_python_for_test.h"
+#include "detent/core/error.h"
+#include "detent/files/file.h"
 #include "detent/files/zip.h"
 
 #include "corrupted_files_for_test.h"

@@ -10,9 +10,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/inference/integer_executor.h"

@@ -8,14 +8,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/models/model.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <random>
 
-#include "detent/core/error_of_for_test.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/inference/float_nodes.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
+#include "detent/inference/float_nodes.h"
 
 // Einstein sums by the layer float32 against libtorch's.
 

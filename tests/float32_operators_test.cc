@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/inference/float_node.h"
-#include "detent/inference/float_nodes.h"
+#include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 
 #include "operator_cases_test.h"
 

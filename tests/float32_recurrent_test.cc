@@ -11,16 +11,16 @@
 #include <cmath>
 #include <random>
 
-#include "detent/core/error_of_for_test.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
-#include "detent/inference/float_node.h"
-#include "detent/inference/float_nodes.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operator_arguments.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 
 // Random recurrent layers by the layer float32 against those by libtorch.
 

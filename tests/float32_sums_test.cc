@@ -17,8 +17,8 @@
 #include <cmath>
 #include <vector>
 
-#include "detent/core/parallel.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/parallel.h"
 #include "detent/formats/every_target_test.h"
 
 // Against libtorch, and against sums that are written out.

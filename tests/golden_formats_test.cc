@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "detent/formats/quant_spec.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 namespace {

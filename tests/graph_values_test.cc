@@ -9,22 +9,22 @@
 
 #include <cstdio>
 
-#include "detent/engine/fast_executor.h"
-#include "detent/core/error_of_for_test.h"
-#include "detent/datasets/dataset.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/datasets/dataset.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/files/array_files.h"
+#include "detent/files/safetensors.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/safetensors.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/plan.h"
 #include "detent/models/model.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -13,11 +13,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/graph/builder.h"
-#include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/datasets/image_for_test.h"
 #include "detent/files/array_files.h"
+#include "detent/files/file.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "detent/files/array_files.h"
+#include "detent/files/file.h"
+#include "detent/files/safetensors.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/safetensors.h"
 #include "detent/language/networks_for_test.h"
 
 namespace detent {

@@ -25,12 +25,12 @@
 #include "detent/core/error.h"
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/fetch.h"
+#include "detent/datasets/http_server_for_test.h"
+#include "detent/datasets/tar_for_test.h"
 #include "detent/files/checksums.h"
 #include "detent/files/file.h"
 #include "detent/files/gzip_for_test.h"
-#include "detent/datasets/http_server_for_test.h"
 #include "detent/files/safetensors.h"
-#include "detent/datasets/tar_for_test.h"
 #include "kill_cases.h"
 
 namespace detent {

@@ -19,8 +19,8 @@
 #include "detent/language/perplexity.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/tokenizers/gguf/gguf_tokenizer.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/tokenizers/gguf/gguf_tokenizer.h"
 
 namespace detent {
 namespace {

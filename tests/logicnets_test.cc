@@ -4,19 +4,19 @@
 
 #include <set>
 
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/temporary_file_test.h"
-#include "detent/models/model.h"
 #include "detent/inference/integer_executor.h"
-#include "detent/training/trainer.h"
+#include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/training/trainer.h"
 
 // LogicNets: networks with few inputs an output, trained, and as truth tables.
 

@@ -9,18 +9,18 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/table_sums.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
-#include "detent/inference/plan.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/temporary_file_test.h"
-#include "detent/models/model.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/plan.h"
+#include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Layers of signs that become layers of tables.

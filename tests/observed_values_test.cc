@@ -11,8 +11,8 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
-#include "detent/inference/node_form.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/node_form.h"
 #include "operator_cases_test.h"
 #include "detent/passes/pass_bench_for_test.h"
 

@@ -5,14 +5,14 @@
 #include <map>
 #include <set>
 
-#include "detent/core/error.h"
 #include "detent/autograd/initialize.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/operators/onnx_export.h"
 
 #include "operator_cases_test.h"
 

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 #include "detent/files/array_files.h"
-#include "detent/graph/builder.h"
-#include "detent/inference/plan.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
+#include "detent/inference/plan.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"

@@ -13,11 +13,11 @@
 #include <cmath>
 #include <set>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/element_movement.h"
 

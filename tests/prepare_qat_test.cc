@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"
-#include "detent/passes/qat/qat_presets.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/passes/qat/qat_presets.h"
 
 namespace detent {
 namespace {

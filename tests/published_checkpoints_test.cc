@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "detent/datasets/published_data_for_test.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_python_for_test.h"
+#include "detent/datasets/published_data_for_test.h"
 
 namespace detent {
 namespace {

@@ -20,10 +20,10 @@
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/core/value.h"
 #include "detent/files/array_files.h"
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 #include "program_in_folder_for_test.h"
 
 namespace detent {

@@ -23,12 +23,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/reserved_port_for_test.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/error.h"
+#include "detent/core/reserved_port_for_test.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

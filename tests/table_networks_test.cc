@@ -5,11 +5,11 @@
 #include <set>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/builder.h"
-#include "detent/inference/plan.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/plan.h"
 
 // Random networks of truth tables: simulation, integer execution and the engine give the same bits, before
 // and after they are saved.

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/toml.h"
+#include "detent/graph_files/graph_file.h"
 #include "date_for_test.h"
 
 namespace detent {

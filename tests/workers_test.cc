@@ -12,9 +12,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

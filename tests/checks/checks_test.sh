@@ -77,6 +77,8 @@ for line in 'if (node.op == "conv2d") {}' 'if ("conv2d" != graph.node(name).op) 
   'constexpr std::array kLayers = {"conv2d", "relu"};'; do
   bad style autograd/interpreter.cc "$line" 'interpreter.cc:1: no comparison with the name of an operator'
 done
+bad style graph/graph.cc $'#include "detent/graph/b.h"\n#include "detent/graph/a.h"' \
+  'graph.cc:2: sort includes: this one before "detent/graph/b.h"'
 bad style graph/graph.cc "$(seq 801)" 'more than 800 lines'
 bad style graph/utils/text.cc '' 'name the folder after what is in it'
 bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 #include "verdict.h"
 
 namespace detent {

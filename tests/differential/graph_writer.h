@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "detent/onnx/model_for_test.h"
 #include "detent/core/tensor.h"
+#include "detent/onnx/model_for_test.h"
 #include "numbers.h"
 #include "random.h"
 

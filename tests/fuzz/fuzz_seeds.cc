@@ -7,20 +7,20 @@
 
 #include <fmt/format.h>
 
-#include "detent/files/array_files.h"
-#include "detent/formats/quant_spec.h"
-#include "detent/files/file.h"
-#include "detent/checkpoints/gguf/gguf_format.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
-#include "detent/graph_files/graph_file.h"
-#include "detent/files/gzip_for_test.h"
+#include "detent/checkpoints/gguf/gguf_format.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/datasets/image_for_test.h"
+#include "detent/datasets/tar_for_test.h"
+#include "detent/files/array_files.h"
+#include "detent/files/file.h"
+#include "detent/files/gzip_for_test.h"
 #include "detent/files/json.h"
-#include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/scratch.h"
-#include "detent/datasets/tar_for_test.h"
-#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/graph_files/packed_tensors.h"
 #include "detent/models/model.h"
 
 namespace detent {

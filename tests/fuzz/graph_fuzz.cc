@@ -6,11 +6,11 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/json.h"
+#include "detent/files/safetensors.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/json.h"
-#include "detent/files/safetensors.h"
 #include "detent/inference/integer_executor.h"
 
 #include "memory_file.h"

@@ -3,8 +3,8 @@
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/onnx/import_onnx.h"
 
 #include "memory_file.h"
 

@@ -3,8 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {

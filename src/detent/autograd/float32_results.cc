@@ -1,7 +1,7 @@
 #include "detent/autograd/float32_results.h"
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/inference/float_node.h"
 #include "detent/inference/float_nodes.h"
 

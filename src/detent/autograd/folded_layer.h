@@ -7,8 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/graph/folded_norm.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 

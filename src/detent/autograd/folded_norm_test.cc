@@ -10,15 +10,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/autograd/owned_rounding.h"
-#include "detent/autograd/torch_tensor.h"
 #include "detent/autograd/interpreter.h"
+#include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/graph_parameters.h"
-#include "detent/models/model.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -9,14 +9,14 @@
 #include <new>
 #include <unordered_set>
 
-#include "detent/core/error.h"
 #include "detent/autograd/fake_quantize.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/formats/verbs.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/known_elements.h"
-#include "detent/graph/owned_parameters.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/inference/node_form.h"
 
 namespace detent {

@@ -11,11 +11,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/autograd/folded_layer.h"
 #include "detent/autograd/owned_rounding.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 

@@ -18,17 +18,17 @@
 #include <cmath>
 #include <set>
 
-#include "detent/core/error_of_for_test.h"
-#include "detent/core/parallel.h"
 #include "detent/autograd/fake_quantize.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
-#include "detent/autograd/torch_outputs_for_test.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/autograd/tensor_memory.h"
+#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/core/parallel.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/models/model.h"
 
 #if defined(__has_feature)  // clang; GCC defines the macro

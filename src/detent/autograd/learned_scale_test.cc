@@ -14,17 +14,17 @@
 #include <cmath>
 #include <filesystem>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/owned_rounding.h"
 #include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/files/toml.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/toml.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/pass.h"
 

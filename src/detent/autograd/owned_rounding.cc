@@ -13,12 +13,12 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/affine_rounding.h"
+#include "detent/autograd/owned_fields.h"
 #include "detent/autograd/rounding_gradient.h"
 #include "detent/autograd/scale_observation.h"
-#include "detent/autograd/owned_fields.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"

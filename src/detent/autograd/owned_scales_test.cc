@@ -10,14 +10,14 @@
 #include <cstdio>
 #include <set>
 
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/files/safetensors.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/safetensors.h"
-#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

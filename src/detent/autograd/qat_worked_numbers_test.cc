@@ -11,15 +11,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/error.h"
-#include "detent/autograd/rounding_gradient.h"
 #include "detent/autograd/fake_quantize.h"
 #include "detent/autograd/initialize.h"
-#include "detent/engine/fast_executor.h"
 #include "detent/autograd/interpreter.h"
-#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/owned_rounding.h"
+#include "detent/autograd/rounding_gradient.h"
+#include "detent/autograd/torch_outputs_for_test.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/passes/pass_bench_for_test.h"

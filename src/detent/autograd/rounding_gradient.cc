@@ -4,8 +4,8 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/formats/kernel_environment.h"
 
 namespace detent {

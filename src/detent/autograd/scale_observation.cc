@@ -5,8 +5,8 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/verbs.h"

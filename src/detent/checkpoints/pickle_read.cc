@@ -2,9 +2,9 @@
 #include <charconv>
 #include <utility>
 
+#include "detent/checkpoints/pickle.h"
 #include "detent/core/error.h"
 #include "detent/files/byte_reader.h"
-#include "detent/checkpoints/pickle.h"
 
 namespace detent {
 namespace {

@@ -1,8 +1,8 @@
 #include <bit>
 #include <limits>
 
-#include "detent/core/error.h"
 #include "detent/checkpoints/pickle.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {

@@ -2,8 +2,8 @@
 #include <array>
 #include <set>
 
-#include "detent/core/error.h"
 #include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "detent/checkpoints/torch_storage.h"
 #include "detent/core/error.h"
 #include "detent/files/byte_reader.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/torch_storage.h"
 #include "detent/files/zip.h"
 
 namespace detent {

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "detent/core/error.h"
-#include "detent/core/log.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_python_for_test.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
 
 namespace detent {
 namespace {

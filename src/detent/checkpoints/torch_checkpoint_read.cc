@@ -6,11 +6,11 @@
 #include <set>
 #include <tuple>
 
-#include "detent/core/error.h"
-#include "detent/core/log.h"
 #include "detent/checkpoints/torch_archive.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_checkpoint_tree.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
 
 namespace detent {
 namespace {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "detent/core/error.h"
 #include "detent/checkpoints/torch_archive.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_checkpoint_tree.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {

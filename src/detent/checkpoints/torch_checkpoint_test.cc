@@ -8,11 +8,11 @@
 #include <functional>
 #include <random>
 
+#include "detent/checkpoints/pickle.h"
+#include "detent/checkpoints/torch_python_for_test.h"
 #include "detent/core/error.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/pickle.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/checkpoints/torch_python_for_test.h"
 #include "detent/files/zip.h"
 
 namespace detent {

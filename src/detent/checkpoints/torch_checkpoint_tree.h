@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "detent/core/tensor.h"
 #include "detent/checkpoints/pickle.h"
 #include "detent/checkpoints/torch_archive.h"
 #include "detent/checkpoints/torch_storage.h"
+#include "detent/core/tensor.h"
 
 namespace detent {
 

@@ -3,10 +3,10 @@
 #include <set>
 #include <tuple>
 
-#include "detent/core/error.h"
 #include "detent/checkpoints/pickle.h"
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/checkpoints/torch_storage.h"
+#include "detent/core/error.h"
 #include "detent/files/zip.h"
 
 namespace detent {

@@ -10,11 +10,11 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/files/file.h"
-#include "detent/graph/graph_parameters.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/toml.h"
+#include "detent/graph/graph_parameters.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 

@@ -5,12 +5,12 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/files/array_files.h"
-#include "detent/formats/quant_spec.h"
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 
 namespace detent {
 namespace {

@@ -5,14 +5,14 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/cli/network_info.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/packed_tensors.h"
 #include "detent/files/safetensors.h"
-#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/graph_files/packed_tensors.h"
 #include "detent/language/language_model.h"
 #include "detent/language/language_weights.h"
 #include "detent/onnx/import_onnx.h"

@@ -8,15 +8,15 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/files/safetensors.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
-#include "detent/files/safetensors.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/language/language_model.h"
 #include "detent/onnx/import_onnx.h"
 

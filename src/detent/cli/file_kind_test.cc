@@ -5,15 +5,15 @@
 
 #include <cstring>
 
+#include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/error.h"
 #include "detent/files/array_files.h"
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/gguf/gguf_for_test.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
 
 namespace detent {
 namespace {

@@ -1,5 +1,5 @@
-#include "detent/graph/loop.h"
 #include "detent/cli/network_info.h"
+#include "detent/graph/loop.h"
 
 #include <algorithm>
 #include <utility>

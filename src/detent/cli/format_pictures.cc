@@ -10,9 +10,9 @@
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/random_numbers.h"
+#include "detent/files/svg.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/measure/distortion.h"
-#include "detent/files/svg.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {

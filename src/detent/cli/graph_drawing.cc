@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
-#include "detent/graph/operators.h"
 #include "detent/files/file.h"
+#include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
 
 extern char** environ;

@@ -6,17 +6,17 @@
 
 #include <numeric>
 
-#include "detent/cli/program_for_test.h"
-#include "detent/cli/file_kind.h"
-#include "detent/files/array_files.h"
-#include "detent/graph/builder.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
-#include "detent/graph_files/graph_file.h"
-#include "detent/graph_files/packed_tensors.h"
+#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/cli/file_kind.h"
+#include "detent/cli/program_for_test.h"
+#include "detent/files/array_files.h"
 #include "detent/files/scratch.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/files/zip.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/graph_files/packed_tensors.h"
 
 namespace detent {
 namespace {

@@ -15,11 +15,11 @@
 #include "detent/core/value.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
-#include "detent/files/zip.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/files/zip.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
 
 namespace detent {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
-#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/process_resources.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/language_model.h"

@@ -5,9 +5,9 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/language/networks_for_test.h"
 #include "detent/language/perplexity.h"
 

@@ -1,5 +1,5 @@
-#include "detent/graph/loop.h"
 #include "detent/cli/read_network.h"
+#include "detent/graph/loop.h"
 
 #include <algorithm>
 

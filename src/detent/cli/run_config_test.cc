@@ -10,8 +10,8 @@
 #include "detent/core/error.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/safetensors.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/models/model.h"
 
 namespace detent {

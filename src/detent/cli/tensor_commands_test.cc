@@ -5,13 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/files/array_files.h"
-#include "detent/formats/quant_spec.h"
 #include "detent/files/file.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
-#include "detent/checkpoints/torch_checkpoint.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 namespace {

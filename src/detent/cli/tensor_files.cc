@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/files/array_files.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/graph_files/graph_layout.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 
 namespace detent {
 namespace {

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "detent/files/file.h"
 #include "detent/datasets/http_server_for_test.h"
+#include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 
 namespace detent {

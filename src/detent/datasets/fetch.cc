@@ -10,9 +10,9 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/download.h"
+#include "detent/datasets/tar.h"
 #include "detent/files/checksums.h"
 #include "detent/files/file.h"
-#include "detent/datasets/tar.h"
 #include "detent/files/output_folder.h"
 
 namespace detent {

@@ -10,11 +10,11 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/datasets/dataset.h"
+#include "detent/datasets/http_server_for_test.h"
+#include "detent/datasets/tar_for_test.h"
 #include "detent/files/checksums.h"
 #include "detent/files/file.h"
 #include "detent/files/gzip_for_test.h"
-#include "detent/datasets/http_server_for_test.h"
-#include "detent/datasets/tar_for_test.h"
 #include "detent/files/output_folder.h"
 
 namespace detent {

@@ -16,8 +16,8 @@
 #include "detent/core/log.h"
 #include "detent/core/sanitizers_for_test.h"
 #include "detent/datasets/image_dataset.h"
-#include "detent/datasets/training_splits.h"
 #include "detent/datasets/image_for_test.h"
+#include "detent/datasets/training_splits.h"
 
 namespace detent {
 namespace {

@@ -11,8 +11,8 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/text.h"
-#include "detent/files/file.h"
 #include "detent/datasets/image.h"
+#include "detent/files/file.h"
 
 namespace detent {
 namespace {

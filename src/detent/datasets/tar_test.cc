@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
-#include "detent/files/gzip_for_test.h"
 #include "detent/datasets/tar_for_test.h"
+#include "detent/files/gzip_for_test.h"
 #include "detent/files/temporary_file_test.h"
 
 namespace detent {

@@ -23,13 +23,13 @@
 #include "detent/core/process_resources.h"
 #include "detent/engine/c_status.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/graph/node_names.h"
-#include "detent/graph/value_sizes.h"
-#include "detent/inference/integer_executor.h"
-#include "detent/graph/operators.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/unfinished_file.h"
+#include "detent/graph/node_names.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/inference/integer_executor.h"
 
 namespace {
 

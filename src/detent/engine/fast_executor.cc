@@ -14,9 +14,9 @@
 #include "detent/engine/program_plan.h"
 #include "detent/engine/ready_plan.h"
 #include "detent/engine/weight_packer.h"
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/value_sizes.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/inference/integer_executor.h"
 
 namespace detent {

@@ -9,9 +9,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/plan.h"
 #include "detent/models/model.h"
-#include "detent/inference/integer_executor.h"
 
 #include "detent/passes/pass_bench_for_test.h"
 

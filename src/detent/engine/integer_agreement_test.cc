@@ -6,16 +6,16 @@
 #include <map>
 #include <random>
 
+#include "detent/engine/compared_executions_for_test.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/graph/builder.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/node_form.h"
 #include "detent/inference/plan.h"
-#include "detent/graph_files/graph_file.h"
-#include "detent/files/temporary_file_test.h"
 #include "detent/models/model.h"
-#include "detent/engine/compared_executions_for_test.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // The plain reference and the engine are the same numbers, and close to the float network.

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "detent/engine/packed_blocks.h"
 #include "detent/engine/observed_values_for_test.h"
+#include "detent/engine/packed_blocks.h"
 #include "detent/engine/random_networks_for_test.h"
 #include "detent/formats/groups/given_parameters.h"
 

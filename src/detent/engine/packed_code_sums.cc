@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "detent/core/convert.h"
-#include "detent/inference/float_node.h"
 #include "detent/graph/operator_arguments.h"
+#include "detent/inference/float_node.h"
 
 namespace detent {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "detent/inference/float_node.h"
-#include "detent/kernels/normalization.h"
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
+#include "detent/kernels/normalization.h"
 
 namespace detent {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
-#include "detent/kernels/channels_last_sums.h"
-#include "detent/inference/recurrent_layer.h"
 #include "detent/graph/graph.h"
+#include "detent/inference/recurrent_layer.h"
 #include "detent/inference/reference_step.h"
+#include "detent/kernels/channels_last_sums.h"
 
 namespace detent {
 

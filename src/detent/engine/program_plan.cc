@@ -14,8 +14,8 @@
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/engine/row_layer.h"
-#include "detent/inference/float_node.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
 
 namespace detent {
 namespace {

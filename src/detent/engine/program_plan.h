@@ -13,8 +13,8 @@
 #include "detent/engine/step.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
-#include "detent/inference/node_form.h"
 #include "detent/inference/flow.h"
+#include "detent/inference/node_form.h"
 
 namespace detent {
 

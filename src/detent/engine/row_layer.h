@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "detent/core/tensor.h"
-#include "detent/inference/node_form.h"
 #include "detent/inference/flow.h"
+#include "detent/inference/node_form.h"
 #include "detent/inference/reference_step.h"
 
 namespace detent {

@@ -10,21 +10,21 @@
 #include <string>
 #include <vector>
 
+#include "detent/core/thread_pool.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/packed_code_sums.h"
 #include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
-#include "detent/core/thread_pool.h"
 #include "detent/engine/transposed_phases.h"
+#include "detent/graph/element_movement.h"
 #include "detent/inference/float_node.h"
 #include "detent/inference/float_nodes.h"
-#include "detent/inference/recurrent_layer.h"
-#include "detent/inference/resize_weights.h"
-#include "detent/graph/element_movement.h"
-#include "detent/inference/windows.h"
 #include "detent/inference/flow.h"
+#include "detent/inference/recurrent_layer.h"
 #include "detent/inference/reference_step.h"
+#include "detent/inference/resize_weights.h"
+#include "detent/inference/windows.h"
 
 namespace detent {
 

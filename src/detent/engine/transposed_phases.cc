@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_nodes.h"
 
 namespace detent {
 namespace {

@@ -14,10 +14,10 @@
 #include "detent/core/default_signals_for_test.h"
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
 #include "detent/files/open_files.h"
-#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "detent/core/default_signals_for_test.h"
 #include "detent/core/error.h"
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/files/append_file.h"
 #include "detent/files/file.h"
-#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {

@@ -6,10 +6,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/blocks/block_kernels.h"
+#include "detent/formats/elements/element_kernels.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/formats/elements/element_kernels.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/core/tensor.h"
 #include "detent/core/strided_view.h"
+#include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 
 namespace detent {

@@ -11,10 +11,10 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_layout.h"
 #include "detent/files/safetensors.h"
+#include "detent/graph/builder.h"
+#include "detent/graph_files/graph_layout.h"
 
 namespace detent {
 namespace {

@@ -7,11 +7,11 @@
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/files/file.h"
+#include "detent/files/gzip.h"
+#include "detent/files/json.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/gzip.h"
-#include "detent/files/json.h"
 #include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
 

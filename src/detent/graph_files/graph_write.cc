@@ -8,10 +8,10 @@
 #include <unordered_set>
 
 #include "detent/core/error.h"
-#include "detent/graph/graph.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/gzip.h"
 #include "detent/files/json.h"
+#include "detent/graph/graph.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/graph_files/graph_layout.h"
 #include "detent/graph_files/packed_tensors.h"
 

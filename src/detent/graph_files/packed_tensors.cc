@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "detent/core/fields.h"
-#include "detent/formats/groups/given_parameters.h"
 #include "detent/files/json.h"
+#include "detent/formats/groups/given_parameters.h"
 
 namespace detent {
 namespace {

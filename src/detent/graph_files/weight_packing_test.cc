@@ -6,17 +6,17 @@
 #include <random>
 
 #include "detent/core/error.h"
+#include "detent/files/file.h"
+#include "detent/files/gzip.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/formats/format_cases_test.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/normal_tensor_for_test.h"
 #include "detent/graph/builder.h"
-#include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/graph_files/graph_layout.h"
-#include "detent/files/gzip.h"
-#include "detent/files/safetensors.h"
-#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

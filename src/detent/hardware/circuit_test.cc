@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <random>
 
+#include "detent/files/file.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/hardware/circuit_values.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
 #include "detent/hardware/table_networks_for_test.h"
-#include "detent/files/file.h"
-#include "detent/files/temporary_file_test.h"
 
 namespace detent {
 namespace {

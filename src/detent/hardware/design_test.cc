@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/hardware/networks_for_test.h"
-#include "detent/hardware/table_networks_for_test.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/hardware/networks_for_test.h"
+#include "detent/hardware/table_networks_for_test.h"
 
 namespace detent {
 namespace {

@@ -7,12 +7,12 @@
 #include <span>
 
 #include "detent/core/parallel.h"
-#include "detent/kernels/product.h"
 #include "detent/formats/blocks/fixed_scale_rounding.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/inference/windows.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 namespace {

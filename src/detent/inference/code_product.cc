@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/graph/operators.h"
 #include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

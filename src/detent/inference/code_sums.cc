@@ -6,11 +6,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/kernels/product.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/inference/accumulated_sums.h"
 #include "detent/inference/windows.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
-#include "detent/kernels/row_reductions.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/kernels/row_reductions.h"
 
 namespace detent {
 

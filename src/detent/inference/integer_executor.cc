@@ -14,17 +14,17 @@
 #include "detent/core/error_fields.h"
 #include "detent/core/interruption.h"
 #include "detent/core/parallel.h"
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/inference/accumulated_sums.h"
+#include "detent/inference/float_nodes.h"
+#include "detent/inference/flow.h"
 #include "detent/inference/plan.h"
+#include "detent/inference/reference_step.h"
 #include "detent/inference/table_layer.h"
 #include "detent/inference/windows.h"
-#include "detent/inference/flow.h"
-#include "detent/inference/reference_step.h"
 
 namespace detent {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "detent/kernels/functions.h"
 #include "detent/formats/every_target_test.h"
+#include "detent/kernels/functions.h"
 
 namespace detent {
 namespace {

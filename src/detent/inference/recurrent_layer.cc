@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

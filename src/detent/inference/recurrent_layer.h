@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/kernels/packed_linear.h"
 #include "detent/inference/recurrent_gates.h"
+#include "detent/kernels/packed_linear.h"
 
 namespace detent {
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/traits.h"
 #include "detent/inference/code_type.h"
-#include "detent/inference/node_form.h"
-#include "detent/inference/plan.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/inference/flow.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/node_form.h"
+#include "detent/inference/plan.h"
 #include "detent/inference/rounding_nodes.h"
 
 namespace detent {

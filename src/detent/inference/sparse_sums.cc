@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/inference/windows.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "detent/core/tensor.h"
 #include "detent/core/strided_view.h"
+#include "detent/core/tensor.h"
 
 namespace detent {
 

@@ -5,10 +5,10 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/core/strided_view.h"
 #include "detent/kernels/product.h"
 #include "detent/kernels/sums.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/core/strided_view.h"
 
 // A convolution is a product of the weight [out, depth] and a matrix [depth, columns], where a column is the
 // window of one position of one sample. Tiles of some columns are computed from panels of some rows of that

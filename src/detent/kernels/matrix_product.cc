@@ -3,10 +3,10 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/core/strided_view.h"
 #include "detent/kernels/product.h"
 #include "detent/kernels/sums.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/core/strided_view.h"
 
 namespace detent {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
-#include "detent/kernels/row_reductions.h"
 #include "detent/formats/every_target_test.h"
+#include "detent/kernels/row_reductions.h"
 
 namespace detent {
 namespace {

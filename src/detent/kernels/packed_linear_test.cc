@@ -12,8 +12,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
-#include "detent/kernels/sums.h"
 #include "detent/formats/every_target_test.h"
+#include "detent/kernels/sums.h"
 
 namespace detent {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/engine.h"
 #include "detent/engine/c_status.h"
 #include "detent/files/file.h"
-#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "detent/engine.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"

@@ -8,9 +8,9 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/kernel_environment.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/language/decoder.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

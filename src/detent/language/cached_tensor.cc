@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/kernels/product.h"
 #include "detent/graph/traits.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 

@@ -9,18 +9,18 @@
 #include "detent/core/error.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/row_layer.h"
-#include "detent/inference/float_nodes.h"
-#include "detent/kernels/packed_linear.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_nodes.h"
+#include "detent/inference/reference_step.h"
+#include "detent/kernels/packed_linear.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
 #include "detent/language/sequence_cache.h"
-#include "detent/inference/reference_step.h"
 
 namespace detent {
 namespace {

@@ -4,8 +4,8 @@
 #include <set>
 #include <span>
 
-#include "detent/language/language_graph.h"
 #include "detent/inference/reference_step.h"
+#include "detent/language/language_graph.h"
 
 namespace detent {
 namespace {

@@ -8,8 +8,8 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
-#include "detent/language/networks_for_test.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/language/networks_for_test.h"
 
 namespace detent {
 namespace {

@@ -6,16 +6,16 @@
 #include <limits>
 #include <map>
 
-#include "detent/core/error.h"
 #include "detent/core/convert.h"
+#include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/language/decoder.h"
 #include "detent/language/families/families.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

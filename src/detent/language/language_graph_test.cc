@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "detent/core/error.h"
-#include "detent/language/plain_network_for_test.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/language/plain_network_for_test.h"
 
 namespace detent {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/tensor.h"
-#include "detent/kernels/packed_linear.h"
 #include "detent/graph/graph.h"
+#include "detent/kernels/packed_linear.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_model.h"
 

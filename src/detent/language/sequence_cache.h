@@ -6,9 +6,9 @@
 
 #include "detent/graph/element_movement.h"
 #include "detent/graph/graph.h"
+#include "detent/inference/flow.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/language/decoder.h"
-#include "detent/inference/flow.h"
 
 namespace detent {
 

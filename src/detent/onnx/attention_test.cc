@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/onnx/import_onnx.h"
 
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"

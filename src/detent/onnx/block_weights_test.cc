@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include "detent/core/error.h"
+#include "detent/files/temporary_file_test.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/builder.h"
-#include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Weights with a scale for each group or block, in ONNX's format and back.

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

@@ -1,11 +1,11 @@
 #include <optional>
 #include <vector>
 
-#include "detent/inference/float_node.h"
-#include "detent/inference/float_nodes.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/float_nodes.h"
 #include "detent/onnx/importer.h"
 
 // Exporters write tables (kernels of resampling, positions, windows) and weights (normalized, standardized,

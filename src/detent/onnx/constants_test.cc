@@ -12,9 +12,9 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

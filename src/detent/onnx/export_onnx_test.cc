@@ -7,13 +7,13 @@
 #include <fstream>
 
 #include "detent/core/error.h"
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // A network written in ONNX's format and read again is the same.

@@ -10,8 +10,8 @@
 #include "detent/graph/node_names.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/inference/accumulated_sums.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/node_export.h"
+#include "detent/operators/onnx_export.h"
 
 namespace detent {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "detent/core/convert.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/onnx/import_onnx.h"
 
 #include "detent/onnx/model_for_test.h"
 

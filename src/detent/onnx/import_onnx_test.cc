@@ -8,12 +8,12 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/graph/graph_parameters.h"
-#include "detent/inference/integer_executor.h"
-#include "detent/graph/operators.h"
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/graph_parameters.h"
+#include "detent/graph/operators.h"
+#include "detent/graph_files/graph_file.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 

@@ -3,10 +3,10 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 // Models that take few of the sizes that they leave open.
 

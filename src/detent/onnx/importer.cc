@@ -13,10 +13,10 @@
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/traits.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

@@ -14,11 +14,11 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
-#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 #include "detent/onnx/open_sizes.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 
 namespace onnx {
 class AttributeProto;

@@ -7,11 +7,11 @@
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/graph_files/graph_file.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 // Loops whose number of iterations only a run knows.
 

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/files/temporary_file_test.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
-#include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/passes/analysis/layerwise_error.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // Constants that multiply and sum are weights of layers, however the model writes the product.

@@ -5,8 +5,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/kernels/linear_codes.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/importer.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

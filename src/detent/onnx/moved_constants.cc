@@ -3,10 +3,10 @@
 #include "detent/core/error.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/traits.h"
-#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
 #include "detent/onnx/quantizer_export.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 
 namespace detent {
 namespace {

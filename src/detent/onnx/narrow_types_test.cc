@@ -8,9 +8,9 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
-#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 

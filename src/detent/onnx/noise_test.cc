@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 // Import of operators that draw at random.
 

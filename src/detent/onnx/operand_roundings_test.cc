@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

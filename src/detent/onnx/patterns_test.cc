@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "detent/inference/integer_executor.h"
 #include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/model_for_test.h"

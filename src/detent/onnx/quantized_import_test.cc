@@ -10,8 +10,8 @@
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/onnx/import_onnx.h"
 
 #include "detent/onnx/model_for_test.h"
 

@@ -10,12 +10,12 @@
 #include "detent/formats/verbs.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/inference/code_type.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"
 #include "detent/passes/pass_bench_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 // Layers in the bodies of loops: calibrated over all iterations, quantized, and the same numbers everywhere.
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
 
 // Faults that random graphs (make differential) found in operators that get NaN, infinities and the ends of

@@ -4,9 +4,9 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/inference/integer_executor.h"
 
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"

@@ -5,8 +5,8 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/log.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/onnx/import_onnx.h"
 
 #include "detent/onnx/model_for_test.h"
 

@@ -4,9 +4,9 @@
 
 #include <ATen/ops/empty.h>
 
+#include "detent/autograd/torch_tensor.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/autograd/torch_tensor.h"
 
 namespace detent {
 

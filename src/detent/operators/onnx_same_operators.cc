@@ -4,8 +4,8 @@
 
 #include "detent/graph/operators.h"
 #include "detent/operators/elementwise/schema_functions.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/onnx_export.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

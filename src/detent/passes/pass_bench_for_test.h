@@ -15,8 +15,8 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/toml.h"
-#include "detent/passes/pass.h"
 #include "detent/graph/random_parameters_for_test.h"
+#include "detent/passes/pass.h"
 
 namespace detent {
 

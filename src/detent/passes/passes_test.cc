@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/graph/builder.h"
-#include "detent/graph/mase_metadata.h"
 #include "detent/files/file.h"
 #include "detent/files/toml.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/quantization_summary.h"

@@ -8,9 +8,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
+#include "detent/core/name_pattern.h"
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
-#include "detent/core/name_pattern.h"
 #include "detent/graph/operator_arguments.h"
 #include "detent/passes/post_training/loop_bodies.h"
 

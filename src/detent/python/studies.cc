@@ -12,7 +12,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "detent/graph/loop.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/read_network.h"
@@ -24,6 +23,7 @@
 #include "detent/datasets/training_splits.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/file.h"
+#include "detent/graph/loop.h"
 #include "detent/python/arrays.h"
 #include "detent/python/bindings.h"
 #include "detent/python/inputs.h"
@@ -32,9 +32,9 @@
 #include "detent/python/work.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
+#include "detent/search/search.h"
 #include "detent/workflows/network_data.h"
 #include "detent/workflows/network_report.h"
-#include "detent/search/search.h"
 #include "detent/workflows/network_values.h"
 #include "detent/workflows/search_network.h"
 

@@ -5,10 +5,10 @@
 #include <limits>
 #include <random>
 
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/graph/builder.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "detent/files/file.h"
-#include "detent/graph_files/graph_file.h"
 #include "detent/files/json.h"
+#include "detent/graph_files/graph_file.h"
 #include "detent/search/search.h"
 
 namespace detent {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <random>
 
-#include "detent/core/parallel.h"
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/parallel.h"
 #include "detent/statistics/collector.h"
 #include "detent/statistics/results_for_test.h"
 

@@ -15,15 +15,15 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/core/error.h"
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/dataset.h"
-#include "detent/autograd/initialize.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/autograd/interpreter.h"
-#include "detent/autograd/torch_tensor.h"
-#include "detent/graph/builder.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/graph/builder.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/loader.h"

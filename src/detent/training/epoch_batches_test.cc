@@ -9,11 +9,11 @@
 
 #include <ATen/ops/randn.h>
 
-#include "detent/core/error.h"
-#include "detent/core/log.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/files/file.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"

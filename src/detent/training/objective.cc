@@ -6,9 +6,9 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 
+#include "detent/autograd/torch_tensor.h"
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/autograd/torch_tensor.h"
 #include "detent/training/classification.h"
 
 namespace detent {

@@ -9,9 +9,9 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_outputs_for_test.h"
+#include "detent/core/error.h"
 #include "detent/graph/builder.h"
 #include "detent/training/classification.h"
 #include "detent/training/optimizer.h"

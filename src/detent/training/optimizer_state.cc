@@ -9,8 +9,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 
 namespace detent {
 namespace {

@@ -8,12 +8,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/initialize.h"
+#include "detent/core/error.h"
 #include "detent/core/interruption.h"
+#include "detent/files/safetensors.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
-#include "detent/files/safetensors.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/training/trainer.h"
 

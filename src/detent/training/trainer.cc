@@ -7,14 +7,14 @@
 #include <csignal>
 #include <cstring>
 
+#include "detent/autograd/interpreter.h"
+#include "detent/autograd/tensor_memory.h"
+#include "detent/autograd/torch_tensor.h"
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/progress.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/autograd/interpreter.h"
-#include "detent/autograd/tensor_memory.h"
-#include "detent/autograd/torch_tensor.h"
 #include "detent/training/classification.h"
 #include "detent/training/epoch_batches.h"
 #include "detent/training/finite_check.h"

@@ -7,8 +7,8 @@
 
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
-#include "detent/graph/graph.h"
 #include "detent/evaluation/metrics.h"
+#include "detent/graph/graph.h"
 #include "detent/training/options.h"
 #include "detent/training/training_state.h"
 

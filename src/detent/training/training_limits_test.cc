@@ -12,10 +12,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 
-#include "detent/core/error.h"
-#include "detent/evaluation/evaluate.h"
 #include "detent/autograd/initialize.h"
+#include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/training/gradient_clipping.h"

@@ -7,10 +7,10 @@
 
 #include <ATen/ops/randn.h>
 
-#include "detent/engine/fast_executor.h"
-#include "detent/evaluation/evaluate.h"
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"

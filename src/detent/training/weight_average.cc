@@ -6,8 +6,8 @@
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/where.h>
 
-#include "detent/core/error.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 
 namespace detent {
 

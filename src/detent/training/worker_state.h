@@ -2,11 +2,11 @@
 
 #include <span>
 
+#include "detent/autograd/interpreter.h"
 #include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
-#include "detent/autograd/interpreter.h"
-#include "detent/graph/graph.h"
 #include "detent/evaluation/metrics.h"
+#include "detent/graph/graph.h"
 
 namespace detent {
 

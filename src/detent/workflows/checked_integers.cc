@@ -18,8 +18,8 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/batches.h"
 #include "detent/graph/value_sizes.h"
-#include "detent/passes/analysis/network_cost.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "detent/core/name_pattern.h"
-#include "detent/passes/post_training/loop_bodies.h"
 #include "detent/graph/graph_parameters.h"
+#include "detent/passes/post_training/loop_bodies.h"
 #include "detent/search/search.h"
 #include "detent/workflows/network_data.h"
 #include "detent/workflows/resource_use.h"

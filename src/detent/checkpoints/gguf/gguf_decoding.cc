@@ -1,5 +1,5 @@
-#include "detent/core/error.h"
 #include "detent/checkpoints/gguf/gguf_format.h"
+#include "detent/core/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/checkpoints/gguf/gguf_decoding.cc"

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <limits>
 
+#include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/files/temporary_file_test.h"
 
 namespace detent {

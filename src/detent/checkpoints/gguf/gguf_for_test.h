@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "detent/core/tensor.h"
 #include "detent/checkpoints/gguf/gguf_metadata.h"
+#include "detent/core/tensor.h"
 
 namespace detent {
 

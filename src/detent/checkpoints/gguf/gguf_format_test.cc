@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 
+#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/files/checksums.h"
 #include "detent/formats/every_target_test.h"
-#include "detent/checkpoints/gguf/gguf_file.h"
 
 namespace detent {
 namespace {

@@ -19,9 +19,9 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/plan.h"
 #include "detent/report/network.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -8,10 +8,10 @@
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
 #include "detent/files/file.h"
+#include "detent/files/svg.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/formats/verbs.h"
-#include "detent/files/svg.h"
 
 // The output of a ReLU with three channels, the first three times as wide as the others, quantized to 8 bits
 // once with one scale for the tensor and once with a scale for each channel. A scale is the 99.999th

@@ -19,9 +19,9 @@
 #include "detent/files/json.h"
 #include "detent/files/output_folder.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/node_form.h"
 #include "detent/inference/plan.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/workflows/network_values.h"
 
 namespace detent {

@@ -10,8 +10,8 @@
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/graph_parameters.h"
-#include "detent/models/model.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/models/model.h"
 
 namespace detent {
 namespace {

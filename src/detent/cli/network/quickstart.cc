@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/cli/network/session.h"
 #include "detent/cli/results.h"
 #include "detent/core/log.h"
@@ -17,7 +18,6 @@
 #include "detent/files/file.h"
 #include "detent/files/output_folder.h"
 #include "detent/files/toml.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/network_cost.h"

@@ -21,8 +21,8 @@
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph/node_names.h"
-#include "detent/inference/plan.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/plan.h"
 #include "detent/workflows/network_values.h"
 
 namespace detent {

@@ -7,18 +7,18 @@
 
 #include <fmt/core.h>
 
-#include "detent/graph/loop.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
-#include "detent/cli/read_network.h"
 #include "detent/cli/network/study_folder.h"
+#include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
 #include "detent/core/interruption.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/graph/loop.h"
 #include "detent/passes/pass.h"
 #include "detent/search/search.h"
 #include "detent/workflows/search_network.h"

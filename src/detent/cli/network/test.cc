@@ -1,14 +1,14 @@
 #include <fmt/core.h>
 
-#include "detent/graph/loop.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/session.h"
 #include "detent/cli/results.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/inference/plan.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/graph/loop.h"
+#include "detent/inference/plan.h"
 
 namespace detent {
 

@@ -10,9 +10,9 @@
 #include "detent/cli/results.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/network.h"
-#include "detent/evaluation/evaluate.h"
 #include "detent/workflows/network_data.h"
 
 namespace detent {

@@ -5,15 +5,15 @@
 #include <ATen/ops/ones.h>
 #include <sys/resource.h>
 
+#include "detent/autograd/initialize.h"
+#include "detent/autograd/tensor_memory.h"
 #include "detent/cli/build_identity.h"
 #include "detent/cli/network/commands.h"
-#include "detent/cli/torch/commands.h"
 #include "detent/cli/network/session.h"
+#include "detent/cli/torch/commands.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/autograd/initialize.h"
-#include "detent/autograd/tensor_memory.h"
 #include "detent/core/process_resources.h"
 #include "detent/files/open_files.h"
 #include "detent/training/gloo_group.h"

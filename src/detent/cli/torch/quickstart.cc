@@ -1,9 +1,9 @@
 #include "detent/cli/network/quickstart.h"
 
+#include "detent/autograd/initialize.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/datasets/datasets.h"
 #include "detent/datasets/training_splits.h"
-#include "detent/autograd/initialize.h"
 #include "detent/training/trainer.h"
 
 namespace detent {

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "detent/graph/loop.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
 #include "detent/cli/results.h"
@@ -14,6 +13,7 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/graph/graph_parameters.h"
+#include "detent/graph/loop.h"
 #include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
 #include "detent/training/width_budget.h"

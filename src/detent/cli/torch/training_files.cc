@@ -1,10 +1,11 @@
-#include "detent/graph/loop.h"
 #include "detent/cli/torch/training_files.h"
+#include "detent/graph/loop.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
@@ -12,7 +13,6 @@
 #include "detent/core/xxh64.h"
 #include "detent/files/file.h"
 #include "detent/files/output_folder.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/improvement.h"

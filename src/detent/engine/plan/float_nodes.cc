@@ -4,9 +4,9 @@
 
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/engine/plan/window_regions.h"
+#include "detent/graph/traits.h"
 #include "detent/inference/float_node.h"
 #include "detent/inference/float_nodes.h"
-#include "detent/graph/traits.h"
 #include "detent/inference/windows.h"
 
 // Nodes that compute in float32: layers by kernels that follow the order of kernels/sums.h, with the norms,

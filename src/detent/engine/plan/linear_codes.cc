@@ -2,8 +2,8 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/plan/plan_nodes.h"
-#include "detent/inference/float_node.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
 
 // Networks that give, take or compute 8-bit integers write how these stand for floats; inside of a plan they
 // are codes.

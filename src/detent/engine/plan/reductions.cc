@@ -2,8 +2,8 @@
 
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/inference/float_node.h"
-#include "detent/inference/resize_weights.h"
 #include "detent/inference/flow.h"
+#include "detent/inference/resize_weights.h"
 
 // Resampling and reductions of values along dimensions; both take sizes, scales or dimensions as operands.
 

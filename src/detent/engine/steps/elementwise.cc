@@ -4,8 +4,8 @@
 
 #include "detent/core/tensor.h"
 #include "detent/engine/steps/place_rows.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/accumulator.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

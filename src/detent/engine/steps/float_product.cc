@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "detent/kernels/product.h"
 #include "detent/engine/step.h"
 #include "detent/engine/steps/matrix_batch.h"
+#include "detent/kernels/product.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "detent/engine/place.h"
 #include "detent/core/thread_pool.h"
+#include "detent/engine/place.h"
 
 namespace detent {
 

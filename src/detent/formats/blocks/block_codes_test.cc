@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/format_cases_test.h"
-#include "detent/formats/packing/encode.h"
 #include "detent/formats/every_target_test.h"
+#include "detent/formats/format_cases_test.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {

@@ -9,10 +9,10 @@
 #include <xmmintrin.h>
 #endif
 
+#include "detent/formats/elements/element_kernels.h"
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/format_cases_test.h"
 #include "detent/formats/packing/encode.h"
-#include "detent/formats/every_target_test.h"
-#include "detent/formats/elements/element_kernels.h"
 #include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {

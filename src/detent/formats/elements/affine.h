@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/elements/element.h"
 #include "detent/formats/elements/qparams_from_range.h"
 #include "detent/formats/float_bits.h"
-#include "detent/formats/elements/element.h"
 
 namespace detent {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "detent/core/fields.h"
-#include "detent/formats/float_bits.h"
 #include "detent/formats/elements/element.h"
+#include "detent/formats/float_bits.h"
 
 namespace detent {
 

@@ -9,8 +9,8 @@
 #include <xmmintrin.h>
 #endif
 
-#include "detent/formats/format_cases_test.h"
 #include "detent/formats/every_target_test.h"
+#include "detent/formats/format_cases_test.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
 #include "detent/formats/reference/reference_for_test.h"

@@ -7,11 +7,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/formats/packing/encode.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
-#include "detent/formats/reference/reference_for_test.h"
 #include "detent/formats/groups/value_grid.h"
+#include "detent/formats/packing/encode.h"
+#include "detent/formats/reference/reference_for_test.h"
 
 namespace detent {
 namespace {

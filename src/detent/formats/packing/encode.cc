@@ -8,8 +8,8 @@
 
 #include "detent/core/parallel.h"
 #include "detent/formats/blocks/block_kernels.h"
-#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/elements/element_kernels.h"
+#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/kernel_environment.h"
 
 namespace detent {

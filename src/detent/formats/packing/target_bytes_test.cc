@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <random>
 
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/format_cases_test.h"
 #include "detent/formats/packing/encode.h"
-#include "detent/formats/every_target_test.h"
 
 namespace detent {
 namespace {

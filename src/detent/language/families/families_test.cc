@@ -12,9 +12,9 @@
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/language/language_model.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

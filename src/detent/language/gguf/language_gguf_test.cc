@@ -10,13 +10,13 @@
 #include <random>
 #include <set>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/language/decoder.h"
 #include "detent/language/gguf/gguf_families.h"
 #include "detent/language/networks_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

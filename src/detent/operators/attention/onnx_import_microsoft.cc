@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
-#include "detent/operators/attention/onnx_heads.h"
-#include "detent/operators/quantization/onnx_import.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
+#include "detent/operators/attention/onnx_heads.h"
+#include "detent/operators/onnx_import.h"
+#include "detent/operators/quantization/onnx_import.h"
 
 namespace detent {
 namespace {

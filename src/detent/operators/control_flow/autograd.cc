@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "detent/operators/autograd.h"
 #include "detent/autograd/interpreter.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/core/error.h"
 #include "detent/graph/loop.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

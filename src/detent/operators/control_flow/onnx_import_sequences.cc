@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/importer.h"
+#include "detent/operators/onnx_import.h"
 
 // Sequences exist while a model is read: their tensors are values of the graph.
 

@@ -10,11 +10,11 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/autograd/float32_results.h"
 #include "detent/core/error.h"
-#include "detent/inference/region_samples.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/region_samples.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

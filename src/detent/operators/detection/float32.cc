@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "detent/core/convert.h"
-#include "detent/inference/float_node.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
 
 namespace detent {
 namespace {

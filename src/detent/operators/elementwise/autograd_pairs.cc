@@ -22,8 +22,8 @@
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/where.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -7,11 +7,11 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/kernels/broadcast_lines.h"
-#include "detent/inference/float_node.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/broadcast_lines.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

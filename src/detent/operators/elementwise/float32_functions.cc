@@ -2,13 +2,13 @@
 #include <cmath>
 
 #include "detent/core/element_types.h"
-#include "detent/core/parallel.h"
-#include "detent/inference/float_node.h"
-#include "detent/kernels/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/kernels/tensor_layout.h"
+#include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/functions.h"
+#include "detent/kernels/tensor_layout.h"
 #include "detent/operators/elementwise/schema_functions.h"
 
 namespace detent {

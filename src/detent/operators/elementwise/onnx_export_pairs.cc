@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/quantizer_export.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/onnx_export.h"
 
 namespace detent {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/traits.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/layers/onnx_import.h"
-#include "detent/operators/quantization/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/operators/onnx_same_operators.h"
+#include "detent/operators/quantization/onnx_import.h"
 
 namespace detent {
 namespace {

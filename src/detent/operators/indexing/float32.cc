@@ -6,11 +6,11 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
+#include "detent/core/pair_functions.h"
 #include "detent/core/parallel.h"
+#include "detent/graph/operators.h"
 #include "detent/inference/float_node.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/core/pair_functions.h"
-#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

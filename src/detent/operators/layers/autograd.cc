@@ -11,8 +11,8 @@
 #include <ATen/TensorOperators.h>
 
 #include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -1,8 +1,8 @@
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 #include "detent/inference/float_node.h"
 #include "detent/inference/windows.h"
 #include "detent/kernels/sums.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/kernels/product.h"
+#include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
 #include "detent/inference/float_node.h"
+#include "detent/kernels/product.h"
 #include "detent/kernels/row_reductions.h"
 #include "detent/kernels/sums.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/element_movement.h"
 
 // Tensors are multiplied in their order, two at a time: each product is one of matrices, whose sums have the
 // order of the dimensions of the left tensor. Dimensions that only one of both has, and neither the result

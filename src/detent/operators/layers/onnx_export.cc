@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/quantizer_export.h"
+#include "detent/operators/onnx_export.h"
 
 namespace detent {
 namespace {

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

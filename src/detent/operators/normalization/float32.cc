@@ -1,11 +1,11 @@
 #include <limits>
 
+#include "detent/graph/element_movement.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 #include "detent/inference/float_node.h"
 #include "detent/kernels/normalization.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/traits.h"
-#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {

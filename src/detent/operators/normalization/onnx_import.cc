@@ -1,8 +1,8 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

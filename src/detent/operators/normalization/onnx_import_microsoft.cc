@@ -1,6 +1,6 @@
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/operators/quantization/onnx_rounding.h"
 
 namespace detent {

@@ -3,12 +3,12 @@
 
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/inference/float_node.h"
-#include "detent/kernels/functions.h"
-#include "detent/kernels/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
 #include "detent/inference/windows.h"
+#include "detent/kernels/functions.h"
+#include "detent/kernels/window_places.h"
 
 namespace detent {
 namespace {

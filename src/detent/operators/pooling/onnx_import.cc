@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

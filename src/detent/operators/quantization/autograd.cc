@@ -12,10 +12,10 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -6,8 +6,8 @@
 #include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/verbs.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/weight_blocks.h"
+#include "detent/operators/onnx_export.h"
 
 namespace detent {
 namespace {

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
-#include "detent/operators/layers/onnx_import.h"
-#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 
 namespace detent {
 namespace {

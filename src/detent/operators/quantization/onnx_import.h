@@ -3,9 +3,9 @@
 #include <optional>
 #include <vector>
 
-#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/node_import.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 
 namespace detent {
 

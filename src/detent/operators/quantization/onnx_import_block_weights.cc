@@ -3,10 +3,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/formats/verbs.h"
+#include "detent/onnx/quantizer_export.h"
 #include "detent/operators/onnx_import.h"
 #include "detent/operators/quantization/onnx_import.h"
 #include "detent/operators/quantization/onnx_rounding.h"
-#include "detent/onnx/quantizer_export.h"
 
 namespace detent {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/format.h"
+#include "detent/onnx/tensor_data.h"
 #include "detent/operators/onnx_import.h"
 #include "detent/operators/quantization/onnx_rounding.h"
-#include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {

@@ -9,8 +9,8 @@
 #include "detent/core/error.h"
 #include "detent/formats/groups/calibrating.h"
 #include "detent/formats/verbs.h"
-#include "detent/operators/quantization/onnx_rounding.h"
 #include "detent/onnx/node_import.h"
+#include "detent/operators/quantization/onnx_rounding.h"
 
 namespace detent {
 namespace {

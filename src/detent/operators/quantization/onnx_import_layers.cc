@@ -4,9 +4,9 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/verbs.h"
+#include "detent/onnx/quantizer_export.h"
 #include "detent/operators/layers/onnx_import.h"
 #include "detent/operators/quantization/onnx_rounding.h"
-#include "detent/onnx/quantizer_export.h"
 
 namespace detent {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 #include "detent/operators/quantization/onnx_import.h"
 
 namespace detent {

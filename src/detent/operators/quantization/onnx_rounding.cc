@@ -10,8 +10,8 @@
 #include "detent/formats/elements/binary.h"
 #include "detent/formats/elements/fixed.h"
 #include "detent/formats/verbs.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/node_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

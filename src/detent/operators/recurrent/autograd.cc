@@ -11,9 +11,9 @@
 #include <ATen/ops/zeros.h>
 
 #include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/graph/operator_arguments.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/operators/attention/onnx_heads.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

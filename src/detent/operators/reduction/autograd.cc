@@ -16,8 +16,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

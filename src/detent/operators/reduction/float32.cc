@@ -5,13 +5,13 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
-#include "detent/core/parallel.h"
-#include "detent/inference/float_node.h"
-#include "detent/kernels/functions.h"
 #include "detent/core/pair_functions.h"
-#include "detent/kernels/row_reductions.h"
+#include "detent/core/parallel.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
+#include "detent/kernels/functions.h"
+#include "detent/kernels/row_reductions.h"
 
 namespace detent {
 namespace {

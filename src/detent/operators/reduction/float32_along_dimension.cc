@@ -8,8 +8,8 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/inference/float_node.h"
 #include "detent/graph/operators.h"
+#include "detent/inference/float_node.h"
 
 namespace detent {
 namespace {

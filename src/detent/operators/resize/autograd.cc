@@ -7,9 +7,9 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
 #include "detent/inference/resize_weights.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

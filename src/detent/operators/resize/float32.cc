@@ -3,10 +3,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/graph/operators.h"
 #include "detent/inference/float_node.h"
 #include "detent/inference/resize_weights.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

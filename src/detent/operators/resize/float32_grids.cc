@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "detent/core/parallel.h"
+#include "detent/graph/operators.h"
 #include "detent/inference/float_node.h"
 #include "detent/kernels/tensor_layout.h"
-#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

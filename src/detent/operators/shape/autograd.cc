@@ -8,8 +8,8 @@
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/transpose.h>
 
-#include "detent/operators/autograd.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -14,12 +14,12 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 
-#include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/autograd/float32_results.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
-#include "detent/inference/float_node.h"
 #include "detent/core/pair_functions.h"
-#include "detent/inference/resize_weights.h"
-#include "detent/kernels/tensor_layout.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/inference/float_node.h"
+#include "detent/inference/resize_weights.h"
+#include "detent/kernels/tensor_layout.h"
 
 namespace detent {
 namespace {

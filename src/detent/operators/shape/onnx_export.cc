@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_export.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/onnx_export.h"
 
 namespace detent {
 namespace {

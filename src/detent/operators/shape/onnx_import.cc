@@ -4,8 +4,8 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/random_numbers.h"
-#include "detent/operators/onnx_import.h"
-#include "detent/operators/layers/onnx_import.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

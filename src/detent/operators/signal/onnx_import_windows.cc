@@ -1,9 +1,9 @@
 #include <numbers>
 
 #include "detent/core/error.h"
-#include "detent/operators/onnx_import.h"
-#include "detent/operators/layers/onnx_import.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/operators/layers/onnx_import.h"
+#include "detent/operators/onnx_import.h"
 
 namespace detent {
 namespace {

@@ -11,10 +11,10 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sub.h>
 
-#include "detent/core/error.h"
-#include "detent/operators/autograd.h"
 #include "detent/autograd/torch_tensor.h"
+#include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

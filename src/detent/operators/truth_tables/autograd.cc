@@ -7,12 +7,12 @@
 #include <ATen/ops/tensor.h>
 
 #include "detent/autograd/affine_rounding.h"
-#include "detent/operators/autograd.h"
 #include "detent/autograd/table_sums.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/inference/table_layer.h"
+#include "detent/operators/autograd.h"
 
 namespace detent {
 namespace {

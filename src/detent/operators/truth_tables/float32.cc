@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "detent/core/parallel.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/table_layer.h"
 #include "detent/inference/float_node.h"
 #include "detent/kernels/tensor_layout.h"
 #include "detent/kernels/window_places.h"
-#include "detent/graph/operators.h"
-#include "detent/graph/table_layer.h"
 
 namespace detent {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "detent/operators/schema.h"
 #include "detent/graph/table_layer.h"
+#include "detent/operators/schema.h"
 
 namespace detent {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "detent/core/text_table.h"
 #include "detent/core/value.h"
-#include "detent/graph/graph.h"
 #include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
 #include "detent/inference/accumulated_sums.h"
 
 namespace detent {

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/graph/builder.h"
 #include "detent/files/file.h"
+#include "detent/graph/builder.h"
 #include "detent/models/model.h"
-#include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/analysis/layerwise_error.h"
+#include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 namespace detent {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/graph/operators.h"
 #include "detent/core/name_pattern.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {

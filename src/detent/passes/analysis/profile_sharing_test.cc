@@ -3,8 +3,8 @@
 #include "detent/graph/builder.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/profile_progress.h"
-#include "detent/statistics/collector.h"
 #include "detent/passes/pass_bench_for_test.h"
+#include "detent/statistics/collector.h"
 
 namespace detent {
 namespace {

@@ -1,8 +1,8 @@
 #include <map>
 
 #include "detent/core/text_table.h"
-#include "detent/graph/mase_metadata.h"
 #include "detent/files/file.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/graph/traits.h"
 #include "detent/core/text_table.h"
+#include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/post_training/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 #include "detent/passes/post_training/rotation.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -14,11 +14,11 @@
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/graph/random_parameters_for_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/staged_runs/staged_run.h"
 #include "detent/passes/stat_to_conf.h"
-#include "detent/inference/integer_executor.h"
 
 // The passes that make a quantized network better without training it, held to what it computes.
 

@@ -8,9 +8,9 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/inference/code_type.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass_bench_for_test.h"
-#include "detent/inference/integer_executor.h"
 
 namespace detent {
 namespace {

@@ -1,9 +1,9 @@
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/error.h"
+#include "detent/files/toml.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/graph_files/graph_file.h"
-#include "detent/files/toml.h"
-#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/passes.h"
 

@@ -1,6 +1,6 @@
 #include "detent/core/error.h"
-#include "detent/graph/mase_metadata.h"
 #include "detent/files/toml.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/passes/passes.h"
 
 namespace detent {

@@ -8,8 +8,8 @@
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/qat/qat_presets.h"
-#include "detent/passes/truth_tables/lutnet_config.h"
 #include "detent/passes/transform/quantize_config.h"
+#include "detent/passes/truth_tables/lutnet_config.h"
 
 // Attaches a QuantSpec to the operands of the nodes that the configuration selects:
 //

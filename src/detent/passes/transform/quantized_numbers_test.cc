@@ -8,9 +8,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/inference/node_form.h"
 #include "detent/passes/analysis/layerwise_error.h"
-#include "detent/inference/integer_executor.h"
 #include "detent/passes/pass_bench_for_test.h"
 
 // No network fails to be quantized for its numbers, and what is said of it is a number.

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/checkpoints/gguf/gguf_for_test.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/files/temporary_file_test.h"
 
 namespace detent {
