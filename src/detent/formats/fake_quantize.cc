@@ -129,7 +129,7 @@ void fake_quantize(const QuantSpec& spec, const Tensor& original, Tensor& output
 }
 
 Tensor fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
-  Tensor output(DType::kFloat32, input.shape());
+  Tensor output = unfilled_tensor(DType::kFloat32, input.shape());
   fake_quantize(spec, input, output, seed);
   return output;
 }
@@ -156,7 +156,7 @@ void clipped_ste_mask(const QuantSpec& spec, const Tensor& original, Tensor& mas
 }
 
 Tensor clipped_ste_mask(const QuantSpec& spec, const Tensor& input) {
-  Tensor mask(DType::kFloat32, input.shape());
+  Tensor mask = unfilled_tensor(DType::kFloat32, input.shape());
   clipped_ste_mask(spec, input, mask);
   return mask;
 }

@@ -166,7 +166,7 @@ class WindowProducts {
   /// The sums of output channels [first, first + count), all of one group, of sample `n`.
   void add_outputs(int64_t n, int64_t group, int64_t first, int64_t count, Tensor& result) const {
     const int64_t inputs = conv_.input[1] / conv_.groups;
-    const int64_t step = std::max<int64_t>(1, kDepth / taps_);
+    const int64_t step = std::clamp<int64_t>(kDepth / taps_, 1, inputs);
     const int64_t stride = padded(std::min(kWindows, windows_));
     std::vector<int32_t> read(static_cast<size_t>(step * taps_ * stride));
     std::vector<int32_t> sums(static_cast<size_t>(count * stride));

@@ -270,6 +270,10 @@ class ConvertFlow final : public EngineStep {
   size_t to_;
 };
 
+void widen(const uint8_t* bytes, int64_t count, int32_t low, int32_t* codes) {
+  for (int64_t i = 0; i < count; ++i) codes[i] = int32_t{bytes[i]} + low;
+}
+
 class FlowOfPlace final : public EngineStep {
  public:
   FlowOfPlace(size_t place, size_t flow) : place_(place), flow_(flow) {}
@@ -292,23 +296,16 @@ class FlowOfPlace final : public EngineStep {
       return;
     }
     flow = {unfilled_tensor(DType::kInt32, place.shape), place.type};
-    const auto to = flow.tensor.values<int32_t>();
-    const uint8_t* from = state.bytes(place_);
-    for_each_row(place, state, [&](int64_t n, int64_t y) {
-      const int64_t row = place.at(n, y, 0);
-      if (!place.has_positions()) {
-        const int64_t count = place.width() * place.channels();
-        for (int64_t i = 0; i < count; ++i)
-          to[static_cast<size_t>(i)] = int32_t{from[row + i]} + place.type.low;
-        return;
-      }
-      const int64_t pitch = place.at(n, y, 1) - row;
-      const int64_t next = place.element(n, y, 1) - place.element(n, y, 0);
-      for (int64_t c = 0; c < place.channels(); ++c) {
-        const int64_t first = place.element(n, y, 0) + c * place.channel_step();
-        for (int64_t x = 0; x < place.width(); ++x)
-          to[static_cast<size_t>(first + x * next)] = int32_t{from[row + x * pitch + c]} + place.type.low;
-      }
+    int32_t* const to = flow.tensor.values<int32_t>().data();
+    const uint8_t* const from = state.bytes(place_);
+    const int32_t low = place.type.low;
+    if (!place.has_positions())
+      return widen(from + place.at(0, 0, 0), place.width() * place.channels(), low, to);
+    for_each_line(place, state, [&](int64_t at, int64_t element, int64_t count) {
+      std::vector<uint8_t> planes(static_cast<size_t>(place.channels() * count));
+      transpose_bytes(from + at, place.pitch(), place.channels(), count, planes.data(), count);
+      for (int64_t c = 0; c < place.channels(); ++c)
+        widen(planes.data() + c * count, count, low, to + element + c * place.channel_step());
     });
   }
   bool takes_slice(size_t /*index*/, const Place& /*place*/) const override { return true; }

@@ -1,9 +1,7 @@
 #include "detent/formats/measure/distortion.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -12,6 +10,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
+#include "detent/formats/measure/difference_sums.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -20,55 +19,6 @@ namespace {
 constexpr int64_t kErrorChunk = int64_t{1} << 16;
 /// Elements whose chunks are summed before they are merged.
 constexpr int64_t kRound = 1024 * kErrorChunk;
-
-/// Elements whose sums go side by side, which compilers make vectors of, and those that are looked at first.
-constexpr size_t kSumLanes = 4;
-constexpr int64_t kSumBlock = 256;
-
-bool are_finite(const float* original, const float* quantized) {
-  constexpr uint32_t kMagnitude = 0x7fffffff;
-  constexpr uint32_t kInfinity = 0x7f800000;
-  uint32_t others = 0;
-  for (int64_t i = 0; i < kSumBlock; ++i) {
-    others |= static_cast<uint32_t>((std::bit_cast<uint32_t>(original[i]) & kMagnitude) >= kInfinity);
-    others |= static_cast<uint32_t>((std::bit_cast<uint32_t>(quantized[i]) & kMagnitude) >= kInfinity);
-  }
-  return others == 0;
-}
-
-struct Lanes {
-  std::array<double, kSumLanes> signal = {};
-  std::array<double, kSumLanes> noise = {};
-  std::array<double, kSumLanes> product = {};
-  std::array<double, kSumLanes> power = {};
-  std::array<double, kSumLanes> largest = {};
-  int64_t zeros = 0;
-
-  /// Adds kSumBlock elements, all finite.
-  void add_block(const float* original, const float* quantized) {
-    Lanes sums = *this;
-    int32_t zeros_here = 0;
-    for (int64_t i = 0; i < kSumBlock; i += static_cast<int64_t>(kSumLanes)) {
-      const float* const a = original + i;
-      const float* const b = quantized + i;
-      for (size_t lane = 0; lane < kSumLanes; ++lane) {
-        const auto x = static_cast<double>(a[lane]);
-        const auto y = static_cast<double>(b[lane]);
-        sums.signal[lane] += x * x;
-        sums.noise[lane] += (x - y) * (x - y);
-        sums.product[lane] += x * y;
-        sums.power[lane] += y * y;
-      }
-      for (size_t lane = 0; lane < kSumLanes; ++lane) {
-        const double error = std::fabs(static_cast<double>(a[lane]) - static_cast<double>(b[lane]));
-        sums.largest[lane] = error > sums.largest[lane] ? error : sums.largest[lane];
-      }
-    }
-    for (int64_t i = 0; i < kSumBlock; ++i) zeros_here += quantized[i] == 0.0F ? 1 : 0;
-    sums.zeros += zeros_here;
-    *this = sums;
-  }
-};
 
 double share(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -131,19 +81,15 @@ void Distortion::Sums::add_chunk(const float* original, const float* quantized, 
       if (distinct != nullptr) distinct->insert(quantized[i]);
     }
   };
-  Lanes lanes;
-  int64_t i = 0;
-  for (; i + kSumBlock <= size; i += kSumBlock) {
-    if (!are_finite(original + i, quantized + i)) {
-      add_each(i, i + kSumBlock);
-      continue;
-    }
-    lanes.add_block(original + i, quantized + i);
-    for (int64_t k = i; distinct != nullptr && k < i + kSumBlock; ++k) distinct->insert(quantized[k]);
+  DifferenceSums lanes;
+  for (int64_t i = 0; i < size;) {
+    const int64_t end = i + add_finite_blocks(original + i, quantized + i, size - i, lanes);
+    for (; distinct != nullptr && i < end; ++i) distinct->insert(quantized[i]);
+    i = std::min(end + kDifferenceBlock, size);
+    add_each(end, i);
   }
-  add_each(i, size);
   zeros += lanes.zeros;
-  for (size_t lane = 0; lane < kSumLanes; ++lane) {
+  for (size_t lane = 0; lane < DifferenceSums::kLanes; ++lane) {
     signal += lanes.signal[lane];
     noise += lanes.noise[lane];
     product += lanes.product[lane];
