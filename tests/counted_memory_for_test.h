@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "detent/core/process_resources.h"
+
 // Replaces malloc by one that counts: for one source file of a program.
 
 // NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
@@ -23,7 +25,7 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(con
 
 namespace detent {
 
-/// Bytes of live allocations, as the allocator rounds them.
+/// Bytes of live allocations, as the allocator rounds them, and of large blocks, which malloc does not give.
 class Memory {
  public:
   static void add(const void* data) {
@@ -34,10 +36,13 @@ class Memory {
   static void remove(const void* data) {
     if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
   }
-  static int64_t live() { return live_; }
-  /// Most live bytes since the last `restart`.
-  static int64_t peak() { return peak_; }
-  static void restart() { peak_ = live_.load(); }
+  static int64_t live() { return live_ + large_block_bytes().used; }
+  /// At least the most live bytes since the last `restart`.
+  static int64_t peak() { return peak_ + large_block_bytes().most; }
+  static void restart() {
+    peak_ = live_.load();
+    reset_most_large_block_bytes();
+  }
 
  private:
   static inline std::atomic<int64_t> live_ = 0;

@@ -1,7 +1,5 @@
 #include "detent/core/tensor.h"
 
-#include <sys/mman.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,19 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/block_cache.h"
+#include "detent/core/process_resources.h"
 
 namespace detent {
 namespace {
 
 constexpr size_t kAlignment = 64;  // one cache line, and the widest vector register
-
-/// Where memory is new, one fault then brings 512 pages. The system may refuse: nothing else changes.
-void ask_for_huge_pages(std::byte* data, size_t bytes) {
-  constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
-  const auto first = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) / kHugePage * kHugePage;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
-  if (first < end) static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE));
-}
 
 /// The place of tensors without elements, of which programs make many.
 alignas(kAlignment) std::byte kNoBytes[kAlignment] = {};
@@ -40,12 +31,14 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   constexpr size_t kSmall = 4096;
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded <= kSmall) return allocate_small(bytes, rounded);
-  const bool fits = bytes <= physical_memory();
-  auto* data = fits ? static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)) : nullptr;
-  if (data == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
-  ask_for_huge_pages(data, rounded);
-  if (rounded > bytes) std::memset(data + bytes, 0, rounded - bytes);
-  return {data, [](std::byte* p) { std::free(p); }};
+  std::shared_ptr<std::byte> storage;
+  if (rounded >= kLargeBlock && bytes <= physical_memory())
+    storage = large_block(rounded);
+  else if (rounded < kLargeBlock)
+    storage = {static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)), std::free};
+  if (storage == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
+  if (rounded > bytes) std::memset(storage.get() + bytes, 0, rounded - bytes);
+  return storage;
 }
 
 std::shared_ptr<const Shape> shared_shape(Shape shape) {

@@ -1,4 +1,4 @@
-#include "detent/formats/measure/difference_sums.h"
+#include "detent/formats/measure/distortion.h"
 
 #include <cmath>
 #include <limits>

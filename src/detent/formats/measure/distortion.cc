@@ -10,7 +10,6 @@
 
 #include "detent/core/parallel.h"
 #include "detent/formats/kernel_environment.h"
-#include "detent/formats/measure/difference_sums.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {

@@ -36,8 +36,10 @@ namespace {
 /// samples at a time.
 constexpr int64_t kMicroBatch = 8;
 constexpr int64_t kKeptBytes = int64_t{24} << 20;
-constexpr int64_t kComparedBytes = int64_t{128} << 20;  // values of nodes: enough for their SQNR
-constexpr int64_t kFewestCompared = 8;
+constexpr int64_t kComparedBytes = int64_t{96} << 20;  // values of nodes: enough for their SQNR
+constexpr int64_t kFewestCompared = 4;
+
+using Values = std::map<std::string, Tensor, std::less<>>;  // by name
 
 /// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
 std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& name) {
@@ -74,7 +76,7 @@ std::string more_bits(const Node& node) {
 }
 
 /// The node by itself: its inputs are tensors that the graph owns.
-Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, std::less<>>& inputs,
+Graph single_node_graph(const Node& node, const Values& inputs,
                         const std::optional<Requantization>& requantization) {
   Graph graph(node.name);
   graph.set_requantization(requantization);
@@ -158,17 +160,15 @@ class LayerwiseErrorAnalysis {
   void add(std::span<const Tensor> inputs) {
     samples_ += inputs.front().dim(0);
     node_samples_ += inputs.front().dim(0);
-    std::map<std::string, Tensor, std::less<>> operands;
-    std::map<std::string, Tensor, std::less<>> results;
+    Values operands;
+    Values results;
     observed_in_float_.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
       if (operand != "data_out_0") {
         operands[std::string(operand)] = value.clone();
         return;
       }
       const size_t index = index_.at(node.name);
-      Tensor result = compared(index, value);
-      const bool is_shared = result.bytes().data() == value.bytes().data();
-      if (is_shared) result = result.clone();
+      Tensor result = kept_copy(node, compared(index, value), value, results);
       add_alone(index, operands, result);
       results[node.name] = std::move(result);
       operands.clear();
@@ -235,6 +235,16 @@ class LayerwiseErrorAnalysis {
     return clamped(value, clamps_[index]);
   }
 
+  /// Shares the memory of what the node before gave after its clamp, where this node is that clamp.
+  static Tensor kept_copy(const Node& node, Tensor result, const Tensor& value, const Values& results) {
+    const auto before = node.inputs.empty() ? results.end() : results.find(node.inputs[0].node);
+    if (before != results.end() && std::ranges::equal(before->second.bytes(), result.bytes()) &&
+        before->second.shape() == result.shape() && before->second.dtype() == result.dtype())
+      return before->second;
+    const bool is_borrowed = result.bytes().data() == value.bytes().data();
+    return is_borrowed ? result.clone() : result;
+  }
+
   std::optional<Distortion> weight_distortion(const Node& node) const {
     const Quantizer* quantizer = node.find_quantizer("weight");
     if (quantizer == nullptr) return std::nullopt;
@@ -244,8 +254,7 @@ class LayerwiseErrorAnalysis {
     return distortion;
   }
 
-  void add_alone(size_t index, const std::map<std::string, Tensor, std::less<>>& operands,
-                 const Tensor& expected) {
+  void add_alone(size_t index, const Values& operands, const Tensor& expected) {
     const Node& node = quantized_.node(node_errors_[index].node);
     for (const auto& [operand, value] : operands) {
       if (const std::optional<QuantSpec> rounding = node.rounding(operand))

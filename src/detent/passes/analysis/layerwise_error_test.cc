@@ -186,7 +186,7 @@ TEST(LayerwiseErrors, ComparesLargeNodesOnFewSamples) {
   bench.run_passes("[passes.static_quantize]\nnum_samples = 2\nreport = false\n");
   const LayerwiseErrors errors = analyze_layerwise_error(reference, bench.graph, 10, bench.context);
   EXPECT_EQ(errors.samples, 10);
-  EXPECT_EQ(errors.node_samples, 8);
+  EXPECT_EQ(errors.node_samples, 5);  // of 17 MB
   EXPECT_GT(errors.nodes.front().together.sqnr_db(), 20);
 }
 

@@ -23,8 +23,8 @@ constexpr int64_t kGainMicroBatch = 16;
 constexpr int64_t kGainBytes = int64_t{16} << 20;  // of what a node takes and gives
 
 constexpr double kFewestSamples = 8;  // or chance decides
-/// Some 2 seconds of a core: of resnet18 at 224 x 224, 3.5 runs over 8 samples.
-constexpr double kMostProducts = 5e10;
+/// About a second of a core: of resnet18 at 224 x 224, 2.8 runs over 8 samples.
+constexpr double kMostProducts = 4e10;
 
 /// Cost of compiling a node, in products: some 9 microseconds.
 constexpr double kProductsOfCompiling = 2e5;
