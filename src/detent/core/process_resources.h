@@ -35,7 +35,7 @@ void keep_vectors_out_of_heap(int bytes);
 
 // Memory of large tensors: pages of its own. malloc puts what grows and goes into one heap, where small
 // blocks that stay keep it resident: twice as much as was in use. The last blocks that were given back are
-// kept for tensors of about their size, as new pages cost 0.3 ms a MiB.
+// kept for tensors of about their size, as new pages cost 0.2 ms a MiB.
 
 constexpr size_t kLargeBlock = size_t{1} << 20;
 
