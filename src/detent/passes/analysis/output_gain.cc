@@ -20,7 +20,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kGainMicroBatch = 16;
-constexpr int64_t kGainBytes = int64_t{16} << 20;  // of what a node takes and gives
+constexpr int64_t kGainBytes = int64_t{12} << 20;  // of what a node takes and gives
 
 constexpr double kFewestSamples = 8;  // or chance decides
 /// About a second of a core: of resnet18 at 224 x 224, 2.8 runs over 8 samples.
