@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "detent/core/error.h"
@@ -23,14 +26,14 @@ struct MovedRun {
 /// Elements that are moved one after the other, in few runs.
 class MovedRuns {
  public:
-  void add(size_t input, int64_t from, int64_t to) {
+  void add(size_t input, int64_t from, int64_t to, int64_t count = 1) {
     if (next_.count > 0 && next_.input == input && from == next_.from + next_.count &&
         to == next_.to + next_.count) {
-      ++next_.count;
+      next_.count += count;
       return;
     }
     end_run();
-    next_ = {input, from, to, 1};
+    next_ = {input, from, to, count};
   }
   std::vector<MovedRun> finished() {
     end_run();
@@ -92,7 +95,39 @@ class ElementPlaces {
     return place_.at(n, y % place_.height(), position % place_.width()) + channel;
   }
 
+  /// Whether the places of `count` elements, `step` apart, are as far apart as those of the first two: surely
+  /// where no index of their positions but one changes.
+  bool are_even(int64_t first, int64_t step, int64_t count) const {
+    if (count <= 2 || step == 0) return true;
+    const Indices indices = indices_of_place();
+    const auto larger =
+        std::ranges::find_if(indices, [&](const Index& index) { return index.elements > step; });
+    if (step < 0 || larger == indices.begin()) return false;
+    const auto& [elements, size] = *std::prev(larger);
+    const int64_t last = first / elements % size + step / elements * (count - 1);
+    return step % elements == 0 && last < size;
+  }
+
  private:
+  struct Index {
+    int64_t elements;  // from one to the next
+    int64_t size;
+  };
+  using Indices = std::array<Index, 5>;  // the fastest first
+
+  Indices indices_of_place() const {
+    constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
+    const int64_t channels = place_.channels();
+    if (!place_.has_positions())
+      return {{{1, channels}, {channels, kOpen}, {kOpen, 1}, {kOpen, 1}, {kOpen, 1}}};
+    const int64_t plane = place_.channel_step();
+    return {{{1, place_.width()},
+             {place_.width(), place_.height()},
+             {place_.width() * place_.height(), place_.depth()},
+             {plane, channels},
+             {plane * channels, kOpen}}};
+  }
+
   const Place& place_;
 };
 
@@ -118,25 +153,47 @@ StridedCopy in_order_of_place(const StridedCopy& copy, const ElementPlaces& plac
   return ordered;
 }
 
-/// Calls `visit(from, to)` with the elements of a copy, the last dimension first.
+/// Calls `visit(from, to)` with the first elements of a copy's lines along the last dimension.
 template <class Visit>
-void for_each_moved(const StridedCopy& copy, const Visit& visit) {
+void for_each_moved_line(const StridedCopy& copy, const Visit& visit) {
   const Shape& shape = copy.from.shape;
   std::vector<int64_t> index(shape.size(), 0);
   int64_t from = copy.from.offset;
   int64_t to = copy.to.offset;
-  const int64_t elements = element_count(shape);
-  for (int64_t i = 0; i < elements; ++i) {
+  const int64_t lines = shape.empty() ? 1 : element_count(shape) / std::max<int64_t>(shape.back(), 1);
+  for (int64_t i = 0; i < lines; ++i) {
     visit(from, to);
-    for (size_t d = shape.size(); d-- > 0;) {
-      from += copy.from.strides[d];
-      to += copy.to.strides[d];
-      if (++index[d] < shape[d]) break;
-      from -= copy.from.strides[d] * shape[d];
-      to -= copy.to.strides[d] * shape[d];
-      index[d] = 0;
+    for (size_t d = shape.size(); d-- > 1;) {
+      from += copy.from.strides[d - 1];
+      to += copy.to.strides[d - 1];
+      if (++index[d - 1] < shape[d - 1]) break;
+      from -= copy.from.strides[d - 1] * shape[d - 1];
+      to -= copy.to.strides[d - 1] * shape[d - 1];
+      index[d - 1] = 0;
     }
   }
+}
+
+/// Adds the elements of a copy, in the order of its dimensions.
+void add_moved(const StridedCopy& copy, size_t input, const ElementPlaces& source,
+               const ElementPlaces& target, MovedRuns& runs) {
+  const Shape& shape = copy.from.shape;
+  const int64_t count = shape.empty() ? 1 : shape.back();
+  const int64_t from_step = shape.empty() ? 0 : copy.from.strides.back();
+  const int64_t to_step = shape.empty() ? 0 : copy.to.strides.back();
+  for_each_moved_line(copy, [&](int64_t from, int64_t to) {
+    if (!source.are_even(from, from_step, count) || !target.are_even(to, to_step, count)) {
+      for (int64_t i = 0; i < count; ++i)
+        runs.add(input, source.of(from + i * from_step), target.of(to + i * to_step));
+      return;
+    }
+    const int64_t first = source.of(from);
+    const int64_t result = target.of(to);
+    const int64_t next = count == 1 ? 1 : source.of(from + from_step) - first;
+    const int64_t next_result = count == 1 ? 1 : target.of(to + to_step) - result;
+    if (next == 1 && next_result == 1) return runs.add(input, first, result, count);
+    for (int64_t i = 0; i < count; ++i) runs.add(input, first + i * next, result + i * next_result);
+  });
 }
 
 class MovementStep final : public EngineStep {
@@ -150,10 +207,8 @@ class MovementStep final : public EngineStep {
     MovedRuns runs;
     for (const StridedCopy& copy : inputs_.copies) {
       const ElementPlaces source(places[inputs_.places[copy.input]]);
-      for_each_moved(in_order_of_place(copy, target), [&](int64_t from, int64_t to) {
-        runs.add(copy.input, source.of(from), target.of(to));
-        ++moved;
-      });
+      add_moved(in_order_of_place(copy, target), copy.input, source, target, runs);
+      moved += element_count(copy.to.shape);
     }
     fills_ = moved < element_count(out.shape);
     runs_ = runs.finished();
