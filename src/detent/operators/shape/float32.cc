@@ -33,11 +33,6 @@ Tensor count_of_elements(const FloatNode& n) {
   return Tensor::from<int64_t>({}, std::vector{n.operand(0).numel()});
 }
 
-Tensor expanded(const FloatNode& n) {
-  const Tensor x = n.operand(0);
-  return gathered(x, StridedView::broadcast(x.shape(), broadcast_shapes(x.shape(), n.integers(1))));
-}
-
 Tensor tiled(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const std::vector<int64_t> repeats = n.integers(1);
@@ -210,7 +205,6 @@ FloatOperators movement_operators() {
   FloatOperators operators = {
       {"shape_of", list_of_sizes, true},
       {"numel", count_of_elements, true},
-      {"dynamic_expand", expanded, true},
       {"tile", tiled, true},
       {"dynamic_slice", sliced, true},
       {.op = "dynamic_pad", .compute = padded, .is_exact = true, .resampled = bordered_axes},

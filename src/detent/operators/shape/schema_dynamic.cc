@@ -351,6 +351,9 @@ OperatorSchema dynamic_expand() {
   OperatorSchema schema =
       shaping("dynamic_expand", "broadcast with the shape that input 1 lists", infer_dynamic_expand);
   schema.elements = expanded_elements;
+  schema.trait = Movement{[](const Node&, std::span<const Shape> inputs, const Shape& result) {
+    return whole_result(StridedView::broadcast(inputs[0], result));
+  }};
   return schema;
 }
 

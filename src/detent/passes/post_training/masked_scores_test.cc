@@ -159,6 +159,26 @@ TEST(MaskedScores, DivisorsThatRoundToZeroStayInFloat) {
   EXPECT_FALSE(bench.graph.node("add_1").quantization.empty()) << "1 and more";
 }
 
+/// As x / max(|x|, 1e-12) repeated: no sample comes near 0, but codes do not hold the bound.
+TEST(MaskedScores, DivisorsWhoseBoundRoundsToZeroStayInFloat) {
+  const auto divided = [](double least) {
+    GraphBuilder b("bounded");
+    const NodeInput x = b.input("x", {kTokens, kWidth});
+    const NodeInput values = b.linear("v", x, kWidth, kWidth, false);
+    const NodeInput far = b.call("add", {b.call("sigmoid", {values}), NodeInput::of_constant(Value(1.0))});
+    const NodeInput bounded =
+        b.call("clamp", {far, NodeInput::of_constant(Value(least)), NodeInput::absent()});
+    const NodeInput repeated =
+        b.call("dynamic_expand", {bounded, NodeInput::of_constant(List{Value(1), Value(1), Value(1)})});
+    const NodeInput shares = b.call("div", {values, repeated});
+    PassBench bench(b.finish(b.linear("o", shares, kWidth, kWidth, false)));
+    bench.run_passes("[passes.static_quantize]\nreport = false\n");
+    return std::move(bench.graph);
+  };
+  EXPECT_TRUE(divided(1e-12).node("clamp").quantization.empty());
+  EXPECT_FALSE(divided(0.5).node("clamp").quantization.empty());
+}
+
 /// The same where the divisor is part of the product with the features themselves.
 TEST(MaskedScores, ProductsThatDivideStayInFloat) {
   GraphBuilder b("products");

@@ -47,6 +47,21 @@ bool may_be_zero(const Interval& values, int bits) {
   return double{values.low} <= zero && double{values.high} >= -zero;
 }
 
+/// Whether a bound keeps the group's divisors away from 0 that codes of so many bits round to 0, as that of
+/// x / max(|x|, 1e-12): samples need not have come near it, but the roundings before may.
+bool loses_bound(const Graph& measured, const CodePlan& plan, const CodeGroup& group, const Interval& values,
+                 int bits) {
+  const auto has_bound = [&](const Node& node) {
+    const auto* unary = trait<Unary>(node);
+    if (unary == nullptr || !plan.exact_values.divisors.contains(node.name)) return false;
+    const double of_zero = unary->function(node)(0);
+    return of_zero > 0 && of_zero <= rounded_to_zero(values, bits);
+  };
+  return has_bound(measured.node(group.root)) || std::ranges::any_of(group.clamps, [&](size_t position) {
+           return has_bound(measured.nodes()[position]);
+         });
+}
+
 /// Adds what the group's rounding of these values to 0 would spoil.
 void add_vanishing(const Graph& measured, const CodePlan& plan, const CodeGroup& group,
                    const std::vector<const Node*>& readers, const Interval& range, int bits,
@@ -97,7 +112,7 @@ VanishingValues vanishing_values(const Graph& measured, const CodePlan& plan, in
     }
     if (readers.empty() && !plan.exact_values.bare.contains(group.root)) continue;
     const std::optional<Interval> range = measured_distribution(measured, group, where).range;
-    if (range && may_be_zero(*range, bits))
+    if (range && (may_be_zero(*range, bits) || loses_bound(measured, plan, group, *range, bits)))
       add_vanishing(measured, plan, group, readers, *range, bits, found);
   }
   return found;
