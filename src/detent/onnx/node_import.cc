@@ -300,6 +300,14 @@ NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, 
   return importer_.add(std::move(node));
 }
 
+NodeInput NodeImport::add_loop(std::vector<NodeInput> inputs, int64_t carried, Graph body) {
+  const std::string base = importer_.scope_->prefix + identifier_of(proto_);
+  Node node{.name = importer_.unique_name(base), .op = "loop", .inputs = std::move(inputs)};
+  node.attributes = {{"carried", carried}};
+  node.body = std::make_shared<const Graph>(std::move(body));
+  return importer_.add(std::move(node));
+}
+
 void NodeImport::add_parameter(Node& node, const std::string& name, ParameterRef parameter) const {
   const auto rounded = importer_.rounded_parameters_.find(&*parameter);
   if (rounded != importer_.rounded_parameters_.end())

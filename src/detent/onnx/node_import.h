@@ -115,6 +115,8 @@ class NodeImport {
   /// Appends a node to the graph and gives its first result. Numbers may be operands: see constant_of.
   NodeInput add(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {},
                 Parameters parameters = {});
+  /// Appends a loop (graph/loop.h) of so many carried values and gives its first result.
+  NodeInput add_loop(std::vector<NodeInput> inputs, int64_t carried, Graph body);
   /// A parameter of this tensor; initializers that are used as they are stay shared.
   ParameterRef parameter(size_t index, bool trainable = true);
   static ParameterRef parameter(Tensor tensor, bool trainable = true) {

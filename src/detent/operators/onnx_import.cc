@@ -47,7 +47,7 @@ const Converters& converters_of(std::string_view domain) {
                microsoft_state_space_converters(), crop_converters(),
                chosen(same_operator_converters(), {"GatherND"}), chosen(gather_converters(), {"Trilu"}),
                chosen(shape_converters(), {"Pad", "Range"}), chosen(sampling_converters(), {"GridSample"})})},
-      {"ai.onnx.ml", joined({feature_converters(), tree_converters()})},
+      {"ai.onnx.ml", joined({feature_converters(), tree_converters(), support_vector_converters()})},
       {"detent", joined({format_converters()})},
       {"qonnx", joined({rounding_converters(), qonnx_converters(), channels_last_pooling_converters()})}};
   static const Converters none;

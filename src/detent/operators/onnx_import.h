@@ -30,6 +30,8 @@ struct ClassLabels {
 ClassLabels class_labels(const NodeImport& node);
 /// Output 0 from the places of classes among the labels.
 void set_labels(NodeImport& node, const NodeInput& places);
+/// Probabilities of classes, [N, classes], from the scores of a support vector machine for each pair of them.
+NodeInput coupled_probabilities(NodeImport& node, const NodeInput& scores, int64_t classes);
 /// Scores as the attribute `post_transform` says.
 NodeInput post_transformed(NodeImport& node, const NodeInput& scores);
 
@@ -60,8 +62,9 @@ OnnxConverterList sampling_converters();
 OnnxConverterList region_converters();
 OnnxConverterList crop_converters();  // of com.microsoft
 OnnxConverterList early_converters();
-OnnxConverterList feature_converters();  // of ai.onnx.ml
-OnnxConverterList tree_converters();     // likewise
+OnnxConverterList feature_converters();         // of ai.onnx.ml
+OnnxConverterList tree_converters();            // likewise
+OnnxConverterList support_vector_converters();  // likewise
 OnnxConverterList generator_converters();
 OnnxConverterList noise_converters();
 OnnxConverterList rearrangement_converters();
