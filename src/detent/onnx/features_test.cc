@@ -121,6 +121,55 @@ TEST(Trees, DamagedOnesAreRefused) {
   EXPECT_THAT(error("nodes_featureids", {0}), HasSubstr("lists of 6 and 1 nodes"));
 }
 
+onnx::TensorProto in_bytes(std::vector<uint8_t> values) {
+  return onnx_tensor<uint8_t>("modes", {std::ssize(values)}, values);
+}
+
+/// Two trees: x0 against 1, then x1 against -0.5; and x1 against 2.
+TreeModel ensemble(const std::vector<uint8_t>& modes, const std::vector<OnnxAttribute>& more) {
+  std::vector<OnnxAttribute> attributes = {
+      {"n_targets", 2},
+      {"tree_roots", Ints{0, 2}},
+      {"nodes_modes", in_bytes(modes)},
+      {"nodes_featureids", Ints{0, 1, 1}},
+      {"nodes_splits", onnx_tensor<float>("splits", {3}, {1, -0.5, 2})},
+      {"nodes_truenodeids", Ints{1, 0, 2}},
+      {"nodes_trueleafs", Ints{0, 1, 1}},
+      {"nodes_falsenodeids", Ints{4, 1, 3}},
+      {"nodes_falseleafs", Ints{1, 1, 1}},
+      {"leaf_targetids", Ints{0, 1, 0, 1, 0}},
+      {"leaf_weights", onnx_tensor<float>("weights", {5}, {1.5, -2, 3, 4, -0.5})}};
+  attributes.insert(attributes.end(), more.begin(), more.end());
+  return {"TreeEnsemble", {}, attributes, {"y"}};
+}
+
+/// Numbers of ONNX Runtime 1.32.
+TEST(Trees, OfTheNewestVersionListLeavesApart) {
+  const Tensor rows = Tensor::from({5, 2}, Floats{0, 0, 1, -1, 2, 3, -1, 2, kNan, kNan});
+  const auto result = [&](const std::vector<uint8_t>& modes, const std::vector<OnnxAttribute>& more = {}) {
+    return run_model(ensemble(modes, more), rows).at(0);
+  };
+  expect_near(result({0, 0, 0}), {3, -2, 4.5, 0, -0.5, 4, 3, -2, -0.5, 4});
+  expect_near(result({0, 1, 2}, {{"aggregate_function", 0}}), {0, 1, 0.75, 2, 1.25, 0, 1.5, -1, -0.25, 2});
+  expect_near(result({0, 0, 0}, {{"aggregate_function", 2}}), {3, -2, 1.5, 0, -0.5, 4, 3, -2, -0.5, 4});
+  expect_near(result({3, 0, 5}, {{"aggregate_function", 3}}), {3, 0, 3, 0, 3, -2, -0.5, 4, 3, 0});
+  expect_near(result({0, 0, 0}, {{"nodes_missing_value_tracks_true", Ints{1, 0, 1}}}),
+              {3, -2, 4.5, 0, -0.5, 4, 3, -2, 3, -2});
+  expect_near(result({6, 0, 6}, {{"membership_values", onnx_tensor<float>("m", {5}, {0, 2, kNan, -1, 3})}}),
+              {0, 2, 2.5, 0, 3, -2, -0.5, 4, -0.5, 4});
+  // ONNX Runtime takes 1 and 2 for each other.
+  const double share = 1 / (1 + std::exp(-5.0));
+  const double part = 1 / (1 + std::exp(-4.5));
+  expect_near(result({0, 0, 0}, {{"post_transform", 1}}),
+              {share, 1 - share, part, 1 - part, 1 - part, part, share, 1 - share, 1 - part, part});
+  const auto error = [&](const std::vector<uint8_t>& modes) {
+    return error_of([&] { import_onnx(ensemble(modes, {}).write()); });
+  };
+  EXPECT_THAT(error({0, 0}), HasSubstr("lists of 3 and 2 nodes"));
+  EXPECT_THAT(error({0, 7, 0}), HasSubstr("mode 7, expected 0 to 6"));
+  EXPECT_THAT(error({6, 0, 6}), HasSubstr("fewer sets of membership_values than nodes that ask for them"));
+}
+
 /// Their numbers, in the order of the file.
 TEST(Strings, AreNumbers) {
   OnnxModelForTest model(17);

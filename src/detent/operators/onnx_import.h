@@ -34,6 +34,7 @@ void set_labels(NodeImport& node, const NodeInput& places);
 NodeInput coupled_probabilities(NodeImport& node, const NodeInput& scores, int64_t classes);
 /// Scores as the attribute `post_transform` says.
 NodeInput post_transformed(NodeImport& node, const NodeInput& scores);
+NodeInput post_transformed(NodeImport& node, const NodeInput& scores, const std::string& transform);
 
 // One list a file; find_onnx_converter() joins them.
 using OnnxConverterList = std::vector<std::pair<std::string_view, OnnxConverter>>;

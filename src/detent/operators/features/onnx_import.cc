@@ -209,7 +209,10 @@ void set_labels(NodeImport& node, const NodeInput& places) {
 }
 
 NodeInput post_transformed(NodeImport& node, const NodeInput& scores) {
-  const std::string transform = node.text("post_transform", "NONE");
+  return post_transformed(node, scores, node.text("post_transform", "NONE"));
+}
+
+NodeInput post_transformed(NodeImport& node, const NodeInput& scores, const std::string& transform) {
   if (transform == "NONE") return scores;
   if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
   if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});

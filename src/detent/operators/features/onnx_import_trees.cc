@@ -15,12 +15,13 @@ namespace {
 // Ensembles of decision trees become a walk of all trees at once, from their roots, as many steps as the
 // deepest has: rows of indices [N, trees], which tables of all nodes turn into the next ones.
 
+constexpr std::string_view kUnequal = "BRANCH_NEQ";
 constexpr std::array<std::pair<std::string_view, const char*>, 6> kModes = {{{"BRANCH_LEQ", "le"},
                                                                              {"BRANCH_LT", "lt"},
                                                                              {"BRANCH_GTE", "ge"},
                                                                              {"BRANCH_GT", "gt"},
                                                                              {"BRANCH_EQ", "eq"},
-                                                                             {"BRANCH_NEQ", "ne"}}};
+                                                                             {kUnequal, "eq"}}};  // negated
 constexpr std::string_view kLeaf = "LEAF";
 
 /// Lists of all nodes of all trees, one after the other; a leaf leads to itself.
@@ -160,6 +161,7 @@ class TreeWalk {
     NodeInput result;
     for (const auto& [mode, op] : modes_) {
       NodeInput compared = node_.add(op, {x, threshold});
+      if (mode == kUnequal) compared = node_.add("logical_not", {compared});
       if (modes_.size() > 1) {
         std::vector<int64_t> has_mode;
         for (const std::string& of : trees_.modes) has_mode.push_back(static_cast<int64_t>(of == mode));
@@ -191,8 +193,14 @@ struct LeafWeights {
   bool has_negative = false;
 };
 
+/// The weight where a leaf gives none, so that it changes no result of the reduction.
+float absent_weight(std::string_view reduction) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return reduction == "amin" ? kInfinity : reduction == "amax" ? -kInfinity : 0;
+}
+
 LeafWeights leaf_weights(const NodeImport& node, const NodePlaces& places, const std::string& kind,
-                         int64_t results) {
+                         int64_t results, std::string_view reduction = "sum") {
   const auto list = [&](const char* suffix) { return node.integers((kind + suffix).c_str(), {}); };
   const std::vector<int64_t> trees = list("_treeids");
   const std::vector<int64_t> nodes = list("_nodeids");
@@ -204,12 +212,14 @@ LeafWeights leaf_weights(const NodeImport& node, const NodePlaces& places, const
   if (results < 1 || results > kMostWeights / std::ssize(places))
     fail("{} results of {} nodes", results, places.size());
   LeafWeights found{.weights = Tensor(DType::kFloat32, {std::ssize(places), results})};
+  std::ranges::fill(found.weights.values<float>(), absent_weight(reduction));
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto place = places.find({trees[i], nodes[i]});
     if (place == places.end()) fail("tree {} has no node {}", trees[i], nodes[i]);
     if (ids[i] < 0 || ids[i] >= results) fail("result {}, expected 0 to {}", ids[i], results - 1);
-    found.weights.values<float>()[static_cast<size_t>(place->second * results + ids[i])] +=
-        static_cast<float>(weights[i]);
+    float& weight = found.weights.values<float>()[static_cast<size_t>(place->second * results + ids[i])];
+    const auto given = static_cast<float>(weights[i]);
+    weight = std::isinf(weight) ? given : weight + given;
     found.results.insert(ids[i]);
     found.has_negative = found.has_negative || weights[i] < 0;
   }
@@ -224,13 +234,26 @@ NodeInput feature_rows(NodeImport& node) {
   return x;
 }
 
+bool has_leaf_without_weight(const Trees& trees, const Tensor& weights) {
+  const int64_t results = weights.shape()[1];
+  for (int64_t i = 0; i < std::ssize(trees.if_true); ++i) {
+    const auto row =
+        weights.values<float>().subspan(static_cast<size_t>(i * results), static_cast<size_t>(results));
+    const auto at = static_cast<size_t>(i);
+    const bool is_leaf = trees.if_true[at] == i && trees.if_false[at] == i;
+    if (is_leaf && std::ranges::any_of(row, [](float weight) { return std::isinf(weight); })) return true;
+  }
+  return false;
+}
+
 /// The weights of the leaves that each row comes to, together: [N, results].
-NodeInput leaf_sums(NodeImport& node, const NodePlaces& places, const Tensor& weights,
-                    const char* reduction) {
-  const Trees trees = trees_of(node, places);
+NodeInput leaf_sums(NodeImport& node, const Trees& trees, const Tensor& weights, const char* reduction) {
   const NodeInput leaves = TreeWalk(node, trees, feature_rows(node)).leaves();
   const NodeInput given = node.add("gather", {node.constant_of(weights), leaves}, {{"dim", 0}});
-  return node.add(reduction, {given, NodeImport::list_of({1})});
+  const NodeInput sums = node.add(reduction, {given, NodeImport::list_of({1})});
+  if (!has_leaf_without_weight(trees, weights)) return sums;
+  const NodeInput is_absent = node.add("isinf", {sums});
+  return node.add("where", {is_absent, node.constant_of(Tensor(DType::kFloat32, {1})), sums});
 }
 
 NodeInput with_base(NodeImport& node, const NodeInput& sums, int64_t results) {
@@ -253,8 +276,9 @@ void convert_tree_regressor(NodeImport& node) {
     fail("aggregate_function \"{}\", expected SUM, AVERAGE, MIN or MAX", aggregate);
   const int64_t targets = node.integer("n_targets", 1);
   const NodePlaces places = places_of(node);
-  const Tensor weights = leaf_weights(node, places, "target", targets).weights;
-  const NodeInput sums = with_base(node, leaf_sums(node, places, weights, found->second), targets);
+  const Tensor weights = leaf_weights(node, places, "target", targets, found->second).weights;
+  const NodeInput sums =
+      with_base(node, leaf_sums(node, trees_of(node, places), weights, found->second), targets);
   node.set_output(0, post_transformed(node, sums));
 }
 
@@ -283,11 +307,12 @@ void convert_tree_classifier(NodeImport& node) {
   if (classes == 2 && given.results.size() == 1) {
     if (*given.results.begin() != 0) node.refuse("weights of the second of two classes alone");
     const Tensor weights = leaf_weights(node, places, "class", 1).weights;
-    const NodeInput score = leaf_sums(node, places, weights, "sum");
+    const NodeInput score = leaf_sums(node, trees_of(node, places), weights, "sum");
     return set_binary_outputs(node, with_base(node, score, 1), !given.has_negative);
   }
   if (std::ssize(given.results) != classes && !has_base) node.refuse("classes that no leaf gives a weight");
-  const NodeInput scores = with_base(node, leaf_sums(node, places, given.weights, "sum"), classes);
+  const NodeInput scores =
+      with_base(node, leaf_sums(node, trees_of(node, places), given.weights, "sum"), classes);
   if (classes == 2) {
     if (has_base) node.refuse("base values of two classes");
     const NodeInput second = node.add("select", {scores}, {{"dim", 1}, {"index", 1}});
@@ -299,10 +324,153 @@ void convert_tree_classifier(NodeImport& node) {
   node.set_output(1, post_transformed(node, scores));
 }
 
+/// Inner nodes of TreeEnsemble, which come first, then leaves.
+struct EnsembleLists {
+  std::vector<int64_t> if_true;
+  std::vector<int64_t> if_false;
+  std::vector<int64_t> true_is_leaf;
+  std::vector<int64_t> false_is_leaf;
+  std::vector<int64_t> modes;
+  std::vector<double> splits;
+};
+
+std::vector<double> doubles_of(const NodeImport& node, const char* name) {
+  const Tensor tensor = to_dtype(node.tensor(name), DType::kFloat64);
+  return {tensor.values<double>().begin(), tensor.values<double>().end()};
+}
+
+EnsembleLists ensemble_lists(const NodeImport& node) {
+  const Tensor modes = to_dtype(node.tensor("nodes_modes"), DType::kInt64);
+  EnsembleLists lists{.if_true = node.integers("nodes_truenodeids", {}),
+                      .if_false = node.integers("nodes_falsenodeids", {}),
+                      .true_is_leaf = node.integers("nodes_trueleafs", {}),
+                      .false_is_leaf = node.integers("nodes_falseleafs", {}),
+                      .modes = {modes.values<int64_t>().begin(), modes.values<int64_t>().end()},
+                      .splits = doubles_of(node, "nodes_splits")};
+  for (const size_t count :
+       {lists.if_false.size(), lists.true_is_leaf.size(), lists.false_is_leaf.size(), lists.modes.size(),
+        lists.splits.size(), node.integers("nodes_featureids", {}).size()})
+    if (count != lists.if_true.size() || count == 0)
+      fail("lists of {} and {} nodes", lists.if_true.size(), count);
+  return lists;
+}
+
+/// The sets of the nodes that ask for membership, in their order; each but the last ends with NaN.
+std::vector<std::vector<double>> member_sets(const NodeImport& node) {
+  std::vector<std::vector<double>> sets(1);
+  if (!node.has_attribute("membership_values")) return sets;
+  for (const double value : doubles_of(node, "membership_values")) {
+    if (std::isnan(value)) {
+      sets.emplace_back();
+    } else {
+      sets.back().push_back(value);
+    }
+  }
+  return sets;
+}
+
+/// A node that asks for membership becomes one for each member, the next where the one before is not it.
+void write_out_members(Trees& trees, size_t at, const std::vector<double>& members) {
+  const int64_t otherwise = trees.if_false[at];
+  trees.modes[at] = "BRANCH_EQ";
+  trees.threshold[at] = members.empty() ? std::nanf("") : static_cast<float>(members.front());
+  for (size_t i = 1; i < members.size(); ++i) {
+    trees.if_false[at] = std::ssize(trees.modes);
+    trees.feature.push_back(trees.feature[at]);
+    trees.threshold.push_back(static_cast<float>(members[i]));
+    trees.if_true.push_back(trees.if_true[at]);
+    trees.if_false.push_back(otherwise);
+    trees.modes.emplace_back("BRANCH_EQ");
+    trees.missing.push_back(0);
+    at = trees.modes.size() - 1;
+  }
+}
+
+Trees ensemble_trees(const NodeImport& node, int64_t leaves) {
+  constexpr int64_t kMember = 6;
+  const EnsembleLists lists = ensemble_lists(node);
+  const int64_t inner = std::ssize(lists.modes);
+  const auto place = [&](int64_t id, int64_t is_leaf) {
+    const int64_t count = is_leaf != 0 ? leaves : inner;
+    if (id < 0 || id >= count) fail("{} {}, of {}", is_leaf != 0 ? "leaf" : "node", id, count);
+    return is_leaf != 0 ? inner + id : id;
+  };
+  Trees trees{.roots = node.integers("tree_roots", {}), .feature = node.integers("nodes_featureids", {})};
+  if (trees.roots.empty()) fail("no tree_roots");
+  for (const int64_t root : trees.roots) place(root, 0);
+  trees.missing = node.integers("nodes_missing_value_tracks_true", {});
+  for (size_t i = 0; i < lists.modes.size(); ++i) {
+    if (lists.modes[i] < 0 || lists.modes[i] > kMember)
+      fail("mode {}, expected 0 to {}", lists.modes[i], kMember);
+    const bool is_member = lists.modes[i] == kMember;
+    trees.modes.emplace_back(is_member ? "BRANCH_EQ" : kModes.at(static_cast<size_t>(lists.modes[i])).first);
+    trees.threshold.push_back(float32_threshold(lists.splits[i], trees.modes.back()));
+    trees.if_true.push_back(place(lists.if_true[i], lists.true_is_leaf[i]));
+    trees.if_false.push_back(place(lists.if_false[i], lists.false_is_leaf[i]));
+  }
+  const auto count = static_cast<size_t>(inner + leaves);
+  trees.feature.resize(count);
+  trees.threshold.resize(count);
+  trees.missing.resize(count);
+  trees.modes.resize(count, std::string(kLeaf));
+  for (int64_t leaf = inner; leaf < inner + leaves; ++leaf) {
+    trees.if_true.push_back(leaf);
+    trees.if_false.push_back(leaf);
+  }
+  const std::vector<std::vector<double>> sets = member_sets(node);
+  size_t next_set = 0;
+  for (size_t i = 0; i < lists.modes.size(); ++i) {
+    if (lists.modes[i] != kMember) continue;
+    if (next_set == sets.size()) fail("fewer sets of membership_values than nodes that ask for them");
+    write_out_members(trees, i, sets[next_set++]);
+  }
+  trees.depth = depth_of(trees);
+  return trees;
+}
+
+/// Weights of all nodes, [nodes, results]; inner ones have none.
+Tensor ensemble_weights(const NodeImport& node, const Trees& trees, int64_t results, const char* reduction) {
+  const std::vector<int64_t> targets = node.integers("leaf_targetids", {});
+  const std::vector<double> given = doubles_of(node, "leaf_weights");
+  constexpr int64_t kMostWeights = int64_t{1} << 26;
+  if (results < 1 || results > kMostWeights / std::ssize(trees.modes))
+    fail("{} results of {} nodes", results, trees.modes.size());
+  Tensor weights(DType::kFloat32, {std::ssize(trees.modes), results});
+  std::ranges::fill(weights.values<float>(), absent_weight(reduction));
+  const auto inner = std::ssize(node.integers("nodes_featureids", {}));
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (targets[i] < 0 || targets[i] >= results) fail("result {}, expected 0 to {}", targets[i], results - 1);
+    const auto at = static_cast<size_t>((inner + static_cast<int64_t>(i)) * results + targets[i]);
+    weights.values<float>()[at] = static_cast<float>(given[i]);
+  }
+  return weights;
+}
+
+void convert_tree_ensemble(NodeImport& node) {
+  constexpr std::array<const char*, 4> kReductions = {"mean", "sum", "amin", "amax"};
+  constexpr std::array<const char*, 5> kTransforms = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO",
+                                                      "PROBIT"};
+  const int64_t aggregate = node.integer("aggregate_function", 1);
+  const int64_t transform = node.integer("post_transform", 0);
+  if (aggregate < 0 || aggregate >= std::ssize(kReductions))
+    fail("aggregate_function {}, expected 0 to 3", aggregate);
+  if (transform < 0 || transform >= std::ssize(kTransforms))
+    fail("post_transform {}, expected 0 to 4", transform);
+  const int64_t leaves = std::ssize(node.integers("leaf_targetids", {}));
+  if (leaves != std::ssize(doubles_of(node, "leaf_weights")))
+    fail("lists of {} and {} leaves", leaves, doubles_of(node, "leaf_weights").size());
+  const Trees trees = ensemble_trees(node, leaves);
+  const char* const reduction = kReductions.at(static_cast<size_t>(aggregate));
+  const Tensor weights = ensemble_weights(node, trees, node.integer("n_targets", 1), reduction);
+  const NodeInput sums = leaf_sums(node, trees, weights, reduction);
+  node.set_output(0, post_transformed(node, sums, kTransforms.at(static_cast<size_t>(transform))));
+}
+
 }  // namespace
 
 OnnxConverterList tree_converters() {
-  return {{"TreeEnsembleRegressor", convert_tree_regressor},
+  return {{"TreeEnsemble", convert_tree_ensemble},
+          {"TreeEnsembleRegressor", convert_tree_regressor},
           {"TreeEnsembleClassifier", convert_tree_classifier}};
 }
 
