@@ -26,6 +26,31 @@ double source_place(const ResizedAxis& axis, int64_t i, const std::string& coord
   return axis.start * (from - 1) + x * (axis.end - axis.start) * (from - 1) / (to - 1);
 }
 
+/// The same in float32, step by step as ONNX Runtime has it: where the exact place is halfway between two
+/// elements, or is one, how it is computed chooses the nearest.
+float source_place_in_float32(const ResizedAxis& axis, int64_t i, const std::string& coordinates) {
+  const auto x = static_cast<float>(i);
+  const auto scale = static_cast<float>(axis.scale);
+  const auto from = static_cast<float>(axis.from);
+  const auto to = static_cast<float>(axis.to);
+  if (coordinates == "asymmetric") return x / scale;
+  if (coordinates == "tf_half_pixel_for_nn") return (x + 0.5F) / scale;
+  if (coordinates == "pytorch_half_pixel") return axis.to > 1 ? (x + 0.5F) / scale - 0.5F : 0;
+  if (coordinates == "half_pixel") return (x + 0.5F) / scale - 0.5F;
+  if (coordinates == "half_pixel_symmetric") {
+    const float offset = from / 2 * (1 - to / (scale * from));
+    const double half_pixel = (static_cast<double>(x) + 0.5) / static_cast<double>(scale) - 0.5;
+    return static_cast<float>(static_cast<double>(offset) + half_pixel);
+  }
+  const double length = axis.scale * static_cast<double>(axis.from);
+  if (coordinates == "align_corners")
+    return length == 1 || axis.to == 1 ? 0 : x * (from - 1) / (static_cast<float>(length) - 1);
+  const auto start = static_cast<float>(axis.start);
+  const auto end = static_cast<float>(axis.end);
+  if (axis.to == 1) return static_cast<float>(0.5 * static_cast<double>((start + end) * (from - 1)));
+  return start * (from - 1) + x * (end - start) * (from - 1) / (to - 1);
+}
+
 double nearest_place(double place, const ResizedAxis& axis, const std::string& rounding) {
   if (rounding == "floor") return std::floor(place);
   if (rounding == "ceil") return std::ceil(place);
@@ -56,8 +81,13 @@ ResizeWeights::ResizeWeights(const Node& node, const ResizedAxis& axis)
       excludes_(boolean_attribute(node, "exclude_outside")),
       antialias_(boolean_attribute(node, "antialias")) {}
 
+double ResizeWeights::place_of(int64_t i) const {
+  if (mode_ == "nearest") return static_cast<double>(source_place_in_float32(axis_, i, coordinates_));
+  return source_place(axis_, i, coordinates_);
+}
+
 ResizeTaps ResizeWeights::at(int64_t i) const {
-  const double place = source_place(axis_, i, coordinates_);
+  const double place = place_of(i);
   ResizeTaps taps = mode_ == "nearest" ? ResizeTaps{{as_index(nearest_place(place, axis_, rounding_))}, {1}}
                                        : around(place);
   for (int64_t& tap : taps.places) tap = std::clamp<int64_t>(tap, 0, axis_.from - 1);
@@ -65,7 +95,7 @@ ResizeTaps ResizeWeights::at(int64_t i) const {
 }
 
 bool ResizeWeights::is_outside(int64_t i) const {
-  const double place = source_place(axis_, i, coordinates_);
+  const double place = place_of(i);
   return coordinates_ == "tf_crop_and_resize" &&
          !(place >= 0 && place <= static_cast<double>(axis_.from - 1));
 }

@@ -31,6 +31,7 @@ class ResizeWeights {
   bool is_outside(int64_t i) const;
 
  private:
+  double place_of(int64_t i) const;
   ResizeTaps around(double place) const;
 
   ResizedAxis axis_;

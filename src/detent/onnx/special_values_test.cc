@@ -64,6 +64,30 @@ TEST(OnnxSpecialValues, ClipCutsInfinitiesToTheEndsOfTheType) {
   expect_results("Clip", 13, x, {Limits::lowest(), -2, kNaN, Limits::max()});
 }
 
+/// Places in the input, 0 to `from` - 1, that the elements of the result stand for.
+Floats nearest(int64_t from, float scale, const char* coordinates, const char* rounding) {
+  OnnxModelForTest model(17);
+  model.input("x", {from});
+  model.constant<float>("scales", {1}, {scale});
+  model.output("y");
+  model.node(
+      "Resize", {"x", "", "scales"}, {"y"},
+      {{"mode", "nearest"}, {"coordinate_transformation_mode", coordinates}, {"nearest_mode", rounding}});
+  Tensor x(DType::kFloat32, {from});
+  for (float next = 0; float& value : x.values<float>()) value = next++;
+  const Tensor y = IntegerExecutor().run(import_onnx(model.write()), {&x, 1});
+  return {y.values<float>().begin(), y.values<float>().end()};
+}
+
+/// ONNX Runtime computes places in float32: 13 / float32(26 / 34) and 3.5 / float32(7 / 18) are 17 and 9
+/// there.
+TEST(OnnxSpecialValues, PlacesOfTheNearestAreThoseInFloat32) {
+  EXPECT_EQ(nearest(34, 26.0F / 34, "asymmetric", "floor").at(13), 17);
+  EXPECT_EQ(nearest(18, 7.0F / 18, "tf_half_pixel_for_nn", "floor").at(3), 9);
+  EXPECT_EQ(nearest(13, 3.0F / 13, "half_pixel", "floor").at(1), 6);
+  EXPECT_EQ(nearest(20, 18.0F / 20, "half_pixel_symmetric", "round_prefer_floor").at(13), 14);
+}
+
 /// The number that fills was written as an integer where what follows it is a list of integers.
 TEST(OnnxSpecialValues, PadFillsWithTheTypeOfItsElements) {
   OnnxModelForTest model(18);
