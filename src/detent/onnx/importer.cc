@@ -185,7 +185,7 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
   const auto [known, is_new] = initializers_.try_emplace(&graph);
   const auto add = [&, &values = known->second](const onnx::TensorProto& proto, const Tensor& given) {
     ImportedValue& value = own({.source = std::nullopt,
-                                .constant = as_float32(given),
+                                .constant = file_.in_float32(given, proto.name()),
                                 .is_initializer = true,
                                 .float_type = given.dtype(),
                                 .narrow_type = find_narrow_type(proto.data_type())});

@@ -85,6 +85,15 @@ void OnnxModelFile::warn(const std::string& message) {
   if (warnings_.insert(message).second) log_warning("{}", message);
 }
 
+Tensor OnnxModelFile::in_float32(const Tensor& tensor, const std::string& name) {
+  if (exceeds_float32(tensor))
+    warn(
+        fmt::format("{}: constant \"{}\" has float64 numbers beyond {}: float32, in which the network "
+                    "computes, has none, and they become that one",
+                    printable(path_.string()), printable_line(name), std::numeric_limits<float>::max()));
+  return as_float32(tensor);
+}
+
 OnnxModelFile::~OnnxModelFile() = default;
 
 int64_t OnnxModelFile::opset(const std::string& domain) const {

@@ -272,7 +272,8 @@ Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
       return Tensor::from({attribute.ints_size()},
                           std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end()));
     case onnx::AttributeProto::SPARSE_TENSOR:
-      return as_float32(importer_.file_.sparse_tensor(attribute.sparse_tensor()));
+      return importer_.file_.in_float32(importer_.file_.sparse_tensor(attribute.sparse_tensor()),
+                                        proto_.output_size() > 0 ? proto_.output(0) : proto_.name());
     case onnx::AttributeProto::STRING:
       return Tensor::from({}, std::vector<int64_t>{importer_.file_.number_of_text(attribute.s())});
     case onnx::AttributeProto::STRINGS: {
@@ -282,7 +283,8 @@ Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
       return numbers;
     }
     default:
-      return as_float32(importer_.file_.tensor(attribute.t()));
+      return importer_.file_.in_float32(importer_.file_.tensor(attribute.t()),
+                                        proto_.output_size() > 0 ? proto_.output(0) : proto_.name());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
@@ -86,6 +87,30 @@ TEST(OnnxSpecialValues, PlacesOfTheNearestAreThoseInFloat32) {
   EXPECT_EQ(nearest(18, 7.0F / 18, "tf_half_pixel_for_nn", "floor").at(3), 9);
   EXPECT_EQ(nearest(13, 3.0F / 13, "half_pixel", "floor").at(1), 6);
   EXPECT_EQ(nearest(20, 18.0F / 20, "half_pixel_symmetric", "round_prefer_floor").at(13), 14);
+}
+
+/// The least float64 stands for minus infinity in masks: a row that is masked as a whole still has a mean.
+TEST(OnnxSpecialValues, Float64BeyondFloat32IsTheLastOne) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2});
+  model.input("mask", {1, 2}, onnx::TensorProto::BOOL);
+  model.output("y");
+  onnx::TensorProto least;
+  least.set_name("least");
+  least.set_data_type(onnx::TensorProto::DOUBLE);
+  least.add_double_data(std::numeric_limits<double>::lowest());
+  *model.graph().add_initializer() = least;
+  model.node("Cast", {"x"}, {"wide"}, {{"to", 11}});
+  model.node("Where", {"mask", "wide", "least"}, {"masked"});
+  model.node("Softmax", {"masked"}, {"y"});
+  testing::internal::CaptureStderr();
+  set_up_logging("warning");
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("constant \"least\" has float64 numbers beyond 3.4028235e+38"));
+  const std::vector<Tensor> inputs = {Tensor::from({1, 2}, Floats{1, 2}), Tensor(DType::kBool, {1, 2})};
+  const Tensor result = IntegerExecutor().run(graph, inputs);
+  EXPECT_THAT(result.values<float>(), testing::ElementsAre(0.5F, 0.5F));
 }
 
 /// The number that fills was written as an integer where what follows it is a list of integers.

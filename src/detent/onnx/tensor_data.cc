@@ -3,7 +3,9 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "detent/core/convert.h"
@@ -175,8 +177,21 @@ void set_truth(Tensor& tensor) {
   for (std::byte& byte : tensor.bytes()) byte = byte == std::byte{0} ? std::byte{0} : std::byte{1};
 }
 
+bool exceeds_float32(const Tensor& tensor) {
+  return tensor.dtype() == DType::kFloat64 && std::ranges::any_of(tensor.values<double>(), [](double x) {
+           return std::isfinite(x) && std::isinf(static_cast<float>(x));
+         });
+}
+
 Tensor as_float32(const Tensor& tensor) {
-  return is_floating_point(tensor.dtype()) ? to_float32(tensor) : tensor;
+  if (!is_floating_point(tensor.dtype())) return tensor;
+  if (!exceeds_float32(tensor)) return to_float32(tensor);
+  Tensor result(DType::kFloat32, tensor.shape());
+  std::ranges::transform(tensor.values<double>(), result.values<float>().begin(), [](double x) {
+    constexpr double kMost = std::numeric_limits<float>::max();
+    return static_cast<float>(std::isfinite(x) ? std::clamp(x, -kMost, kMost) : x);
+  });
+  return result;
 }
 
 }  // namespace detent

@@ -33,8 +33,11 @@ Shape shape_of(const onnx::TensorProto& proto);
 /// Makes bytes of a bool tensor that are not 0 a 1, as a bool must be.
 void set_truth(Tensor& tensor);
 
-/// float16, bfloat16 and float64 as float32; others as they are. A float64 beyond float32 becomes infinite.
+/// float16, bfloat16 and float64 as float32; others as they are. A finite float64 beyond float32 becomes the
+/// last one of its sign: most such numbers stand for the least of all, as in masks.
 Tensor as_float32(const Tensor& tensor);
+/// Whether it holds a finite float64 beyond float32.
+bool exceeds_float32(const Tensor& tensor);
 
 /// Texts, which OnnxModelFile numbers.
 inline constexpr int64_t kOnnxText = 8;
