@@ -29,6 +29,9 @@ std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& 
 
 class NodeImport;
 
+/// The graph with one name for the batch, where inputs have several and the network takes equal sizes alone.
+Graph with_joined_batches(Graph graph);
+
 /// The graph with names of their own for open sizes that share one and need not be the same.
 Graph with_independent_sizes(Graph graph);
 

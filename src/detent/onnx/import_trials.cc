@@ -309,7 +309,7 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
     graph = import_with_traced_sizes(file, options, failed[i].first, *failed[i].second);
   if (!graph) std::rethrow_exception(last);
   file.warn_of_newer_versions();
-  return with_independent_sizes(std::move(*graph));
+  return with_independent_sizes(with_joined_batches(std::move(*graph)));
 }
 
 Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,

@@ -44,6 +44,9 @@ std::string size_name(const std::string& name) {
   return has_letter ? name : "";
 }
 
+/// tf2onnx numbers the open sizes of all values: those of the batch have another name in each input.
+bool is_numbered(std::string_view size) { return size.starts_with("unk__"); }
+
 TriedTypes constant_types(const Tensor& tensor) {
   const Operand operand{tensor.shape(), Value(), tensor.dtype(), false, tensor};
   return {operand, operand};
@@ -210,6 +213,8 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
   if (dim.has_dim_value() && dim.dim_value() >= (may_be_empty ? 0 : 1)) return dim.dim_value();
   std::string symbol = size_name(dim.dim_param());
+  if (index == 0 && batch_symbol_ && is_numbered(*batch_symbol_) && is_numbered(symbol))
+    symbol = *batch_symbol_;
   const bool is_second = index == 1 && input.type().tensor_type().shape().dim(0).dim_value() > 0;
   has_open_second_sizes_ = has_open_second_sizes_ || (is_second && symbol.empty());
   if (symbol.empty()) {

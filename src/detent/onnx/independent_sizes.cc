@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,10 @@
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_steps.h"
 
-// A model may give one name to sizes that have nothing to do with each other, such as the numbers of images
-// and of texts that a network compares. ONNX Runtime takes arrays of any sizes that the nodes take, whatever
-// the names: such sizes get names of their own, where outputs follow from both.
+// A model may give the batch another name in each input, though the nodes take no other size: it then gets
+// one name. Or it may give one name to sizes that have nothing to do with each other, such as the numbers of
+// images and of texts that a network compares. ONNX Runtime takes arrays of any sizes that the nodes take,
+// whatever the names: such sizes get names of their own, where outputs follow from both.
 
 namespace detent {
 namespace {
@@ -87,7 +89,41 @@ std::optional<Graph> with_size_apart(const Graph& graph) {
   return std::nullopt;
 }
 
+/// The symbol of the first size where that is open, else "".
+std::string first_symbol(const TensorType& type) { return type.shape.empty() ? "" : type.shape[0].symbol; }
+
+/// Whether the network takes the same two sizes alone; of one row and several, nodes may repeat the one.
+bool are_one_size(const Graph& graph, const std::string& a, const std::string& b) {
+  const auto fits = [&](int64_t of_a, int64_t of_b) {
+    return output_shapes(graph, {{a, of_a}, {b, of_b}}).has_value();
+  };
+  return fits(2, 2) && fits(3, 3) && !fits(2, 3) && !fits(3, 2) && !fits(2, 1) && !fits(1, 2);
+}
+
+/// The graph with another name for a size.
+Graph with_renamed_size(const Graph& graph, const std::string& from, const std::string& to) {
+  std::map<std::string, TensorType> types;
+  for (const std::string& input : graph.input_names()) {
+    types[input] = graph.input_types().find(input)->second;
+    for (Dimension& dim : types[input].shape)
+      if (dim.symbol == from) dim.symbol = to;
+  }
+  return with_input_types(graph, types);
+}
+
 }  // namespace
+
+Graph with_joined_batches(Graph graph) {
+  constexpr size_t kMostNames = 8;  // each takes inferences of all shapes
+  std::set<std::string> names;
+  for (const auto& [input, type] : graph.input_types()) names.insert(first_symbol(type));
+  if (!names.contains(kBatchName) || names.size() > kMostNames) return graph;
+  for (const std::string& name : names) {
+    if (name.empty() || name == kBatchName || !are_one_size(graph, kBatchName, name)) continue;
+    graph = with_renamed_size(graph, name, kBatchName);
+  }
+  return graph;
+}
 
 Graph with_independent_sizes(Graph graph) {
   while (std::optional<Graph> apart = with_size_apart(graph)) graph = std::move(*apart);

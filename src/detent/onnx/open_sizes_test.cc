@@ -97,5 +97,38 @@ TEST(OpenSizes, OfOneNameMayBeIndependent) {
             "float32 [N, open2, 2]");
 }
 
+/// Two networks in one, whose results are added, or joined along the features.
+std::vector<std::string> sizes_of_inputs(const std::string& joining, const std::vector<std::string>& names) {
+  OnnxModelForTest model(17);
+  model.input("a", {-1, 2});
+  model.input("b", {-1, 2});
+  for (int i = 0; i < 2; ++i)
+    model.graph()
+        .mutable_input(i)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_param(names.at(static_cast<size_t>(i)));
+  model.output("y");
+  if (joining == "Concat") {
+    model.node(joining, {"a", "b"}, {"y"}, {{"axis", 1}});
+  } else {
+    model.node(joining, {"a", "b"}, {"y"});
+  }
+  const Graph graph = import_onnx(model.write());
+  return {tensor_type_text(graph.input_types().find("a")->second),
+          tensor_type_text(graph.input_types().find("b")->second)};
+}
+
+TEST(OpenSizes, OfABatchWithSeveralNamesAreOne) {
+  const std::vector<std::string> joined = {"float32 [N, 2]", "float32 [N, 2]"};
+  EXPECT_EQ(sizes_of_inputs("Concat", {"batch_a", "batch_b"}), joined);
+  EXPECT_EQ(sizes_of_inputs("Concat", {"unk__7", "unk__8"}), joined);
+  EXPECT_EQ(sizes_of_inputs("Add", {"unk__7", "unk__8"}), joined);
+  const std::vector<std::string> repeated = {"float32 [N, 2]", "float32 [batch_b, 2]"};
+  EXPECT_EQ(sizes_of_inputs("Add", {"batch_a", "batch_b"}), repeated) << "one row serves all";
+}
+
 }  // namespace
 }  // namespace detent
