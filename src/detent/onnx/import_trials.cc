@@ -239,6 +239,15 @@ bool has_open_inputs(const onnx::GraphProto& graph) {
   });
 }
 
+/// A trace of one sample, in which nothing that does not fit says so.
+std::optional<Graph> import_with_one_sample(OnnxModelFile& file, const OnnxImportOptions& options,
+                                            const OnnxLoops* kept_loops) {
+  OnnxImportOptions fixing = options;
+  fixing.fixes_batch = true;
+  return import_with_fixed_sizes(file, fixing, {.sizes = {.batch = 1}, .kept_loops = kept_loops},
+                                 "1 samples at once");
+}
+
 /// Exporters that trace a run may declare a size open that a constant of the graph fixes. That constant does
 /// not fit: of the sizes that were found there, the first that the network takes for all open dimensions
 /// but the batch, or for the batch. Or states begin as one number, or a run took one sample, which the
@@ -246,7 +255,7 @@ bool has_open_inputs(const onnx::GraphProto& graph) {
 std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
                                               const OnnxLoops* kept_loops, const TrialFindings& findings) {
   std::vector<int64_t> sizes = findings.sizes;
-  if (sizes.empty() && !findings.follows_sizes) return std::nullopt;
+  if (sizes.empty() && !findings.follows_sizes) return import_with_one_sample(file, options, kept_loops);
   std::optional<Graph> graph;
   OnnxImportOptions fixing = options;
   const InputShapes states = states_of_one(file.model().graph());

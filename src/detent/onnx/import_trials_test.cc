@@ -177,6 +177,19 @@ TEST(ImportTrials, FixABatchThatAConstantFixes) {
   EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [8, 10]");
 }
 
+/// The sizes of a Split say nothing of the batch.
+TEST(ImportTrials, FixABatchOfOneThatNoSizeNames) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 8});
+  model.output("y");
+  model.constant<int64_t>("row", {2}, {1, -1});
+  model.constant<int64_t>("sizes", {2}, {2, 6});
+  model.node("Reshape", {"x", "row"}, {"r"});
+  model.node("Split", {"r", "sizes"}, {"a", "y"}, {{"axis", 1}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(result_shapes(graph, {ones({1, 8})}).at(0), (Shape{1, 6}));
+}
+
 /// A batch that the exporter's run had fixed, where a window needs more samples than are tried first.
 TEST(ImportTrials, FixABatchOfOneAtOtherSizes) {
   OnnxModelForTest model(17);
