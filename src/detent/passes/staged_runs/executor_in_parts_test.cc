@@ -65,6 +65,21 @@ void expect_same(const Graph& graph, const Tensor& input, const Executor& in_par
   }
 }
 
+/// Samples of several rows run one at a time: what begins with one number is then no batch.
+TEST(ExecutorInParts, RowsUnderAnotherNameAreABatchToo) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {"samples", 32}});
+  const NodeInput last = NodeInput::of_constant(Value(std::vector<int64_t>{-1}));
+  const NodeInput first = NodeInput::of_constant(Value(std::vector<int64_t>{0}));
+  const NodeInput sums = builder.call("sum", {builder.linear("a", x, 32, 32), last});
+  const NodeInput row = builder.call("unsqueeze", {sums, first});
+  const NodeInput other = builder.linear("b", x, 32, 32);
+  const NodeInput column = builder.call("permute", {row}, {{"dims", List{Value(1), Value(0)}}});
+  const Graph graph = builder.finish(builder.call("add", {other, column}));
+  const std::vector<std::string> read = GraphCut(graph).read_from(graph.position("permute"));
+  EXPECT_EQ(read, (std::vector<std::string>{"b", "sum"})) << "unsqueeze is computed from the sums again";
+}
+
 /// In float and in integers, over residual connections.
 TEST(ExecutorInParts, ComputesAndShowsWhatTheWholeNetworkDoes) {
   PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));

@@ -16,9 +16,12 @@ std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
   const auto takes_batches = [&](const auto& input) {
     return std::ranges::any_of(input.second.shape, is_batch);
   };
-  if (std::ranges::none_of(graph.input_types(), takes_batches)) return std::nullopt;
   try {
-    return infer_shapes(graph, 2);
+    if (std::ranges::any_of(graph.input_types(), takes_batches)) return infer_shapes(graph, 2);
+    // Samples that run one at a time may have several rows, under another name.
+    const NamedSizes usual = usual_sizes(graph);
+    const NamedSizes of_two = with_batch(graph, usual, 2);
+    return of_two == usual ? std::nullopt : std::optional(infer_shapes(graph, of_two));
   } catch (const Error&) {
     return std::nullopt;
   }
