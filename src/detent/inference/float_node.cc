@@ -29,10 +29,21 @@ std::vector<int64_t> listed(const Node& node, const FloatFlow& flow, size_t inde
   fail("node \"{}\" ({}): input {} is no list of integers", node.name, node.op, index);
 }
 
+/// The tensor of a constant list; nullopt of other operands.
+std::optional<Tensor> constant_list(const FloatNode& n, size_t index) {
+  if (n.derived != nullptr) return n.derived->lists[index];
+  return constant_operand(n.node.inputs[index].constant).elements;
+}
+
 /// As shape inference sees it; it asks for the elements of short lists of integers.
-Operand operand_of(const NodeInput& input, const FloatFlow& flow) {
+Operand operand_of(const FloatNode& n, size_t index) {
   constexpr int64_t kMostElements = 4096;
-  if (input.is_constant()) return constant_operand(input.constant);
+  const FloatFlow& flow = n.inputs[index];
+  if (const NodeInput& input = n.node.inputs[index]; input.is_constant()) {
+    const std::optional<Tensor> list = constant_list(n, index);
+    return list ? Operand{list->shape(), Value(), list->dtype(), false, list}
+                : constant_operand(input.constant);
+  }
   if (flow.is_absent || !flow.number.is_na()) return constant_operand(flow.number);
   Operand operand{flow.tensor.shape(), Value(), flow.tensor.dtype()};
   if (is_integer(operand.dtype) && flow.tensor.numel() <= kMostElements) operand.elements = flow.tensor;
@@ -40,6 +51,16 @@ Operand operand_of(const NodeInput& input, const FloatFlow& flow) {
 }
 
 }  // namespace
+
+DerivedConstants derived_constants(const Node& node, const NamedTensors& parameters) {
+  DerivedConstants derived;
+  for (const NodeInput& input : node.inputs) {
+    derived.lists.push_back(input.is_constant() ? constant_operand(input.constant).elements : std::nullopt);
+  }
+  const auto weight = std::ranges::find(parameters, "weight", &NamedTensors::value_type::first);
+  if (weight != parameters.end()) derived.connections = ordered_connections(node, weight->second);
+  return derived;
+}
 
 bool FloatNode::is_absent(size_t index) const {
   return index >= inputs.size() || inputs[index].is_absent ||
@@ -58,7 +79,8 @@ Tensor FloatNode::operand(size_t index) const {
   if (is_absent(index)) fail("node \"{}\" ({}): input {} is absent", node.name, node.op, index);
   if (!is_constant && inputs[index].number.is_na()) return inputs[index].tensor;
   const Value& constant = is_constant ? node.inputs[index].constant : inputs[index].number;
-  if (const auto list = constant_operand(constant).elements) return *list;
+  if (auto list = is_constant ? constant_list(*this, index) : constant_operand(constant).elements)
+    return *list;
   if (!constant.is<int64_t>() && !constant.is<double>())
     fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
   DType dtype = constant.is<int64_t>() ? DType::kInt64 : DType::kFloat32;
@@ -84,7 +106,7 @@ size_t FloatNode::dimension(int64_t given, size_t rank) const {
 std::vector<Operand> FloatNode::inferred() const {
   std::vector<Operand> operands;
   operands.reserve(node.inputs.size());
-  for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(operand_of(node.inputs[i], inputs[i]));
+  for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(operand_of(*this, i));
   return infer_types(node, operands);
 }
 
@@ -100,7 +122,7 @@ int64_t FloatNode::integer(size_t index) const {
 
 std::vector<double> FloatNode::numbers(size_t index) const {
   if (node.inputs[index].is_constant()) {
-    if (const auto list = constant_operand(node.inputs[index].constant).elements) {
+    if (const auto list = constant_list(*this, index)) {
       const Tensor numbers = to_float32(*list);
       return {numbers.values<float>().begin(), numbers.values<float>().end()};
     }

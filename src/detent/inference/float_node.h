@@ -10,6 +10,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/graph/connections.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/kernels/row_reductions.h"
@@ -25,11 +26,20 @@ struct FloatFlow {
   bool is_absent = false;
 };
 
+/// Tensors and connections that a node's constants alone decide.
+struct DerivedConstants {
+  std::vector<std::optional<Tensor>> lists;  // by input: the tensor of a constant operand that is a list
+  std::optional<Connections> connections;    // of a layer with ordered sums
+};
+
+DerivedConstants derived_constants(const Node& node, const NamedTensors& parameters);
+
 /// A node to compute in float32: its operands are rounded by its quantizers.
 struct FloatNode {
   const Node& node;
   std::span<const FloatFlow> inputs;
   const NamedTensors& parameters;
+  const DerivedConstants* derived = nullptr;  // where they are known already
 
   bool is_absent(size_t index) const;
   /// The input. Throws Error naming the node unless it is a float32 tensor.

@@ -51,14 +51,14 @@ Tensor without_subnormals(const Node& node, Tensor parameter) {
 std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const FloatFlow> inputs) const {
   const FloatOperator* const entry = find_float_operator(node.op);
   DETENT_CHECK(entry != nullptr, "node {}: nothing computes the operator {} in float", node.name, node.op);
-  return results(*entry, node, inputs);
+  return results(*entry, node, constants_of(node), inputs);
 }
 
 std::vector<FloatFlow> FloatNodes::results(const FloatOperator& op, const Node& node,
-                                           std::span<const FloatFlow> inputs) const {
+                                           const Constants& constants, std::span<const FloatFlow> inputs) {
   std::vector<FloatFlow> results;
   try {
-    std::vector<Tensor> tensors = op.results({node, inputs, parameters_of(node)});
+    std::vector<Tensor> tensors = op.results({node, inputs, constants.parameters, &constants.derived});
     results.reserve(tensors.size());
     for (Tensor& result : tensors) results.push_back({std::move(result)});
   } catch (const Error& error) {
@@ -69,19 +69,17 @@ std::vector<FloatFlow> FloatNodes::results(const FloatOperator& op, const Node& 
   return results;
 }
 
-/// Rounded when the node is computed for the first time.
-const NamedTensors& FloatNodes::parameters_of(const Node& node) const {
-  static const NamedTensors none;
-  if (node.parameters.empty()) return none;
+const FloatNodes::Constants& FloatNodes::constants_of(const Node& node) const {
   const std::lock_guard lock(mutex_);
-  const auto known = parameters_.find(node.name);
-  if (known != parameters_.end()) return known->second;
+  const auto known = constants_.find(node.name);
+  if (known != constants_.end()) return known->second;
   NamedTensors rounded;
   for (const auto& [name, parameter] : node.parameters) {
     std::optional<Tensor> given = give_ ? give_(node, name) : std::nullopt;
     rounded.emplace_back(name, given ? *given : rounded_parameter(node, name, parameter->tensor));
   }
-  return parameters_.emplace(node.name, std::move(rounded)).first->second;
+  DerivedConstants derived = derived_constants(node, rounded);
+  return constants_.emplace(node.name, Constants{std::move(rounded), std::move(derived)}).first->second;
 }
 
 NamedTensors rounded_parameters(const Node& node) {

@@ -20,21 +20,28 @@ using GiveParameter = std::function<std::optional<Tensor>(const Node& node, std:
 /// the same bits on every processor, and those of the simulation.
 class FloatNodes {
  public:
+  /// Tensors that a node has itself, made when it is computed for the first time.
+  struct Constants {
+    NamedTensors parameters;  // rounded
+    DerivedConstants derived;
+  };
+
   explicit FloatNodes(GiveParameter give = {}) : give_(std::move(give)) {}
 
   /// The node's results before they are rounded. `inputs` are values as its quantizers leave them; constant
   /// inputs need not be given. Several threads may ask at once; nodes have different names.
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const;
-  /// The same with the operator already looked up.
-  std::vector<FloatFlow> results(const FloatOperator& op, const Node& node,
-                                 std::span<const FloatFlow> inputs) const;
-  /// The node's parameters, rounded once.
-  const NamedTensors& parameters_of(const Node& node) const;
+  /// The same with the operator and `constants_of` the node already looked up.
+  static std::vector<FloatFlow> results(const FloatOperator& op, const Node& node, const Constants& constants,
+                                        std::span<const FloatFlow> inputs);
+  /// Stays where it is.
+  const Constants& constants_of(const Node& node) const;
+  const NamedTensors& parameters_of(const Node& node) const { return constants_of(node).parameters; }
 
  private:
   GiveParameter give_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, NamedTensors> parameters_;
+  mutable std::map<std::string, Constants> constants_;
 };
 
 /// A parameter of a layer or norm, with subnormals as 0: a product with one takes some hundred cycles, and

@@ -17,8 +17,9 @@ std::vector<float> biases(const Connections& connections, const std::optional<Te
   return values;
 }
 
-void compute_sparse_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
-                         std::span<float> results) {
+/// One row after the other.
+void compute_few_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
+                      std::span<float> results) {
   const auto outputs = static_cast<size_t>(connections.outputs());
   const auto width = static_cast<size_t>(input.dim(-1));
   const float* values = input.values<float>().data();
@@ -30,6 +31,39 @@ void compute_sparse_rows(const Connections& connections, const std::vector<float
             connections.sum(static_cast<int64_t>(o), bias[o], [&](int64_t index) { return from[index]; });
     }
   });
+}
+
+/// All rows at once: columns of the input are planes of one row of windows.
+void compute_many_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
+                       int64_t rows, std::span<float> results) {
+  constexpr int64_t kGrain = 8192;
+  const int64_t outputs = connections.outputs();
+  const int64_t width = input.dim(-1);
+  const WindowDimension across{.size = rows, .count = rows};
+  const Planes planes{{}, across, width, width, outputs};
+  Tensor columns = result_tensor({width, rows});
+  Tensor sums = result_tensor({outputs, rows});
+  channels_to_front(input.values<float>().data(), width, rows, columns.values<float>().data(), rows);
+  const int64_t grain = std::max<int64_t>(1, kGrain / (rows * std::max<int64_t>(1, connections.most())));
+  parallel_for(outputs, grain, [&](int64_t begin, int64_t end) {
+    std::vector<double> of_output(static_cast<size_t>(rows));
+    for (int64_t output = begin; output < end; ++output) {
+      std::ranges::fill(of_output, 0.0);
+      add_plane(connections.of(output), planes, columns.values<float>().data(), of_output.data());
+      const auto base = static_cast<double>(bias[static_cast<size_t>(output)]);
+      std::ranges::transform(of_output, sums.values<float>().begin() + output * rows,
+                             [&](double sum) { return static_cast<float>(sum + base); });
+    }
+  });
+  channels_to_last(sums.values<float>().data(), rows, outputs, rows, results.data());
+}
+
+void compute_sparse_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
+                         std::span<float> results) {
+  constexpr int64_t kFewRows = 4;
+  const int64_t rows = std::ssize(results) / connections.outputs();
+  rows <= kFewRows ? compute_few_rows(connections, bias, input, results)
+                   : compute_many_rows(connections, bias, input, rows, results);
 }
 
 WindowDimension dimension_of(const Node& layer, size_t i, size_t dims, const Shape& input,
@@ -64,14 +98,18 @@ void compute_windows(const Connections& connections, const std::vector<float>& b
 
 Tensor sparse_sums(const Node& layer, const Connections& connections, const Tensor& values,
                    const std::optional<Tensor>& bias) {
-  const Operand operand{values.shape(), Value()};
-  Tensor result = result_tensor(infer_results(layer, std::span(&operand, 1)).front().shape);
   const size_t dims = trait<WeightedSum>(layer)->spatial_dims;
-  if (result.numel() == 0) return result;
   if (dims == 0) {
-    compute_sparse_rows(connections, biases(connections, bias), values, result.values<float>());
+    Shape shape = values.shape();
+    shape.back() = connections.outputs();
+    Tensor result = result_tensor(shape);
+    if (result.numel() != 0)
+      compute_sparse_rows(connections, biases(connections, bias), values, result.values<float>());
     return result;
   }
+  const Operand operand{values.shape(), Value()};
+  Tensor result = result_tensor(infer_results(layer, std::span(&operand, 1)).front().shape);
+  if (result.numel() == 0) return result;
   const auto dimension = [&](size_t i) {
     return dimension_of(layer, i, dims, values.shape(), result.shape());
   };

@@ -87,6 +87,33 @@ TEST_P(SparseSums, AreThoseOfEachConnection) {
   }
 }
 
+TEST_P(SparseSums, OfManyRowsAreThoseOfEach) {
+  std::mt19937 engine(2);
+  for (const int64_t rows : {1, 4, 5, 19, 70}) {
+    for (const float largest : {1.0F, std::numeric_limits<float>::infinity()}) {
+      GraphBuilder builder("sparse");
+      Graph graph = builder.finish(builder.linear("fc", builder.input("x", {21}), 21, 13));
+      Node& node = graph.node("fc");
+      Tensor& weight = node.find_parameter("weight")->tensor;
+      weight = drawn(weight.shape(), engine, 0.2);
+      weight.values<float>()[2] = largest;
+      const Tensor bias = drawn({13}, engine, 1);
+      const Tensor input = drawn({rows, 21}, engine, 0.9);
+      const auto connections = ordered_connections(node, weight);
+      ASSERT_TRUE(connections.has_value());
+      Tensor expected(DType::kFloat32, {rows, 13});
+      for (int64_t i = 0; i < expected.numel(); ++i) {
+        const auto value_at = [&](int64_t index) {
+          return input.values<float>()[static_cast<size_t>(i / 13 * 21 + index)];
+        };
+        expected.values<float>()[static_cast<size_t>(i)] =
+            connections->sum(i % 13, bias.values<float>()[static_cast<size_t>(i % 13)], value_at);
+      }
+      EXPECT_TRUE(sparse_sums(node, *connections, input, bias).equals(expected)) << rows << ", " << largest;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SparseSums, testing::ValuesIn(simd_targets()));
 
 }  // namespace

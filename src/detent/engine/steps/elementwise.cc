@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -397,12 +398,23 @@ class ReferenceNode final : public EngineStep {
     inputs.reserve(inputs_.size());
     for (const size_t flow : inputs_)
       inputs.push_back(flow == kNoFlow ? FloatFlow() : float_flow(state.flows[flow]));
-    std::vector<FloatFlow> results = in_float_->results(*in_float_operator_, *step_->node, inputs);
+    std::vector<FloatFlow> results =
+        FloatNodes::results(*in_float_operator_, *step_->node, constants(), inputs);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = flow_of(std::move(results[i]));
+  }
+
+  const FloatNodes::Constants& constants() const {
+    const FloatNodes::Constants* known = constants_.load(std::memory_order_acquire);
+    if (known == nullptr) {
+      known = &in_float_->constants_of(*step_->node);
+      constants_.store(known, std::memory_order_release);
+    }
+    return *known;
   }
 
   std::shared_ptr<const ReferenceStep> step_;
   const FloatNodes* in_float_;
+  mutable std::atomic<const FloatNodes::Constants*> constants_ = nullptr;  // of the node, once asked for
   std::vector<size_t> inputs_;
   std::vector<size_t> results_;
   std::optional<KnownMovement> movement_;

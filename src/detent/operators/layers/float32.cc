@@ -8,9 +8,11 @@ namespace detent {
 namespace {
 
 std::optional<Tensor> few_connections(const FloatNode& n, const Tensor& weight) {
-  const auto connections = ordered_connections(n.node, weight);
-  if (!connections) return std::nullopt;
-  return sparse_sums(n.node, *connections, n.tensor(0), n.parameter("bias"));
+  if (n.derived != nullptr && !n.derived->connections) return std::nullopt;
+  const auto connections = n.derived == nullptr ? ordered_connections(n.node, weight) : std::nullopt;
+  if (n.derived == nullptr && !connections) return std::nullopt;
+  return sparse_sums(n.node, connections ? *connections : *n.derived->connections, n.tensor(0),
+                     n.parameter("bias"));
 }
 
 ConvolutionWindow window_of(const Node& node, size_t dims) {
