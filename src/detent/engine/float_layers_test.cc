@@ -254,6 +254,23 @@ std::map<std::string, std::string> kernels_by_node(const Graph& graph, const Ten
   return kernels;
 }
 
+/// Nodes that compute on parameters alone do so when a plan is made.
+TEST_F(FloatLayers, DoNotComputeParametersInEachRun) {
+  GraphBuilder builder("biases");
+  const NodeInput x = builder.input("x", {5, 6});
+  const NodeInput table = builder.parameter("table", {5, 6});
+  const NodeInput biases = builder.call("mul", {builder.call("exp", {table}), table});
+  Draw draw(3);
+  Graph graph = builder.finish(builder.call("add", {x, biases}));
+  draw_parameters(draw, graph);
+  KernelCounts kernels;
+  expect_equal_on_every_target(graph, draw.tensor({2, 5, 6}), kernels);
+  EXPECT_GT(kernels["pairs float"], 0);
+  EXPECT_EQ(kernels["elements float"], 0);
+  const auto by_node = kernels_by_node(graph, draw.tensor({2, 5, 6}));
+  EXPECT_FALSE(by_node.contains("exp"));
+}
+
 /// Zeros around positions, which only a layer reads, are its padding.
 TEST_F(FloatLayers, TakePadsAsTheirPadding) {
   GraphBuilder builder("causal");

@@ -14,6 +14,7 @@
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/engine/row_layer.h"
+#include "detent/graph/accumulator.h"
 #include "detent/graph/traits.h"
 #include "detent/inference/float_node.h"
 
@@ -225,6 +226,14 @@ class Planner {
       add_known(step, 0, reference_results(step, {}, in_float_).front());
       return true;
     }
+    if (follows_from_known(step)) {
+      std::vector<Flow> inputs;
+      for (const NodeInput& input : step.node->inputs)
+        inputs.push_back(input.is_constant() ? constant_flow(input) : *plan_.value(value_name(input)).known);
+      const std::vector<Flow> results = reference_results(step, inputs, in_float_);
+      for (size_t i = 0; i < results.size(); ++i) add_known(step, i, results[i]);
+      return true;
+    }
     std::vector<Tensor> known;
     for (size_t i = 0; i < result_count(*step.node); ++i) {
       const Operand& result = types_.at(value_name(step.node->name, i));
@@ -232,6 +241,34 @@ class Planner {
       known.push_back(*result.elements);
     }
     for (size_t i = 0; i < known.size(); ++i) add_known(step, i, {known[i]});
+    return true;
+  }
+
+  /// Whether the node computes on floats that each run has, such as the position biases of an attention, and
+  /// its results are small enough to be kept. Views cost nothing, and tensors that large take more memory
+  /// than time.
+  bool follows_from_known(const ReferenceStep& step) {
+    constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a plan
+    const Node& node = *step.node;
+    const bool computes = step.role == OperatorRole::kComputes && step.body == nullptr && !step.form &&
+                          step.rounds == nullptr && step.engine != NodeEngine::kGiven &&
+                          !find_operator(node.op).random && !accumulator_of(node) && !node.inputs.empty();
+    const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
+    if (!computes || std::ranges::any_of(step.inputs, is_set) || std::ranges::any_of(step.outputs, is_set))
+      return false;
+    for (const NodeInput& input : node.inputs) {
+      if (input.is_constant() || input.is_absent()) continue;
+      const std::optional<Flow>& known = plan_.value(value_name(input)).known;
+      if (!known || !known->is_tensor() || known->type) return false;
+    }
+    int64_t bytes = 0;
+    for (size_t i = 0; i < result_count(node); ++i) {
+      const Operand& result = types_.at(value_name(node.name, i));
+      if (!result.is_tensor() || result.is_open() || shown_.needs(value_name(node.name, i))) return false;
+      bytes += element_count(result.shape) * static_cast<int64_t>(dtype_size(result.dtype));
+    }
+    if (bytes > kMostBytes - known_bytes_) return false;
+    known_bytes_ += bytes;
     return true;
   }
 
@@ -377,6 +414,7 @@ class Planner {
   std::map<size_t, Layout> dynamic_bytes_;
   std::vector<std::string> later_;  // values that the steps from `end_` on read
   std::set<size_t> inner_;          // steps that a later one computes
+  int64_t known_bytes_ = 0;         // of results that the plan computed
 };
 
 }  // namespace
