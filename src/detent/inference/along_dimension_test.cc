@@ -106,5 +106,43 @@ TEST(AlongDimension, ExtremesAreThoseOfALoop) {
   expect_extreme(elements<int32_t>());
 }
 
+/// Each line by itself.
+template <class T>
+void expect_sums(const Shape& shape, size_t dim) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+  Tensor x(Tensor::from<T>({1}, std::vector<T>{0}).dtype(), shape);
+  int64_t drawn = 0;
+  for (T& element : x.values<T>())
+    element = static_cast<T>(static_cast<double>(++drawn * 7919 % 1009 - 400) * 0.37);
+  const int64_t step = element_count({shape.begin() + static_cast<int64_t>(dim) + 1, shape.end()});
+  const int64_t size = shape[dim];
+  for (const bool exclusive : {false, true}) {
+    for (const bool reverse : {false, true}) {
+      std::vector<T> expected(x.values<T>().size());
+      for (int64_t line = 0; line < x.numel() / size; ++line) {
+        Sum sum = 0;
+        for (int64_t i = 0; i < size; ++i) {
+          const int64_t place = reverse ? size - 1 - i : i;
+          const auto at = static_cast<size_t>((line / step * size + place) * step + line % step);
+          const Sum after = sum + static_cast<Sum>(x.values<T>()[at]);
+          expected[at] = static_cast<T>(exclusive ? sum : after);
+          sum = after;
+        }
+      }
+      const auto results = results_of("cumsum", x, {{"exclusive", exclusive}, {"reverse", reverse}},
+                                      static_cast<int64_t>(dim));
+      EXPECT_TRUE(results.at(0).equals(Tensor::from(shape, expected))) << exclusive << reverse << dim;
+    }
+  }
+}
+
+TEST(AlongDimension, CumulativeSumsAreThoseOfEachLine) {
+  for (size_t dim = 0; dim < 3; ++dim) {
+    expect_sums<float>({3, 5, 150}, dim);
+    expect_sums<double>({3, 5, 2}, dim);
+    expect_sums<int64_t>({2, 7, 65}, dim);
+  }
+}
+
 }  // namespace
 }  // namespace detent

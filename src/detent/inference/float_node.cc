@@ -157,10 +157,11 @@ const FloatOperator* find_float_operator(std::string_view op) {
     std::unordered_map<std::string_view, FloatOperator> map;
     for (const FloatOperators& list :
          {box_operators(), region_operators(), grid_operators(), comparison_operators(),
-          dimension_operators(), float_einsum_operators(), float_element_operators(), float_pair_operators(),
-          float_layer_operators(), float_normalization_operators(), float_pooling_operators(),
-          float_recurrent_operators(), float_reduction_operators(), float_resize_operators(),
-          gathering_operators(), movement_operators(), quantization_operators(), trained_table_operators()}) {
+          cumulative_operators(), dimension_operators(), float_einsum_operators(), float_element_operators(),
+          float_pair_operators(), float_layer_operators(), float_normalization_operators(),
+          float_pooling_operators(), float_recurrent_operators(), float_reduction_operators(),
+          float_resize_operators(), gathering_operators(), movement_operators(), quantization_operators(),
+          trained_table_operators()}) {
       for (const FloatOperator& entry : list)
         DETENT_CHECK(map.emplace(entry.op, entry).second, "two entries for {}", entry.op);
     }

@@ -130,6 +130,7 @@ using FloatOperators = std::vector<FloatOperator>;
 FloatOperators box_operators();
 FloatOperators region_operators();
 FloatOperators comparison_operators();
+FloatOperators cumulative_operators();
 FloatOperators dimension_operators();
 FloatOperators float_einsum_operators();
 FloatOperators float_element_operators();

@@ -85,34 +85,6 @@ Tensor position_of_extreme(const FloatNode& n) {
   return result;
 }
 
-/// Floats in double, each sum rounded once; integers wrap.
-template <class T>
-void add_up(const T* from, const Lines& lines, bool exclusive, bool reverse, T* to) {
-  std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> sum = 0;
-  for (int64_t i = 0; i < lines.size; ++i) {
-    const int64_t at = (reverse ? lines.size - 1 - i : i) * lines.step;
-    const auto before = sum;
-    sum += static_cast<decltype(sum)>(from[at]);
-    to[at] = static_cast<T>(exclusive ? before : sum);
-  }
-}
-
-Tensor cumulative_sums(const FloatNode& n) {
-  const Tensor given = n.operand(0);
-  const Tensor x = widened(given);
-  const Lines lines(x.shape(), n.dimension(n.integer(1), x.shape().size()));
-  const bool exclusive = boolean_attribute(n.node, "exclusive");
-  const bool reverse = boolean_attribute(n.node, "reverse");
-  Tensor result(x.dtype(), x.shape());
-  visit_numbers(x.dtype(), [&]<class T>(T) {
-    lines.for_each([&](int64_t line) {
-      const int64_t first = lines.first(line, lines.size);
-      add_up(words_of<T>(x) + first, lines, exclusive, reverse, words_of<T>(result) + first);
-    });
-  });
-  return to_dtype(result, given.dtype());
-}
-
 /// Integers in the order of the elements; both zeros have one, and all NaNs the largest.
 template <class T>
 uint32_t ordered_bits(T x) {
@@ -188,7 +160,6 @@ std::vector<Tensor> top(const FloatNode& n) {
 FloatOperators dimension_operators() {
   return {{"argmax", position_of_extreme<true>, true},
           {"argmin", position_of_extreme<false>, true},
-          {"cumsum", cumulative_sums},
           {.op = "topk", .compute = nullptr, .is_exact = true, .compute_all = top}};
 }
 
