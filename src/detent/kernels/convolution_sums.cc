@@ -181,6 +181,108 @@ class TileProduct {
   std::vector<int64_t> offsets_;
 };
 
+/// Windows in steps of 1: rows of the matrix are parts of the padded input as they lie. Columns between the
+/// windows of two rows are computed too, and left out.
+class PlaneProduct {
+ public:
+  PlaneProduct(const Geometry& geometry, const Tensor& input, const Tensor& weight,
+               const std::optional<Tensor>& bias, Tensor& output)
+      : g_(geometry),
+        input_(input.values<float>().data()),
+        weight_(weight.values<float>().data()),
+        bias_(bias ? bias->values<float>().data() : nullptr),
+        output_(output.values<float>().data()),
+        offsets_(window_offsets(geometry)),
+        columns_(plane_columns(geometry)),
+        tile_(std::min(geometry.tile_columns(), columns_) / FloatProduct::kPadding * FloatProduct::kPadding),
+        tiles_((columns_ + tile_ - 1) / tile_) {}
+
+  /// Whether few columns are left out, and vectors of columns fit in.
+  static bool is_for(const Geometry& g) {
+    const bool has_steps = std::ranges::any_of(g.stride, [](int64_t step) { return step != 1; });
+    return !has_steps && g.input[2] <= g.output[2] + g.output[2] / 4 &&
+           plane_columns(g) >= FloatProduct::kPadding;
+  }
+
+  int64_t count() const { return g_.batch * g_.groups * g_.output[0] * tiles_; }
+
+  void compute(int64_t begin, int64_t end) const {
+    std::vector<float> sums(static_cast<size_t>(g_.outputs * tile_));
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t z = tile / tiles_ % g_.output[0];
+      const int64_t group = tile / tiles_ / g_.output[0];  // of all samples
+      const int64_t rest = std::min(tile_, columns_ - tile % tiles_ * tile_);
+      // The last tile begins where a multiple of vectors ends with the plane.
+      const int64_t width =
+          (rest + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding;
+      const int64_t start = tile % tiles_ * tile_;
+      const int64_t first = start + rest - width;
+      add_products(group, z, first, width, sums);
+      store(group, z, first, {start, start + rest}, sums);
+    }
+  }
+
+ private:
+  static int64_t plane_columns(const Geometry& g) { return (g.output[1] - 1) * g.input[2] + g.output[2]; }
+
+  void add_products(int64_t group, int64_t z, int64_t first, int64_t width, std::vector<float>& sums) const {
+    const int64_t output = group % g_.groups * g_.outputs;
+    for (int64_t row = 0; row < g_.outputs; ++row)
+      std::fill_n(sums.data() + row * tile_, width, bias_ == nullptr ? 0 : bias_[output + row]);
+    const float* const input =
+        input_ + group * g_.channels * product(g_.input) + z * g_.input[1] * g_.input[2] + first;
+    for (int64_t k = 0; k < g_.depth; k += kPanelDepth) {
+      add_product(OffsetProduct{.a = weight_ + output * g_.depth + k,
+                                .a_row = g_.depth,
+                                .a_column = 1,
+                                .b = input,
+                                .offsets = offsets_.data() + k,
+                                .c = sums.data(),
+                                .c_stride = tile_,
+                                .rows = g_.outputs,
+                                .depth = std::min(kPanelDepth, g_.depth - k),
+                                .column_begin = 0,
+                                .column_end = width});
+    }
+  }
+
+  struct Range {
+    int64_t begin;
+    int64_t end;
+  };
+
+  /// `sums` are those from column `first` on.
+  void store(int64_t group, int64_t z, int64_t first, Range columns, const std::vector<float>& sums) const {
+    const int64_t pitch = g_.input[2];
+    for (int64_t y = columns.begin / pitch; y < g_.output[1] && y * pitch < columns.end; ++y) {
+      const int64_t begin = std::max(columns.begin, y * pitch);
+      const int64_t count = std::min(columns.end, y * pitch + g_.output[2]) - begin;
+      if (count <= 0) continue;
+      const int64_t position = (z * g_.output[1] + y) * g_.output[2] + begin - y * pitch;
+      for (int64_t row = 0; row < g_.outputs; ++row) {
+        std::copy_n(sums.data() + row * tile_ + begin - first, count,
+                    output_ + (group * g_.outputs + row) * g_.positions() + position);
+      }
+    }
+  }
+
+  const Geometry g_;
+  const float* input_;
+  const float* weight_;
+  const float* bias_;
+  float* output_;
+  std::vector<int64_t> offsets_;
+  int64_t columns_;  // of a plane of windows
+  int64_t tile_;
+  int64_t tiles_;  // of a plane
+};
+
+template <class Product>
+void compute_tiles(const Product& tiles) {
+  const int64_t grain = std::max<int64_t>(1, tiles.count() / kChunks);  // of which each has its own panel
+  parallel_for(tiles.count(), grain, [&](int64_t begin, int64_t end) { tiles.compute(begin, end); });
+}
+
 Shape spatial(const Tensor& tensor) { return {tensor.shape().begin() + 2, tensor.shape().end()}; }
 
 /// The elements of `inputs` in a larger or smaller tensor of zeros: place p of a dimension goes to
@@ -267,9 +369,8 @@ Tensor convolution_sums(const Tensor& inputs, const Tensor& weight, const std::o
   }
   Tensor output = result_tensor(shape);
   if (output.numel() == 0) return output;
-  const TileProduct tiles(g, input, weight, bias, output);
-  const int64_t grain = std::max<int64_t>(1, tiles.count() / kChunks);  // of which each has its own panel
-  parallel_for(tiles.count(), grain, [&](int64_t begin, int64_t end) { tiles.compute(begin, end); });
+  PlaneProduct::is_for(g) ? compute_tiles(PlaneProduct(g, input, weight, bias, output))
+                          : compute_tiles(TileProduct(g, input, weight, bias, output));
   return output;
 }
 

@@ -101,6 +101,43 @@ Tensor batched_product(const Tensor& a, const Tensor& b, const Shape& batch) {
   return without_padding(products, shape);
 }
 
+/// Products of so many rows and columns of `depth` elements; parts of both become columns of vectors.
+void multiply_rows(const float* rows, const float* columns, int64_t count, int64_t depth, float* results) {
+  constexpr int64_t kPart = 64;
+  std::vector<float> left(static_cast<size_t>(kPart * std::min(kPart, depth)));
+  std::vector<float> right(left.size());
+  for (int64_t row = 0; row < count; row += kPart) {
+    const int64_t together = std::min(kPart, count - row);
+    float* const sums = results + row;
+    std::fill_n(sums, together, 0.0F);
+    for (int64_t first = 0; first < depth; first += kPart) {
+      const int64_t part = std::min(kPart, depth - first);
+      const int64_t at = row * depth + first;
+      channels_to_front(rows + at, depth, part, together, left.data(), kPart);
+      channels_to_front(columns + at, depth, part, together, right.data(), kPart);
+      for (int64_t k = 0; k < part; ++k)
+        add_elementwise(left.data() + k * kPart, right.data() + k * kPart, sums, together);
+    }
+  }
+}
+
+/// Matrices of one row by those of one column.
+Tensor batched_dots(const Tensor& a, const Tensor& b, const Shape& batch) {
+  constexpr int64_t kGrain = 16384;
+  const int64_t depth = a.dim(-1);
+  const Tensor left = as_batch(a, batch);
+  const Tensor right = as_batch(b, batch);
+  Shape shape = batch;
+  shape.insert(shape.end(), {1, 1});
+  Tensor products = result_tensor(shape);
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, depth));
+  parallel_for(products.numel(), grain, [&](int64_t begin, int64_t end) {
+    multiply_rows(left.values<float>().data() + begin * depth, right.values<float>().data() + begin * depth,
+                  end - begin, depth, products.values<float>().data() + begin);
+  });
+  return products;
+}
+
 Shape without_dimension(Shape shape, int64_t from_end) {
   shape.erase(shape.end() - from_end);
   return shape;
@@ -126,7 +163,9 @@ Tensor matrix_product(const Tensor& a, const Tensor& b) {
     const int64_t rows = element_count({a.shape().begin(), a.shape().end() - 1});
     return matrix_product(a.reshaped({rows, a.dim(-1)}), b).reshaped(shape);
   }
-  return batched_product(a, b, broadcast_shapes(leading(a), leading(b)));
+  const Shape batch = broadcast_shapes(leading(a), leading(b));
+  const bool are_vectors = a.dim(-2) == 1 && b.dim(-1) == 1 && element_count(batch) > 1;
+  return are_vectors ? batched_dots(a, b, batch) : batched_product(a, b, batch);
 }
 
 }  // namespace detent

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "detent/kernels/sums.h"
+
 namespace detent {
 namespace {
 
@@ -61,6 +63,48 @@ TEST_P(ProductOnEveryTarget, AddsInTheOrderOfK) {
       for (int64_t i = 0; i < rows * columns; ++i) {
         const float wanted = element(product, i / columns, i % columns);
         ASSERT_EQ(c[static_cast<size_t>(i)], wanted) << rows << "x" << columns << " element " << i;
+      }
+    }
+  }
+}
+
+TEST_P(ProductOnEveryTarget, RowsByColumnsAreThoseOfMatrices) {
+  constexpr int64_t kMatrices = 131;
+  for (const int64_t depth : {1, 7, 64, 150}) {
+    const std::vector<float> a = numbers(kMatrices * depth, 1);
+    const std::vector<float> b = numbers(kMatrices * depth, 2);
+    const Tensor results =
+        matrix_product(Tensor::from({kMatrices, 1, depth}, a), Tensor::from({kMatrices, depth, 1}, b));
+    ASSERT_EQ(results.shape(), (Shape{kMatrices, 1, 1}));
+    for (int64_t i = 0; i < kMatrices; ++i) {
+      float wanted = 0;
+      for (int64_t k = 0; k < depth; ++k) {
+        const auto at = static_cast<size_t>(i * depth + k);
+        wanted = std::fma(a[at], b[at], wanted);
+      }
+      ASSERT_EQ(results.values<float>()[static_cast<size_t>(i)], wanted) << depth << " matrix " << i;
+    }
+  }
+}
+
+TEST_P(ProductOnEveryTarget, MultipliesLines) {
+  for (int64_t count = 1; count < 40; ++count) {
+    std::vector<float> a = numbers(count, 1);
+    std::vector<float> b = numbers(count, 2);
+    a[0] = -1e-30F;  // the product is rounded to -0, which an exact product of 0 is not
+    b[0] = 1e-30F;
+    a[static_cast<size_t>(count / 2)] = -0.0F;
+    for (const int64_t a_step : {0, 1}) {
+      for (const int64_t b_step : {0, 1}) {
+        std::vector<float> products(static_cast<size_t>(count));
+        multiply_lines(a.data(), a_step, b.data(), b_step, count, products.data());
+        for (int64_t i = 0; i < count; ++i) {
+          const float wanted =
+              std::fma(a[static_cast<size_t>(i * a_step)], b[static_cast<size_t>(i * b_step)], 0.0F);
+          const float product = products[static_cast<size_t>(i)];
+          ASSERT_EQ(product, wanted) << count << " element " << i;
+          ASSERT_EQ(std::signbit(product), std::signbit(wanted)) << count << " element " << i;
+        }
       }
     }
   }

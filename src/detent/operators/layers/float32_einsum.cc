@@ -6,6 +6,7 @@
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 #include "detent/inference/float_node.h"
+#include "detent/kernels/broadcast_lines.h"
 #include "detent/kernels/product.h"
 #include "detent/kernels/row_reductions.h"
 #include "detent/kernels/sums.h"
@@ -115,10 +116,50 @@ struct Dims {
   int64_t count() const { return element_count(shape); }
 };
 
+/// The factor with these labels, those that it lacks of size 1.
+Tensor spread_labels(const Factor& factor, const Labels& labels) {
+  Labels own;
+  for (const int label : labels) {
+    if (has(factor.labels, label)) own.push_back(label);
+  }
+  const Tensor values = ordered(factor, own);
+  Shape shape;
+  for (const int label : labels) {
+    const auto at = static_cast<size_t>(std::ranges::find(own, label) - own.begin());
+    shape.push_back(at < own.size() ? values.shape()[at] : 1);
+  }
+  return values.reshaped(shape);
+}
+
+/// Each element by each, with the labels in the order of `first` as far as that has them: what a matrix
+/// product of depth 1 gives.
+Factor outer_product(const Factor& a, const Factor& b, const Labels& first,
+                     const std::map<int, int64_t>& sizes) {
+  Dims dims;
+  for (const Labels& labels : {first, a.labels, b.labels}) {
+    for (const int label : labels) {
+      if (!has(dims.labels, label) && (has(a.labels, label) || has(b.labels, label))) dims.add(label, sizes);
+    }
+  }
+  const Tensor left = spread_labels(a, dims.labels);
+  const Tensor right = spread_labels(b, dims.labels);
+  Tensor products = result_tensor(dims.shape);
+  const BroadcastLines<2> lines(dims.shape, {left.shape(), right.shape()});
+  float* const to = products.values<float>().data();
+  constexpr int64_t kGrain = 16384;
+  parallel_for(products.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    lines.run(begin, end, [&](int64_t at, const BroadcastLines<2>::Places& places, int64_t count) {
+      multiply_lines(left.values<float>().data() + places[0], lines.steps()[0],
+                     right.values<float>().data() + places[1], lines.steps()[1], count, to + at);
+    });
+  });
+  return {products, dims.labels};
+}
+
 /// The sum over the labels of both that are not `wanted` after it.
 template <class Wanted>
-Factor factor_product(const Factor& left, const Factor& right, const std::map<int, int64_t>& sizes,
-                      Wanted wanted) {
+Factor factor_product(const Factor& left, const Factor& right, const Labels& result,
+                      const std::map<int, int64_t>& sizes, Wanted wanted) {
   Factor a = summed(left, [&](int label) { return has(right.labels, label) || wanted(label); });
   Factor b = summed(right, [&](int label) { return has(left.labels, label) || wanted(label); });
   Dims batch;
@@ -132,6 +173,7 @@ Factor factor_product(const Factor& left, const Factor& right, const std::map<in
   }
   if (rows.labels.empty() && columns.labels.empty() && sum.labels.empty())
     return {elementwise_product(a.values, ordered(b, a.labels)), a.labels};
+  if (sum.labels.empty()) return outer_product(a, b, result, sizes);
   // Columns are filled up for vectors: few of them become rows.
   if (columns.count() < FloatProduct::kPadding && rows.count() > columns.count()) {
     std::swap(a, b);
@@ -161,7 +203,7 @@ Tensor einsum(const FloatNode& n) {
       return std::any_of(factors.begin() + static_cast<int64_t>(i) + 1, factors.end(),
                          [&](const Factor& factor) { return has(factor.labels, label); });
     };
-    result = factor_product(result, factors[i], dims.sizes,
+    result = factor_product(result, factors[i], dims.result, dims.sizes,
                             [&](int label) { return has(dims.result, label) || is_later(label); });
   }
   return ordered(summed(result, [&](int label) { return has(dims.result, label); }), dims.result);
