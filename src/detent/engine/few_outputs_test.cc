@@ -90,6 +90,28 @@ TEST_F(FewOutputs, OfTransposedConvolutions) {
   }
 }
 
+/// Windows of one position; outputs that lie side by side and those among others.
+TEST_F(FewOutputs, OfOnePosition) {
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t in = draw.among({1, 3, 16, 40});
+    const int64_t out = draw.of(1, 4);
+    GraphBuilder builder("heads");
+    const NodeInput x = builder.input("x", {in, draw.of(1, 9), draw.of(12, 70)});
+    NodeInput y = builder.convolution("conv", x, in, out, {1, 1}, {}, draw.coin());
+    const Shape shape = {out};
+    y = builder.layer("batch_norm2d", "norm", {y},
+                      {{"weight", shape}, {"bias", shape}, {"running_mean", shape}, {"running_var", shape}});
+    Graph graph = builder.finish(with_epilogue(draw, builder, y));
+    draw_parameters(draw, graph);
+    Shape sample = graph.input_types().begin()->second.concrete(NamedSizes{{kBatchName, 2}});
+    expect_equal_on_every_target(graph, draw.tensor(sample), kernels);
+    if (HasFatalFailure()) break;
+  }
+}
+
 /// NaN and infinities in the border's place and in weights show where they do in the reference.
 TEST_F(FewOutputs, OfValuesThatAreNotFinite) {
   Draw draw(1);

@@ -159,6 +159,10 @@ void transpose_bytes(const uint8_t* from, int64_t from_step, int64_t rows, int64
 }
 
 void channels_to_last(const float* from, int64_t plane, int64_t channels, int64_t positions, float* to) {
+  if (channels == 1) {
+    std::copy_n(from, positions, to);
+    return;
+  }
   if (channels == 3) return HWY_DYNAMIC_DISPATCH(InterleaveThree)(from, plane, positions, to);
   HWY_DYNAMIC_DISPATCH(Transpose)(from, plane, positions, channels, to, channels);
 }
@@ -169,6 +173,10 @@ void channels_to_front(const float* from, int64_t channels, int64_t positions, f
 
 void channels_to_front(const float* from, int64_t step, int64_t channels, int64_t positions, float* to,
                        int64_t plane) {
+  if (channels == 1 && step == 1) {
+    std::copy_n(from, positions, to);
+    return;
+  }
   HWY_DYNAMIC_DISPATCH(Transpose)(from, step, channels, positions, to, plane);
 }
 

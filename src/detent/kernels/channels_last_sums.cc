@@ -356,6 +356,22 @@ void EndSums(const SumsEnd& end, const float* values, int64_t channels, int64_t 
   }
 }
 
+void EndPlanes(const SumsEnd& end, float* sums, int64_t count, int64_t outputs) {
+  const Singles d;
+  if (end.bias == nullptr && end.scale == nullptr && !end.clamps) return;
+  for (int64_t output = 0; output < outputs; ++output, sums += count) {
+    const Vec bias = hn::Set(d, end.bias == nullptr ? 0 : end.bias[output]);
+    const Vec scale = hn::Set(d, end.scale == nullptr ? 0 : end.scale[output]);
+    const Vec shift = hn::Set(d, end.scale == nullptr ? 0 : end.shift[output]);
+    for (int64_t i = 0; i < count; i += kLanes) {
+      Vec sum = hn::LoadU(d, sums + i);
+      if (end.bias != nullptr) sum = hn::Add(sum, bias);
+      if (end.scale != nullptr) sum = Fused(d, sum, scale, shift);
+      hn::StoreU(end.clamps ? Clamped(end, sum) : sum, d, sums + i);
+    }
+  }
+}
+
 void AddValues(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result) {
   MapSingles(a, result, static_cast<size_t>(count),
              [&](Vec value, auto place) HWY_ATTR { return Ended(end, hn::Add(value, place(b)), 0); });
@@ -369,6 +385,7 @@ namespace detent {
 
 HWY_EXPORT(AddChannelsLast);
 HWY_EXPORT(AddDepthwise);
+HWY_EXPORT(EndPlanes);
 HWY_EXPORT(EndSums);
 HWY_EXPORT(AddValues);
 
@@ -376,6 +393,10 @@ void add_channels_last(const ChannelsLastSums& sums) { HWY_DYNAMIC_DISPATCH(AddC
 
 void add_channels_last_depthwise(const ChannelsLastDepthwise& sums) {
   HWY_DYNAMIC_DISPATCH(AddDepthwise)(sums);
+}
+
+void end_planes(const SumsEnd& end, float* sums, int64_t count, int64_t outputs) {
+  HWY_DYNAMIC_DISPATCH(EndPlanes)(end, sums, count, outputs);
 }
 
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results) {

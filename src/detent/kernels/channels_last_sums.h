@@ -96,6 +96,9 @@ struct PlaneSums {
 };
 void add_planes(const PlaneSums& sums);
 
+/// Applies SumsEnd to `outputs` planes of `count` values each, a multiple of kSumOutputs, in place.
+void end_planes(const SumsEnd& end, float* sums, int64_t count, int64_t outputs);
+
 /// Applies SumsEnd to positions of `channels` values, in place or elsewhere.
 void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
 

@@ -287,6 +287,40 @@ TEST_P(ChannelsLast, ClampingKeepsNaNAndTheSignOfZero) {
   EXPECT_EQ(results[18], 6);
 }
 
+TEST_P(ChannelsLast, PlanesEndAsPositionsDo) {
+  constexpr int64_t kPositions = 32;
+  constexpr int64_t kChannels = 3;
+  std::vector<float> planes = normal(kPositions * kChannels, 30);
+  planes[3] = NAN;
+  planes[17] = -0.0F;
+  const std::vector<float> bias = normal(kSumOutputs, 31);
+  const std::vector<float> scale = normal(kSumOutputs, 32);
+  const std::vector<float> shift = normal(kSumOutputs, 33);
+  for (const bool adds : {false, true}) {
+    for (const bool scales : {false, true}) {
+      for (const bool clamps : {false, true}) {
+        const SumsEnd end{.bias = adds ? bias.data() : nullptr,
+                          .scale = scales ? scale.data() : nullptr,
+                          .shift = scales ? shift.data() : nullptr,
+                          .clamps = clamps,
+                          .low = clamps ? 0 : -INFINITY,
+                          .high = clamps ? 1 : INFINITY};
+        std::vector<float> results = planes;
+        end_planes(end, results.data(), kPositions, kChannels);
+        std::vector<float> expected(planes.size());
+        for (size_t i = 0; i < planes.size(); ++i)
+          expected[i % kPositions * kChannels + i / kPositions] = planes[i];
+        end_sums(end, expected.data(), kChannels, kPositions, expected.data());
+        for (size_t i = 0; i < planes.size(); ++i) {
+          const float wanted = expected[i % kPositions * kChannels + i / kPositions];
+          EXPECT_TRUE(results[i] == wanted || (std::isnan(results[i]) && std::isnan(wanted))) << i;
+          EXPECT_EQ(std::signbit(results[i]), std::signbit(wanted)) << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ChannelsLast, TheLargestIsNaNWhereOneIsAmongThem) {
   std::vector<std::vector<float>> rows;
   for (uint32_t i = 0; i < 5; ++i) rows.push_back(normal(101, 20 + i));

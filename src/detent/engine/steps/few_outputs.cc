@@ -8,7 +8,8 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kMostOutputs = 8;  // of a group: beyond them half of a vector is used
+constexpr int64_t kMostOutputs = 8;   // of a group: beyond them half of a vector is used
+constexpr int64_t kFewerOutputs = 4;  // where each plane is read but once
 constexpr int64_t kLeastColumns = 12;
 constexpr int64_t kPlanesAtOnce = 16;     // a cache line of each position
 constexpr int64_t kPlaneElements = 4096;  // of a tile: planes stay in a second-level cache
@@ -46,8 +47,9 @@ std::optional<FewOutputs> FewOutputs::of(const FloatSumsLayer& layer, std::span<
   const PackedFloatSums& packed = *layer.packed;
   const Place& in = places[layer.input];
   const Place& out = places[layer.output];
-  const bool is_window =
-      !packed.depthwise && layer.window.positions() > 1 && in.has_positions() && out.has_positions();
+  const int64_t positions = layer.window.positions();  // none where windows see padding alone
+  const bool is_window = !packed.depthwise && in.has_positions() && out.has_positions() &&
+                         (positions > 1 || (positions == 1 && packed.outputs <= kFewerOutputs));
   if (!is_window || layer.grid.columns(out) < kLeastColumns) return std::nullopt;
   const int64_t groups = in.channels() / packed.channels;
   if (packed.outputs / groups > kMostOutputs) return std::nullopt;
@@ -201,20 +203,27 @@ void FewOutputs::leave_rows(RunState& state, const FloatSumsLayer& layer, const 
   const int64_t first_output = part.first_group * outputs_;
   const int64_t count = part.columns * part.outputs;
   for (int64_t y = 0; y < part.rows; ++y) {
+    end_planes(follow_ups.end.from(first_output), part.sums + y * part.outputs * part.padded(), part.padded(),
+               part.outputs);
+  }
+  for (int64_t y = 0; y < part.rows; ++y) {
     const auto at = [&](const Place& place) {
       return place.at(part.n, grid.first_z + part.z * grid.step_z, grid.first_y + (part.y + y) * grid.step_y,
                       grid.first_x + part.x * grid.step_x) +
              first_output;
     };
-    channels_to_last(part.sums + y * part.outputs * part.padded(), part.padded(), part.outputs, part.columns,
-                     part.row);
-    end_sums(follow_ups.end.from(first_output), part.row, part.outputs, part.columns, part.row);
+    const float* const sums = part.sums + y * part.outputs * part.padded();
+    float* const to = state.values(layer.output) + at(out);
+    const int64_t apart = grid.step_x * out.pitch();
+    if (!follow_ups.other && !follow_ups.function && apart == part.outputs) {
+      channels_to_last(sums, part.padded(), part.outputs, part.columns, to);
+      continue;
+    }
+    channels_to_last(sums, part.padded(), part.outputs, part.columns, part.row);
     if (follow_ups.function) {
       const auto size = static_cast<size_t>(count);
       follow_ups.function->function.apply({part.row, size}, {part.row, size});
     }
-    float* const to = state.values(layer.output) + at(out);
-    const int64_t apart = grid.step_x * out.pitch();
     if (!follow_ups.other) {
       for (int64_t x = 0; x < part.columns; ++x)
         std::copy_n(part.row + x * part.outputs, part.outputs, to + x * apart);

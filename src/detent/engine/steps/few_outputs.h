@@ -14,7 +14,7 @@ namespace detent {
 /// (PlaneSums). The same bits as where vectors run over outputs.
 class FewOutputs {
  public:
-  /// nullopt where vectors of outputs take less time: more outputs, windows of one position, short rows.
+  /// nullopt where vectors of outputs take less time: more outputs, short rows.
   /// `taps` are those of the layer's window, in its order.
   static std::optional<FewOutputs> of(const FloatSumsLayer& layer, std::span<const SumTap> taps,
                                       std::span<const Place> places);
