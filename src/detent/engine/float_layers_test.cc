@@ -271,6 +271,34 @@ TEST_F(FloatLayers, DoNotComputeParametersInEachRun) {
   EXPECT_FALSE(by_node.contains("exp"));
 }
 
+/// As capsules do: each matrix meets a column of every sample.
+TEST_F(FloatLayers, MultiplyMatricesByManyColumns) {
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t matrices = draw.of(1, 7);
+    const int64_t rows = draw.among({7, 8, 16, 19, 50});
+    const int64_t depth = draw.among({1, 8, 130});
+    const int64_t columns = draw.among({1, 1, 2});
+    GraphBuilder builder("capsules");
+    const NodeInput x = builder.input("x", {matrices, depth, columns});
+    NodeInput weights = builder.parameter("weights", {1, matrices, rows, depth});
+    if (draw.coin()) {
+      weights = builder.call("transpose", {builder.parameter("turned", {1, matrices, depth, rows})},
+                             {{"dim0", -2}, {"dim1", -1}});
+    }
+    NodeInput y = builder.call("matmul", {weights, x});
+    if (draw.coin())
+      y = builder.call("matmul", {y, builder.call("transpose", {x}, {{"dim0", -2}, {"dim1", -1}})});
+    Graph graph = builder.finish(y);
+    draw_parameters(draw, graph);
+    expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 9), matrices, depth, columns}), kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["product float"], 30);
+}
+
 /// Zeros around positions, which only a layer reads, are its padding.
 TEST_F(FloatLayers, TakePadsAsTheirPadding) {
   GraphBuilder builder("causal");

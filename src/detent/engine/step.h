@@ -295,7 +295,11 @@ struct FloatProductLayer {
   MatrixOperand b;
   std::optional<size_t> scratch;  // a place of so many bytes, for `b` with its columns adjacent
   size_t output;
+  bool is_turned = false;  // both are transposed and change places
 };
+/// The same product, turned where matrices that several columns meet give one column each: results lie alike,
+/// and vectors run over them.
+FloatProductLayer turned(FloatProductLayer layer);
 /// 0 where `b` is taken as it lies.
 int64_t float_product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer);

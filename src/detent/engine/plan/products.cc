@@ -44,10 +44,10 @@ bool plan_float_product(PlanBuilder& plan, const ReferenceStep& step, const std:
       return false;
   }
   const std::string a = value_name(node.inputs[0]);
-  FloatProductLayer layer{.a = matrix_of_values(plan, step, 0),
-                          .b = matrix_of_values(plan, step, 1),
-                          .scratch = std::nullopt,
-                          .output = 0};
+  FloatProductLayer layer = turned({.a = matrix_of_values(plan, step, 0),
+                                    .b = matrix_of_values(plan, step, 1),
+                                    .scratch = std::nullopt,
+                                    .output = 0});
   if (const int64_t bytes = float_product_scratch_bytes(layer.b.view); bytes > 0)
     layer.scratch = plan.add_place({.shape = {bytes}, .layout = Layout::kRows, .type = {}});
   layer.output = plan.add_values_place(result, Layout::kRows);

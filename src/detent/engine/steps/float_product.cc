@@ -30,18 +30,24 @@ class FloatProductStep final : public EngineStep {
 
   void run(RunState& state) const override {
     begin_rows(state);
-    const auto batch = std::ssize(batch_.a);
     const int64_t blocks = (rows_ + kRows - 1) / kRows;
-    ThreadPool::shared().run(batch * blocks, state.threads, [&](int64_t task) {
-      const int64_t first = task % blocks * kRows;
-      compute_rows(state, {task / blocks, first, std::min(kRows, rows_ - first), 0, nullptr, nullptr});
+    const int64_t count = std::ssize(batch_.a) * blocks;
+    const int64_t together =
+        std::max<int64_t>(1, kProducts / (std::min(kRows, rows_) * depth_ * padded(columns_)));
+    ThreadPool::shared().run((count + together - 1) / together, state.threads, [&](int64_t task) {
+      for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
+        const int64_t first = i % blocks * kRows;
+        compute_rows(state, {i / blocks, first, std::min(kRows, rows_ - first), 0, nullptr, nullptr});
+      }
     });
   }
 
-  std::optional<size_t> row_results() const override { return layer_.output; }
-  bool multiplies_rows() const override { return true; }
+  std::optional<size_t> row_results() const override {
+    return layer_.is_turned ? std::nullopt : std::optional(layer_.output);
+  }
+  bool multiplies_rows() const override { return !layer_.is_turned; }
   bool maps_rows_of(size_t place, std::span<const Place> places) const override {
-    return layer_.a.place == place && layer_.b.place != place &&
+    return !layer_.is_turned && layer_.a.place == place && layer_.b.place != place &&
            batch_.takes_each_of(layer_.a.view, places[place].shape);
   }
   void begin_rows(RunState& state) const override {
@@ -58,8 +64,9 @@ class FloatProductStep final : public EngineStep {
   }
 
  private:
-  static constexpr int64_t kRows = 48;    // of a task
-  static constexpr int64_t kDepth = 128;  // of a part of `b` that stays in the first-level cache
+  static constexpr int64_t kRows = 48;            // of a matrix at once
+  static constexpr int64_t kProducts = 32 << 10;  // of a task, from small matrices
+  static constexpr int64_t kDepth = 128;          // of a part of `b` that stays in the first-level cache
 
   /// Rows of `kTile` columns at a time: what is read along a column and written along a row stays near.
   void pack_matrices(RunState& state) const {
@@ -96,9 +103,11 @@ class FloatProductStep final : public EngineStep {
                                     ? state.values(*layer_.scratch) + batch_.b[index] * depth_ * width
                                     : state.values(layer_.b.place) + batch_.packed[right];
     const int64_t b_row = layer_.scratch ? width : b.strides[b.strides.size() - 2];
-    std::vector<float> sums(width == columns_ ? 0 : static_cast<size_t>(count * width));
-    float* const to = sums.empty() ? result : sums.data();
-    if (sums.empty()) std::fill_n(to, count * width, 0.0F);
+    thread_local std::vector<float> sums;
+    const bool is_whole = width == columns_;
+    if (!is_whole) sums.resize(std::max(sums.size(), static_cast<size_t>(count * width)));
+    float* const to = is_whole ? result : sums.data();
+    std::fill_n(to, count * width, 0.0F);
     for (int64_t k = 0; k < depth_; k += kDepth) {
       add_product({.a = left + k * a_column,
                    .a_row = a_row,
@@ -112,8 +121,11 @@ class FloatProductStep final : public EngineStep {
                    .column_begin = 0,
                    .column_end = width});
     }
-    if (sums.empty()) return;
-    for (int64_t i = 0; i < count; ++i) std::copy_n(to + i * width, columns_, result + i * columns_);
+    if (is_whole) return;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t column = 0; column < columns_; ++column)
+        result[i * columns_ + column] = to[i * width + column];
+    }
   }
 
   FloatProductLayer layer_;
@@ -121,7 +133,29 @@ class FloatProductStep final : public EngineStep {
   int64_t rows_, depth_, columns_;
 };
 
+MatrixOperand transposed(MatrixOperand matrices) {
+  const size_t rank = matrices.view.shape.size();
+  std::swap(matrices.view.shape[rank - 2], matrices.view.shape[rank - 1]);
+  std::swap(matrices.view.strides[rank - 2], matrices.view.strides[rank - 1]);
+  return matrices;
+}
+
 }  // namespace
+
+FloatProductLayer turned(FloatProductLayer layer) {
+  constexpr int64_t kLeastRows = 8;
+  constexpr int64_t kLeastColumns = 4;  // that meet a matrix, which is brought into another order once
+  const Shape& a = layer.a.view.shape;
+  if (layer.b.view.shape.back() != 1 || a[a.size() - 2] < kLeastRows) return layer;
+  const MatrixOperand rows = transposed(layer.b);
+  const MatrixOperand matrices = transposed(layer.a);
+  const MatrixBatch batch(rows.view, matrices.view);
+  if (std::ssize(batch.a) < kLeastColumns * std::ssize(batch.packed)) return layer;
+  layer.a = rows;
+  layer.b = matrices;
+  layer.is_turned = true;
+  return layer;
+}
 
 int64_t float_product_scratch_bytes(const StridedView& b) {
   if (has_whole_rows(b)) return 0;
