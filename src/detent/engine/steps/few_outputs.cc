@@ -20,6 +20,13 @@ constexpr int64_t kLeastRows = 8;
 int64_t divided_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
 int64_t filled(int64_t count) { return divided_up(count, kSumOutputs) * kSumOutputs; }
 
+/// Whether vectors of windows are fuller than those of so many outputs, which need no other layout.
+bool are_fuller(int64_t columns, int64_t outputs) {
+  constexpr int64_t kWhole = kSumOutputs;
+  constexpr int64_t kWorth = 13;  // of these
+  return outputs <= kMostOutputs || (outputs < kWhole && filled(columns) * outputs <= columns * kWorth);
+}
+
 /// Positions from the first that some windows read to the last.
 int64_t reach(int64_t windows, int64_t stride, int64_t taps, int64_t dilation) {
   return (windows - 1) * stride + (taps - 1) * dilation + 1;
@@ -52,7 +59,7 @@ std::optional<FewOutputs> FewOutputs::of(const FloatSumsLayer& layer, std::span<
                          (positions > 1 || (positions == 1 && packed.outputs <= kFewerOutputs));
   if (!is_window || layer.grid.columns(out) < kLeastColumns) return std::nullopt;
   const int64_t groups = in.channels() / packed.channels;
-  if (packed.outputs / groups > kMostOutputs) return std::nullopt;
+  if (!are_fuller(layer.grid.columns(out), packed.outputs / groups)) return std::nullopt;
   return FewOutputs(layer, taps, places);
 }
 
