@@ -1,5 +1,7 @@
 #include "detent/kernels/row_reductions.h"
 
+#include <algorithm>
+
 #include "detent/core/pair_functions.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,28 +18,34 @@ namespace detent::HWY_NAMESPACE {
 
 using HalfSingles = hn::Rebind<float, Doubles>;
 
-/// Sixteen columns at once: lane i % 16 of each of them, 2 KiB, stays in the first-level cache.
+/// Sixteen columns at once: lane i % 16 of each of them, 2 KiB, stays in the first-level cache. Lanes that no
+/// row reaches are +0, which changes no other, for these begin with +0 and so never are -0.
 void SumOfRows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
   const Doubles d;
   const HalfSingles half;
   constexpr size_t kLanes = hn::MaxLanes(d);
+  const size_t used = std::min(static_cast<size_t>(row_count), kSumLanes);
   ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
-    alignas(64) double lanes[kSumLanes][kSumLanes] = {};
+    alignas(64) double lanes[kSumLanes][kSumLanes];
+    for (size_t v = 0; v < kSumLanes; v += kLanes) hn::Store(hn::Zero(d), d, lanes[0] + v);
     for (int64_t row = 0; row < row_count; ++row) {
       double* const sums = lanes[static_cast<size_t>(row) % kSumLanes];
+      const bool is_first = row < int64_t{kSumLanes};
       for (size_t v = 0; v < kSumLanes; v += kLanes) {
         const auto values = hn::PromoteTo(d, part.Load(half, rows[row] + first + v, v, 0));
-        hn::Store(hn::Add(hn::Load(d, sums + v), values), d, sums + v);
+        const auto before = is_first ? hn::Zero(d) : hn::Load(d, sums + v);
+        hn::Store(hn::Add(before, values), d, sums + v);
       }
     }
     for (size_t width = kSumLanes / 2; width > 0; width /= 2) {
-      for (size_t i = 0; i < width; ++i) {
+      for (size_t i = 0; i < width && i + width < used; ++i) {
         for (size_t v = 0; v < kSumLanes; v += kLanes)
           hn::Store(hn::Add(hn::Load(d, lanes[i] + v), hn::Load(d, lanes[i + width] + v)), d, lanes[i] + v);
       }
     }
     for (size_t v = 0; v < kSumLanes; v += kLanes) {
-      const auto quotient = hn::Div(hn::Load(d, lanes[0] + v), hn::Set(d, divisor));
+      const auto sum = hn::Load(d, lanes[0] + v);
+      const auto quotient = divisor == 1 ? sum : hn::Div(sum, hn::Set(d, divisor));
       part.Store(RoundToFloat(half, quotient), half, results + first + v, v);
     }
   });

@@ -36,7 +36,7 @@ struct Rows {
 };
 
 TEST_P(RowReductions, AreThoseOfTheReference) {
-  for (const size_t count : {size_t{1}, size_t{2}, size_t{15}, size_t{16}, size_t{17}, size_t{100}}) {
+  for (const size_t count : {1U, 2U, 3U, 4U, 7U, 12U, 15U, 16U, 17U, 100U}) {
     for (const size_t width : {size_t{1}, size_t{3}, size_t{16}, size_t{31}, size_t{64}, size_t{77}}) {
       const Rows rows(count, width, static_cast<uint32_t>(count * 100 + width));
       const auto row_count = static_cast<int64_t>(count);
@@ -91,6 +91,19 @@ TEST_P(RowReductions, ExtremesAreTheSameBits) {
 }
 
 /// A column is summed as the same elements side by side are.
+TEST_P(RowReductions, SumsOfZerosHaveTheSameSign) {
+  const float zero = -0.0F;
+  for (int64_t count = 0; count < 20; ++count) {
+    const std::vector<const float*> rows(static_cast<size_t>(count), &zero);
+    float got = 1;
+    float wanted = 1;
+    sum_of_rows(rows.data(), count, 1, 1, &got);
+    sum_of_rows_reference(rows.data(), count, 1, 1, &wanted);
+    EXPECT_EQ(got, wanted) << count;
+    EXPECT_EQ(std::signbit(got), std::signbit(wanted)) << count;
+  }
+}
+
 TEST_P(RowReductions, SumAsRowsDo) {
   const Rows rows(83, 5, 3);
   std::vector<float> sums(5);

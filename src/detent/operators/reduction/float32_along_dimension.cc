@@ -4,6 +4,8 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -98,14 +100,17 @@ uint32_t ordered_bits(T x) {
   }
 }
 
-/// The places of the first k of a line, in order; equal elements in that of their positions.
+/// The places of the first k of a line, in order; equal elements in that of their positions. They stay until
+/// the thread's next call.
 template <class T>
-std::vector<int64_t> first_places(const T* from, const Lines& lines, int64_t k, bool largest) {
-  std::vector<int64_t> order(static_cast<size_t>(lines.size));
+std::span<const int64_t> first_places(const T* from, const Lines& lines, int64_t k, bool largest) {
+  thread_local std::vector<int64_t> order;
+  order.resize(static_cast<size_t>(lines.size));
   if constexpr (sizeof(T) <= sizeof(uint32_t)) {
     if (lines.size <= std::numeric_limits<uint32_t>::max()) {
       // An element above how far its place is from the end.
-      std::vector<uint64_t> keys(order.size());
+      thread_local std::vector<uint64_t> keys;
+      keys.resize(order.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         const uint32_t bits = ordered_bits(from[static_cast<int64_t>(i) * lines.step]);
         keys[i] = uint64_t{largest ? bits : ~bits} << 32 | (keys.size() - 1 - i);
@@ -144,7 +149,7 @@ std::vector<Tensor> top(const FloatNode& n) {
   visit_numbers(numbers.dtype(), [&]<class T>(T) {
     lines.for_each([&](int64_t line) {
       const T* const from = words_of<T>(numbers) + lines.first(line, lines.size);
-      const std::vector<int64_t> order = first_places(from, lines, k, largest);
+      const std::span<const int64_t> order = first_places(from, lines, k, largest);
       const int64_t first = lines.first(line, k);
       for (int64_t i = 0; i < k; ++i) {
         words_of<int64_t>(places)[first + i * lines.step] = order[static_cast<size_t>(i)];
