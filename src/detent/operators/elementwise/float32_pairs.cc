@@ -14,15 +14,15 @@
 namespace detent {
 namespace {
 
-template <class Function>
-void apply(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, float* results) {
+template <class Function, class T = float>
+void apply(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t count, T* results) {
   if (a_step == 0 && b_step == 0) {
     std::fill_n(results, count, Function::of(*a, *b));
   } else if (b_step == 0 && a_step == 1) {
-    const float one = *b;
+    const T one = *b;
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], one);
   } else if (a_step == 0 && b_step == 1) {
-    const float one = *a;
+    const T one = *a;
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(one, b[i]);
   } else if (a_step == 1 && b_step == 1) {
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], b[i]);
@@ -48,16 +48,16 @@ Tensor of_floats(const BroadcastPair& pair) {
 /// result[i] = function(a[i], b[i]) of elements T that broadcast.
 template <class Function, class T>
 Tensor of_elements(const Tensor& left, const Tensor& right) {
-  Tensor result(left.dtype(), broadcast_shapes(left.shape(), right.shape()));
+  Tensor result = result_tensor(left.dtype(), broadcast_shapes(left.shape(), right.shape()));
   const BroadcastLines<2> lines(result.shape(), {left.shape(), right.shape()});
-  const int64_t a_step = lines.steps()[0];
-  const int64_t b_step = lines.steps()[1];
   const T* const a = words_of<T>(left);
   const T* const b = words_of<T>(right);
   T* const to = words_of<T>(result);
-  lines.run(0, result.numel(), [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      to[first + i] = Function::of(a[at[0] + i * a_step], b[at[1] + i * b_step]);
+  constexpr int64_t kGrain = 16384;
+  parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    lines.run(begin, end, [&](int64_t first, const std::array<int64_t, 2>& at, int64_t count) {
+      apply<Function, T>(a + at[0], lines.steps()[0], b + at[1], lines.steps()[1], count, to + first);
+    });
   });
   return result;
 }
