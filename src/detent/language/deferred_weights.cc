@@ -57,7 +57,8 @@ class MatrixShapes final : public WeightSource {
 
   Tensor tensor(const std::string& name, const Shape& shape) override {
     const bool is_small_table = name.starts_with("embed_") && name != kTokenTable;
-    if (shape.size() != 2 || is_small_table) return weights_.tensor(name, shape);
+    if (shape.size() != 2 || is_small_table || name.ends_with("norm.weight"))
+      return weights_.tensor(name, shape);
     return Tensor::borrow(DType::kFloat32, shape, nullptr, nullptr);
   }
 

@@ -119,7 +119,10 @@ LanguageConfig read_language_config(const Value& json, const std::string& where)
   const std::string type = reader.text("model_type", "");
   const LanguageFamily* family = family_of_model_type(type);
   if (family == nullptr) refuse_type(type, where);
-  reader.expect("quantization_config", Value());
+  const auto quantization = reader.table("quantization_config");
+  const bool is_known = quantization && !family->quantization.empty() &&
+                        quantization->text("quant_method", "") == family->quantization;
+  if (!is_known) reader.expect("quantization_config", Value());
   LanguageConfig config = family->config(reader);
   check_language_config(config, where);
   return config;

@@ -73,15 +73,24 @@ struct RotaryScaling {
 /// unknown type and on factors that are too few or not positive.
 Rotary rotary_of(const RotaryScaling& scaling, int64_t size, int64_t context);
 
+/// How perceptrons of GPT-OSS gate: up and gate are clamped to +- limit, the gate only from above; then
+/// (up + 1) gate sigmoid(slope gate).
+struct ClampedGate {
+  double slope = 0;  // 0: none
+  double limit = 0;
+};
+
 /// Gated perceptrons in the place of one, of which a router picks some for each token. Their results are
 /// added up by their shares: softmax of the router's.
 struct Experts {
-  int64_t count = 0;              // 0: none
-  int64_t used = 0;               // for each token
-  int64_t intermediate = 0;       // of each
-  bool normalized = true;         // shares of those that are used add up to 1, else those of all do
-  int64_t shared = 0;             // size of one that takes all tokens besides; 0: none
-  bool shared_gate = false;       // whose result is multiplied by the sigmoid of a layer of its own
+  int64_t count = 0;         // 0: none
+  int64_t used = 0;          // for each token
+  int64_t intermediate = 0;  // of each
+  bool normalized = true;    // shares of those that are used add up to 1, else those of all do
+  int64_t shared = 0;        // size of one that takes all tokens besides; 0: none
+  bool shared_gate = false;  // whose result is multiplied by the sigmoid of a layer of its own
+  bool has_biases = false;   // of the router and of experts
+  ClampedGate gate = {};
   std::vector<bool> layers = {};  // which have experts; empty: all
 };
 
@@ -97,12 +106,14 @@ struct LanguageConfig {
   int64_t intermediate = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;
-  int64_t embedded_size = 0;  // of tokens, projected to and from the hidden size; 0: hidden
+  int64_t embedded_size = 0;        // of tokens, projected to and from the hidden size; 0: hidden
+  bool projects_embedding = false;  // even where that is the hidden size
 
   NormKind norm = NormKind::kRmsNorm;
   NormPlace norm_place = NormPlace::kBefore;
   double norm_eps = 1e-6;
   bool norm_adds_one = false;  // rms norms multiply by 1 + weight
+  bool norm_weight = true;     // else norms multiply by nothing (OLMo 1)
   bool norm_bias = true;       // layer norms have one
   bool first_norm = true;      // before the first attention
   bool final_norm = true;
@@ -122,6 +133,10 @@ struct LanguageConfig {
 
   bool qk_norm = false;                  // of each head's query and key
   bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
+  bool qk_norm_by_head = false;          // weights of each head's own
+  bool qk_norm_turned = false;           // norms of heads behind their rotation
+  bool inner_norms = false;              // before the last layer of attention and of perceptrons (BitNet)
+  bool sinks = false;                    // each head's softmax counts a score that belongs to no key
   bool divides_by_layer = false;         // scores of layer i by i + 1 too
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   std::optional<double> qkv_limit = {};  // queries, keys and values are clamped to +- that

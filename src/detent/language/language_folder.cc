@@ -1,6 +1,7 @@
 #include "detent/language/language_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -64,6 +65,30 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
+constexpr std::string_view kBlocks = "_blocks";
+constexpr std::string_view kScales = "_scales";
+constexpr int64_t kBlock = 32;  // elements with a scale
+
+bool is_block_part(std::string_view name, std::string_view end, const Tensor& tensor, int64_t rank) {
+  return name.ends_with(end) && tensor.rank() == rank && tensor.dtype() == DType::kUInt8;
+}
+
+/// MXFP4 as GPT-OSS stores it: two elements a byte, the low half first, times 2^(scale - 127).
+Tensor decoded(const Tensor& codes, const Tensor& scales) {
+  constexpr float kValues[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+  constexpr int kBias = 127;
+  Tensor result(DType::kFloat32, {codes.dim(0), codes.dim(1) * kBlock});
+  const auto bytes = codes.values<uint8_t>();
+  const auto exponents = scales.values<uint8_t>();
+  const auto values = result.values<float>();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int exponent = exponents[2 * i / static_cast<size_t>(kBlock)] - kBias;
+    values[2 * i] = std::ldexp(kValues[bytes[i] & 15U], exponent);
+    values[2 * i + 1] = std::ldexp(kValues[bytes[i] >> 4U], exponent);
+  }
+  return result;
+}
+
 /// Tensors of one file or of several, mapped.
 class FolderTensors final : public StoredTensors {
  public:
@@ -76,18 +101,24 @@ class FolderTensors final : public StoredTensors {
       }
     }
     if (fs::exists(folder / kIndex)) check_index();
+    for (const auto& [name, codes] : blocks_) check_scales(name, codes);
   }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    for (const auto& [name, codes] : blocks_) names.push_back(name);
     return names;
   }
   std::optional<Shape> shape(const std::string& name) const override {
+    if (const auto codes = blocks_.find(name); codes != blocks_.end())
+      return Shape{codes->second.dim(0), codes->second.dim(1) * kBlock};
     const auto found = tensors_.find(name);
     return found == tensors_.end() ? std::nullopt : std::optional(found->second.shape());
   }
   Tensor values(const std::string& name) override {
+    if (const auto codes = blocks_.find(name); codes != blocks_.end())
+      return decoded(codes->second, scales_.at(scales_of(name)));
     const Tensor& tensor = tensors_.at(name);
     if (!is_floating_point(tensor.dtype()) || tensor.dtype() == DType::kFloat32) return tensor;
     Tensor values = to_float32(tensor);
@@ -107,15 +138,36 @@ class FolderTensors final : public StoredTensors {
   std::string where() const override { return folder_.string(); }
 
  private:
-  /// Adds the tensor, or the matrix of each expert that it holds.
+  /// Adds the tensor, or the matrix or bias of each expert that it holds.
   void add(const std::string& name, const Tensor& tensor) {
-    if (tensor.rank() != 3) {
+    if (is_block_part(name, kBlocks, tensor, 4) || is_block_part(name, kScales, tensor, 3)) {
+      auto& parts = tensor.rank() == 4 ? blocks_ : scales_;
+      const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
+      for (int64_t i = 0; i < tensor.dim(0); ++i)
+        parts.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
+      return;
+    }
+    const bool are_biases = name.ends_with("_bias") && name.find(".experts.") != std::string::npos;
+    if (tensor.rank() != 3 && !(tensor.rank() == 2 && are_biases)) {
       tensors_.emplace(name, tensor);
       return;
     }
+    const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
     for (int64_t i = 0; i < tensor.dim(0); ++i)
-      tensors_.emplace(name_of_expert(name, i),
-                       tensor.rows(i, i + 1).reshaped({tensor.dim(1), tensor.dim(2)}));
+      tensors_.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
+  }
+
+  static std::string scales_of(const std::string& blocks) {
+    return blocks.substr(0, blocks.size() - kBlocks.size()) + std::string(kScales);
+  }
+
+  void check_scales(const std::string& name, const Tensor& codes) const {
+    const auto scales = scales_.find(scales_of(name));
+    const Shape expected = {codes.dim(0), codes.dim(1)};
+    if (scales == scales_.end()) fail("{}: there is no tensor {}", where(), scales_of(name));
+    if (codes.dim(2) != kBlock / 2 || scales->second.shape() != expected)
+      fail("{}: {} has blocks of {} bytes and scales {}, expected 16 and {}", where(), name, codes.dim(2),
+           shape_text(scales->second.shape()), shape_text(expected));
   }
 
   void check_index() const {
@@ -128,6 +180,8 @@ class FolderTensors final : public StoredTensors {
 
   fs::path folder_;
   std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string, Tensor, std::less<>> blocks_;  // codes [rows, blocks, 16] of MXFP4
+  std::map<std::string, Tensor, std::less<>> scales_;  // [rows, blocks]
   std::map<std::string, std::string, std::less<>> shards_;
 };
 

@@ -101,7 +101,7 @@ class LanguageGraphBuilder {
     return named("linear", target, {std::move(x)}, std::move(parameters));
   }
 
-  bool is_projected() const { return config_.token_size() != config_.hidden; }
+  bool is_projected() const { return config_.projects_embedding || config_.token_size() != config_.hidden; }
 
   NodeInput table(const std::string& target, NodeInput indices, int64_t rows, int64_t size) {
     return named("embedding", target, {std::move(indices)},
@@ -111,10 +111,15 @@ class LanguageGraphBuilder {
   NodeInput norm(const std::string& target, NodeInput x, int64_t size) {
     const bool is_centred = config_.norm == NormKind::kLayerNorm;
     std::vector<std::pair<std::string, ParameterRef>> parameters = {
-        {"weight", weight(target + ".weight", {size})}};
+        {"weight", config_.norm_weight ? weight(target + ".weight", {size}) : ones(size)}};
     if (is_centred && config_.norm_bias) parameters.emplace_back("bias", weight(target + ".bias", {size}));
     return named(is_centred ? "layer_norm" : "rms_norm", target, {std::move(x)}, std::move(parameters),
                  {{"normalized_shape", size}, {"eps", config_.norm_eps}});
+  }
+
+  static ParameterRef ones(int64_t size) {
+    const std::vector<float> values(static_cast<size_t>(size), 1);
+    return ParameterRef(Parameter{Tensor::from<float>({size}, values), false});
   }
 
   NodeInput size_of(const NodeInput& x, int64_t dim) {
@@ -310,6 +315,17 @@ class LanguageGraphBuilder {
     return call("dynamic_reshape", {x, list({0, 0, heads, config_.head_size})});
   }
 
+  NodeInput norm_of_heads(const std::string& target, const NodeInput& x, int64_t heads) {
+    if (!config_.qk_norm_by_head) return norm(target, x, config_.head_size);
+    const bool is_centred = config_.norm == NormKind::kLayerNorm;
+    const NodeInput y =
+        named(is_centred ? "layer_norm" : "rms_norm", target, {x}, {{"weight", ones(config_.head_size)}},
+              {{"normalized_shape", config_.head_size}, {"eps", config_.norm_eps}});
+    const NodeInput weights = named("get_attr", target + "_weight", {},
+                                    {{"value", weight(target + ".weight", {heads, config_.head_size})}});
+    return call("mul", {y, weights});
+  }
+
   /// Queries or keys.
   NodeInput normed_heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
     const int64_t size = heads * config_.head_size;
@@ -318,7 +334,7 @@ class LanguageGraphBuilder {
       return split_in_heads(norm(target + "_norm", y, size), heads);
     }
     const NodeInput y = heads_of(target, x, heads);
-    return config_.qk_norm ? norm(target + "_norm", y, config_.head_size) : y;
+    return config_.qk_norm && !config_.qk_norm_turned ? norm_of_heads(target + "_norm", y, heads) : y;
   }
 
   /// The first of two parts.
@@ -343,6 +359,12 @@ class LanguageGraphBuilder {
     return call("cat", {sum, rest}, {{"dim", -1}});
   }
 
+  /// Queries or keys.
+  NodeInput turned_heads(const std::string& target, const NodeInput& x, int64_t heads, const Turn& turn) {
+    const NodeInput y = turned(x, turn);
+    return config_.qk_norm_turned ? norm_of_heads(target + "_norm", y, heads) : y;
+  }
+
   /// Keys as [N, kv_heads, head_size, total], values as [N, kv_heads, total, head_size].
   NodeInput cached(const std::string& target, const NodeInput& x, const std::vector<int64_t>& order) {
     const NodeInput y = call("permute", {x}, {{"dims", order}});
@@ -359,12 +381,24 @@ class LanguageGraphBuilder {
     scores = call("dynamic_reshape", {scores, list({0, config_.heads, -1, 0})});
     if (config_.distances > 0 || config_.distance_slopes > 0) scores = call("add", {scores, distance_bias_});
     scores = call("where", {seen, scores, number(kUnseen)});
+    if (config_.sinks) scores = with_sink(target + ".sink", scores);
     NodeInput shares = named("softmax", target + ".shares", {scores}, {}, {{"dim", -1}});
+    if (config_.sinks) shares = call("slice", {shares}, {{"dims", -1}, {"ends", -1}});
     shares = call("dynamic_reshape", {shares, list({0, config_.kv_heads, -1, 0})});
     NodeInput result = named("matmul", target + ".sums", {shares, values});
     result = call("dynamic_reshape", {result, list({0, config_.heads, -1, config_.head_size})});
     result = call("permute", {result}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
     return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.head_size})});
+  }
+
+  /// A score of each head behind those of the keys.
+  NodeInput with_sink(const std::string& target, const NodeInput& scores) {
+    const NodeInput sink =
+        named("get_attr", target, {}, {{"value", weight(target + ".weight", {config_.heads})}});
+    const NodeInput first = call("slice", {scores}, {{"dims", -1}, {"ends", 1}});
+    const NodeInput zeros = call("mul", {first, number(0)});
+    const NodeInput column = call("add", {zeros, call("unsqueeze", {sink, list({1, 2})})});
+    return call("cat", {scores, column}, {{"dim", -1}});
   }
 
   double score_scale(int64_t layer) const {
@@ -384,10 +418,13 @@ class LanguageGraphBuilder {
     const NodeInput query = normed_heads_of(target + ".query", x, config_.heads);
     const NodeInput key = normed_heads_of(target + ".key", x, config_.kv_heads);
     const NodeInput value = heads_of(target + ".value", x, config_.kv_heads);
-    const NodeInput keys = cached(target + ".key_cache", turned(key, turn), {0, 2, 3, 1});
+    const NodeInput turned_key = turned_heads(target + ".key", key, config_.kv_heads, turn);
+    const NodeInput keys = cached(target + ".key_cache", turned_key, {0, 2, 3, 1});
     const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
-    const NodeInput scaled = call("mul", {turned(query, turn), number(score_scale(index))});
-    const NodeInput y = attended(target, scaled, keys, values, in_window ? window_visible_ : full_visible_);
+    const NodeInput turned_query = turned_heads(target + ".query", query, config_.heads, turn);
+    const NodeInput scaled = call("mul", {turned_query, number(score_scale(index))});
+    NodeInput y = attended(target, scaled, keys, values, in_window ? window_visible_ : full_visible_);
+    if (config_.inner_norms) y = norm(target + ".output_norm", y, config_.heads * config_.head_size);
     return linear(target + ".output", y, config_.heads * config_.head_size, config_.hidden,
                   config_.output_bias);
   }
@@ -412,28 +449,40 @@ class LanguageGraphBuilder {
 
   NodeInput perceptron(int64_t index, const NodeInput& x) {
     if (config_.layer_has_experts(index)) return experts(fmt::format("layers.{}.experts", index), x);
-    return perceptron(fmt::format("layers.{}.perceptron", index), x, config_.intermediate);
+    return perceptron(fmt::format("layers.{}.perceptron", index), x, config_.intermediate,
+                      config_.perceptron_bias);
   }
 
-  NodeInput perceptron(const std::string& target, const NodeInput& x, int64_t size) {
-    const auto wide = [&](const char* name) {
-      return linear(target + name, x, config_.hidden, size, config_.perceptron_bias);
-    };
+  NodeInput clamped_gate(const NodeInput& gate, const NodeInput& up) {
+    const ClampedGate& clamped = config_.experts.gate;
+    const NodeInput most = number(clamped.limit);
+    const NodeInput low = call("minimum", {gate, most});
+    const NodeInput share = call("sigmoid", {call("mul", {low, number(clamped.slope)})});
+    const NodeInput wide = call("clamp", {up, number(-clamped.limit), most});
+    return call("mul", {call("add", {wide, number(1)}), call("mul", {low, share})});
+  }
+
+  NodeInput perceptron(const std::string& target, const NodeInput& x, int64_t size, bool bias) {
+    const auto wide = [&](const char* name) { return linear(target + name, x, config_.hidden, size, bias); };
     NodeInput y;
-    if (config_.perceptron == PerceptronKind::kGated) {
+    if (config_.experts.gate.slope != 0) {
+      const NodeInput gate = wide(".gate");
+      y = clamped_gate(gate, wide(".up"));
+    } else if (config_.perceptron == PerceptronKind::kGated) {
       const NodeInput gate = activated(wide(".gate"));
       y = call("mul", {gate, wide(".up")});
     } else {
       y = activated(wide(".up"));
     }
-    return linear(target + ".down", y, size, config_.hidden, config_.perceptron_bias);
+    if (config_.inner_norms) y = norm(target + ".down_norm", y, size);
+    return linear(target + ".down", y, size, config_.hidden, bias);
   }
 
   /// The share of each expert, [N, sequence, 1]: 0 of those that are not used. A decoder leaves those out
   /// (decoder.cc).
   NodeInput shares_of_experts(const std::string& target, const NodeInput& x) {
     const Experts& experts = config_.experts;
-    const NodeInput scores = linear(target + ".router", x, config_.hidden, experts.count, false);
+    const NodeInput scores = linear(target + ".router", x, config_.hidden, experts.count, experts.has_biases);
     const NodeInput of_all = named("softmax", target + ".of_all", {scores}, {}, {{"dim", -1}});
     const NodeInput used = call("topk", {of_all, constant(experts.used)}, {{"dim", -1}});
     NodeInput shares = used;
@@ -455,15 +504,16 @@ class LanguageGraphBuilder {
   NodeInput experts(const std::string& target, const NodeInput& x) {
     const Experts& experts = config_.experts;
     const NodeInput shares = shares_of_experts(target, x);
+    const bool biased = experts.has_biases || config_.perceptron_bias;
     NodeInput sum;
     for (int64_t i = 0; i < experts.count; ++i) {
-      const NodeInput y = perceptron(fmt::format("{}.{}", target, i), x, experts.intermediate);
+      const NodeInput y = perceptron(fmt::format("{}.{}", target, i), x, experts.intermediate, biased);
       const NodeInput share = NodeInput::of(shares.node, static_cast<size_t>(i));
       const NodeInput part = call("mul", {y, share});
       sum = i == 0 ? part : call("add", {sum, part});
     }
     if (experts.shared == 0) return sum;
-    NodeInput shared = perceptron(target + ".shared", x, experts.shared);
+    NodeInput shared = perceptron(target + ".shared", x, experts.shared, biased);
     if (experts.shared_gate) {
       const NodeInput gate = linear(target + ".shared_router", x, config_.hidden, 1, false);
       shared = call("mul", {shared, call("sigmoid", {gate})});

@@ -65,7 +65,8 @@ struct Rows {
   int64_t count;
 };
 
-Rows rows_of(const LanguageConfig& config, WeightPart part) {
+/// The tensor has `all` rows.
+Rows rows_of(const LanguageConfig& config, WeightPart part, int64_t all) {
   const int64_t queries = config.heads * config.head_size;
   const int64_t keys = config.kv_heads * config.head_size;
   switch (part) {
@@ -76,10 +77,12 @@ Rows rows_of(const LanguageConfig& config, WeightPart part) {
     case WeightPart::kValue:
       return {queries + keys, keys};
     case WeightPart::kGate:
-      return {0, config.intermediate};
+      return {0, all / 2};
     case WeightPart::kUp:
-      return {config.intermediate, config.intermediate};
+      return {all / 2, all / 2};
     case WeightPart::kWhole:
+    case WeightPart::kGateOfPairs:
+    case WeightPart::kUpOfPairs:
     case WeightPart::kQueryOfHeads:
     case WeightPart::kKeyOfHeads:
     case WeightPart::kValueOfHeads:
@@ -88,9 +91,9 @@ Rows rows_of(const LanguageConfig& config, WeightPart part) {
   return {0, -1};
 }
 
-int64_t rows_of_all_parts(const LanguageConfig& config, WeightPart part) {
-  const bool is_of_perceptron = part == WeightPart::kGate || part == WeightPart::kUp;
-  return is_of_perceptron ? 2 * config.intermediate : (config.heads + 2 * config.kv_heads) * config.head_size;
+bool is_of_perceptron(WeightPart part) {
+  return part == WeightPart::kGate || part == WeightPart::kUp || part == WeightPart::kGateOfPairs ||
+         part == WeightPart::kUpOfPairs;
 }
 
 /// Where a part begins and ends in [queries; key; value] of each head of keys, counted in heads.
@@ -116,7 +119,11 @@ Tensor rows_of_groups(const Tensor& whole, const Rows& rows, int64_t all) {
 
 /// The shape that a stored tensor has to have, so that its part has `shape`.
 Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
-  if (rule.part != WeightPart::kWhole) shape[0] = rows_of_all_parts(config, rule.part);
+  if (is_of_perceptron(rule.part)) {
+    shape[0] *= 2;
+  } else if (rule.part != WeightPart::kWhole) {
+    shape[0] = (config.heads + 2 * config.kv_heads) * config.head_size;
+  }
   if (rule.transposed && shape.size() == 2) std::swap(shape[0], shape[1]);
   return shape;
 }
@@ -212,6 +219,11 @@ RuledWeights::Found RuledWeights::find(const std::string& name) const {
     const std::string whole = parts.stored(rule);
     std::vector<std::string> names = {whole};
     // Norms as TensorFlow calls their weights; BERT's first files still do.
+    if (parts.end == ".weight") {
+      names.push_back(whole.substr(0, whole.rfind('.')));
+    } else {
+      names.push_back(whole.substr(0, whole.rfind('.')) + "_bias");
+    }
     if (parts.pattern.ends_with("norm"))
       names.push_back(whole.substr(0, whole.rfind('.')) + (parts.end == ".weight" ? ".gamma" : ".beta"));
     for (const std::string& stored : names) {
@@ -282,6 +294,13 @@ Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning) {
   return result;
 }
 
+/// Weights of norms of heads, in the order of their rows.
+Tensor unpaired_elements(const Tensor& weights, const LanguageConfig& config) {
+  const int64_t turning = 2 * std::ssize(config.window_rotary.frequencies);
+  return unpaired_rows(weights.reshaped({weights.numel()}), config.head_size, turning)
+      .reshaped(weights.shape());
+}
+
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   if (part == WeightPart::kWhole) return whole;
   const int64_t queries = config_.heads / config_.kv_heads;
@@ -289,7 +308,9 @@ Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
     const int64_t size = config_.head_size;
     return rows_of_groups(whole, {heads->begin * size, heads->count * size}, (queries + 2) * size);
   }
-  const Rows rows = rows_of(config_, part);
+  if (part == WeightPart::kGateOfPairs) return rows_of_groups(whole, {0, 1}, 2);
+  if (part == WeightPart::kUpOfPairs) return rows_of_groups(whole, {1, 1}, 2);
+  const Rows rows = rows_of(config_, part, whole.dim(0));
   return whole.rows(rows.begin, rows.begin + rows.count);
 }
 
@@ -313,10 +334,13 @@ Tensor RuledWeights::taken(const std::string& name, const Found& found, const Te
     fail("{}: {} has shape {}, expected {}", stored_.where(), found.stored, shape_text(part.shape()),
          shape_text(shape));
   const std::string pattern = NameParts(name).pattern;
+  const bool is_norm_of_heads =
+      pattern.ends_with("attention.query_norm") || pattern.ends_with("attention.key_norm");
+  if (config_.turns_neighbours && is_norm_of_heads) part = unpaired_elements(part, config_);
   if (config_.turns_neighbours &&
       (pattern.ends_with("attention.query") || pattern.ends_with("attention.key")))
     part = unpaired_rows(part, config_.head_size, 2 * std::ssize(config_.window_rotary.frequencies));
-  const bool is_norm = pattern.ends_with("norm");
+  const bool is_norm = pattern.ends_with("norm") && name.ends_with(".weight");
   return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
 }
 

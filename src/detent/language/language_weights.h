@@ -30,6 +30,8 @@ namespace detent {
 //   layers.{}.experts.router .shared_router                         [experts, in] and [1, in]
 //   layers.{}.experts.shared.gate .up .down
 //   layers.{}.perceptron_norm .perceptron_post_norm
+//   layers.{}.attention.output_norm layers.{}.perceptron.down_norm  before the last layer of each (BitNet)
+//   layers.{}.attention.sink                                        [heads]
 //   norm  head
 //   project_in project_out                                          where tokens have a size of their own
 //   distance_bias                                                   [distances, heads]
@@ -44,8 +46,21 @@ class WeightSource {
 };
 
 /// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one; or
-/// of rows that are [queries; key; value] of one head of keys after another.
-enum class WeightPart { kWhole, kQuery, kKey, kValue, kGate, kUp, kQueryOfHeads, kKeyOfHeads, kValueOfHeads };
+/// of rows that are [queries; key; value] of one head of keys after another; or of rows of gate and up in
+/// turn.
+enum class WeightPart {
+  kWhole,
+  kQuery,
+  kKey,
+  kValue,
+  kGate,
+  kUp,
+  kQueryOfHeads,
+  kKeyOfHeads,
+  kValueOfHeads,
+  kGateOfPairs,
+  kUpOfPairs
+};
 
 /// How a file calls a tensor: {} is the layer in both names, a second one the expert. Of several rules with
 /// one name, the first counts whose tensor is there.
@@ -73,7 +88,8 @@ class StoredTensors {
   virtual std::string where() const = 0;
 };
 
-/// Name of the part of one expert, "NAME.5.weight", of a tensor "NAME.weight" [experts, out, in].
+/// Name of the part of one expert, "NAME.5.weight", of a tensor "NAME.weight" [experts, out, in], or of one
+/// without that end (GPT-OSS).
 std::string name_of_expert(const std::string& name, int64_t expert);
 
 /// A tensor required by a network.

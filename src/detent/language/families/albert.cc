@@ -9,6 +9,7 @@ LanguageConfig read_albert(const ConfigReader& json) {
   constexpr int64_t kTokenSize = 128;
   LanguageConfig config = read_encoder(json, "albert");
   config.embedded_size = json.integer("embedding_size", kTokenSize);
+  config.projects_embedding = true;
   config.activation = json.activation("hidden_act", "gelu_new");
   json.expect("num_hidden_groups", int64_t{1});
   json.expect("inner_group_num", int64_t{1});

@@ -20,7 +20,7 @@ LanguageConfig read_cohere(const ConfigReader& json) {
   config.activation = json.activation("hidden_act", "silu");
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.logit_scale = json.number("logit_scale", kLogitScale);
-  json.expect("use_qk_norm", false);
+  config.qk_norm = config.qk_norm_by_head = json.boolean("use_qk_norm", false);
   config.turns_neighbours = true;
   config.rotary = config.window_rotary = read_rotary(json, config, "", kTheta);
   if (json.text("model_type", "") != "cohere2") return config;
@@ -39,7 +39,7 @@ LanguageFamily cohere_family() {
           .model_types = {"cohere", "cohere2"},
           .help = "Command R and Command R7B",
           .config = read_cohere,
-          .weights = llama_weights,
+          .weights = qwen3_weights,
           .ignored = {"rotary_emb"}};
 }
 

@@ -87,7 +87,7 @@ void read_sizes(const ConfigReader& json, LanguageConfig& config, const char* pe
 }
 
 Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const std::string& part,
-                   double theta, double usual_share) {
+                   double theta, std::optional<double> usual_share) {
   const auto table = scaling_table(json, part);
   const bool is_new = json.has("rope_parameters");
   RotaryScaling scaling;
@@ -97,10 +97,13 @@ Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const
   const bool follows = scaling.type == "longrope" || scaling.type == "yarn";
   if (follows && !table->has("factor") && scaling.original_context > 0)
     scaling.factor = static_cast<double>(config.context) / static_cast<double>(scaling.original_context);
-  double share = json.number("partial_rotary_factor", usual_share);
+  double share = json.number("partial_rotary_factor", usual_share.value_or(1));
   if (is_new) share = table->number("partial_rotary_factor", share);
   if (!(share > 0 && share <= 1))
     fail("{}: \"partial_rotary_factor\" is {}, expected a number above 0 and at most 1", json.where(), share);
+  if (!usual_share && share != 1)
+    fail("{}: \"partial_rotary_factor\" is {}: whole heads of this family turn, expected 1", json.where(),
+         share);
   const auto size = static_cast<int64_t>(static_cast<double>(config.head_size) * share);
   try {
     return rotary_of(scaling, size, config.context);

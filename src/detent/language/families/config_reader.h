@@ -69,9 +69,10 @@ struct SizeKeys {
 void read_sizes_as(const ConfigReader& json, const SizeKeys& keys, LanguageConfig& config);
 /// `json` has either rope_parameters or rope_theta and rope_scaling; `part` names the entry of
 /// rope_parameters where layers differ. `theta` and the share of each head that turns are those of a file
-/// without them.
+/// without them; of families without such a share whole heads turn, and a file that says otherwise is
+/// refused.
 Rotary read_rotary(const ConfigReader& json, const LanguageConfig& config, const std::string& part = "",
-                   double theta = 10000, double usual_share = 1);
+                   double theta = 10000, std::optional<double> usual_share = {});
 /// Which layers have a window: those of layer_types, or `otherwise` where there is none.
 std::vector<bool> read_windows(const ConfigReader& json, int64_t layers, std::vector<bool> otherwise);
 /// Names of the tensors of Llama and its kin.

@@ -59,7 +59,12 @@ LanguageConfig read_qwen2_moe(const ConfigReader& json) {
 }
 
 LanguageConfig read_qwen3_moe(const ConfigReader& json) {
-  return read_qwen_experts(json, read_qwen3(json), "qwen3_moe");
+  LanguageConfig config = read_qwen_experts(json, read_qwen3(json), "qwen3_moe");
+  config.has_window = {};  // none or all, whatever max_window_layers says
+  if (json.has("head_dim")) return config;
+  config.head_size = config.hidden / config.heads;
+  config.rotary = config.window_rotary = read_rotary(json, config);
+  return config;
 }
 
 /// Norms before, and of all queries and keys together.
@@ -83,6 +88,7 @@ LanguageConfig read_granite_moe(const ConfigReader& json) {
   config.family = "granitemoe";
   config.perceptron_bias = false;
   read_expert_counts(json, config, "num_local_experts");
+  config.experts.shared = json.integer("shared_intermediate_size", 0);
   return config;
 }
 
@@ -123,6 +129,10 @@ std::vector<StoredName> granite_moe_weights() {
   rules.push_back({"layers.{}.experts.{}.gate", place + "input_linear.{}", WeightPart::kGate});
   rules.push_back({"layers.{}.experts.{}.up", place + "input_linear.{}", WeightPart::kUp});
   rules.push_back({"layers.{}.experts.{}.down", place + "output_linear.{}"});
+  const std::string shared = "model.layers.{}.shared_mlp.";
+  rules.push_back({"layers.{}.experts.shared.gate", shared + "input_linear", WeightPart::kGate});
+  rules.push_back({"layers.{}.experts.shared.up", shared + "input_linear", WeightPart::kUp});
+  rules.push_back({"layers.{}.experts.shared.down", shared + "output_linear"});
   return rules;
 }
 
@@ -166,7 +176,7 @@ LanguageFamily olmoe_family() {
 
 LanguageFamily granitemoe_family() {
   return {.name = "granitemoe",
-          .model_types = {"granitemoe"},
+          .model_types = {"granitemoe", "granitemoeshared"},
           .help = "Granite 3 with experts",
           .config = read_granite_moe,
           .weights = granite_moe_weights,

@@ -22,16 +22,21 @@ struct LanguageFamily {
   std::vector<StoredName> (*weights)();
   /// Parts of names of tensors that such files have besides, which the network does not need.
   std::vector<std::string> ignored = {};
+  /// A quant_method of config.json that its weights may have.
+  std::string quantization = {};
 };
 
 LanguageFamily albert_family();
 LanguageFamily arcee_family();
 LanguageFamily bert_family();
+LanguageFamily bitnet_family();
 LanguageFamily bloom_family();
 LanguageFamily cohere_family();
+LanguageFamily cwm_family();
 LanguageFamily distilbert_family();
 LanguageFamily electra_family();
 LanguageFamily ernie4_5_family();
+LanguageFamily eurobert_family();
 LanguageFamily exaone4_family();
 LanguageFamily falcon_family();
 LanguageFamily gemma_family();
@@ -43,19 +48,26 @@ LanguageFamily gpt2_family();
 LanguageFamily gpt_bigcode_family();
 LanguageFamily gpt_neo_family();
 LanguageFamily gpt_neox_family();
+LanguageFamily gpt_oss_family();
 LanguageFamily gptj_family();
 LanguageFamily granite_family();
 LanguageFamily granitemoe_family();
 LanguageFamily helium_family();
+LanguageFamily hunyuan_family();
 LanguageFamily llama_family();
+LanguageFamily ministral_family();
 LanguageFamily mistral_family();
 LanguageFamily mixtral_family();
 LanguageFamily modernbert_family();
 LanguageFamily mpnet_family();
 LanguageFamily mpt_family();
+LanguageFamily nemotron_family();
+LanguageFamily nomic_bert_family();
+LanguageFamily olmo_family();
 LanguageFamily olmo2_family();
 LanguageFamily olmoe_family();
 LanguageFamily opt_family();
+LanguageFamily persimmon_family();
 LanguageFamily phi_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
@@ -79,8 +91,9 @@ class ConfigReader;
 // Encoders: layer norms after each part, a norm of the embedding, no head.
 
 LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
-/// Positions count tokens other than the padding, from the row after that of the padding on (RoBERTa).
-LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family);
+/// Positions count tokens other than the padding `pad`, from the row after that of the padding on
+/// (RoBERTa).
+LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family, int64_t pad);
 std::vector<StoredName> encoder_weights(const std::string& prefix);
 /// Names of heads that stand on an encoder.
 std::vector<std::string> encoder_heads();

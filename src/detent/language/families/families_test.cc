@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -127,6 +128,11 @@ std::vector<Golden> goldens_of_experts() {
           "moe_intermediate_size": 6, "norm_topk_prob": true, "head_dim": 6, "mlp_only_layers": [1],
           "rope_theta": 10000.0, "tie_word_embeddings": false})",
        {-0.34954, 0.8671335, 1.524634}},
+      {R"({"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 6, "norm_topk_prob": true, "use_sliding_window": true,
+          "sliding_window": 3, "max_window_layers": 1, "rope_theta": 10000.0,
+          "tie_word_embeddings": false})",
+       {-0.8725561, 1.667188, 1.102895}},
       {R"({"model_type": "olmoe", "num_experts": 4, "num_experts_per_tok": 3, "rope_theta": 10000.0,
           "tie_word_embeddings": false})",
        {0.3985203, -0.9674016, -2.296148}},
@@ -161,7 +167,66 @@ std::vector<Golden> goldens_with_layer_norms() {
   };
 }
 
-std::string stored_name(const LanguageConfig& config, const std::string& name) {
+std::vector<Golden> goldens_of_rare_parts() {
+  return {
+      {R"({"model_type": "nemotron", "partial_rotary_factor": 0.5, "attention_bias": true, "mlp_bias":
+          false, "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {2.389806, 0.1328231, -3.249154}},
+      {R"({"model_type": "persimmon", "qk_layernorm": true, "partial_rotary_factor": 0.5,
+          "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {1.053154, 0.8647983, -0.5590491}},
+      {R"({"model_type": "olmo", "clip_qkv": 0.5, "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {0.4518137, 0.8920377, 0.7584219}},
+      {R"({"model_type": "hunyuan_v1_dense", "tie_word_embeddings": false, "head_dim": 8,
+          "rope_parameters": {"rope_type": "dynamic", "alpha": 3.0, "factor": 1.0, "rope_theta":
+          10000.0}})",
+       {0.5990104, -0.5782946, -0.01346659}},
+      {R"({"model_type": "bitnet", "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {0.944833, -0.3314721, 0.2140679}},
+      {R"({"model_type": "cwm", "head_dim": 8, "sliding_window": 3, "tie_word_embeddings": false,
+          "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}})",
+       {0.1231988, -0.9870725, 0.2116635}},
+      {R"({"model_type": "eurobert", "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {-1.154545, -0.4994741, 0.4230253}},
+      {R"({"model_type": "nomic_bert", "type_vocab_size": 2, "rope_theta": 1000.0})",
+       {-0.3271043, -1.420485, -1.031469}},
+  };
+}
+
+std::vector<Golden> goldens_of_rare_keys() {
+  return {
+      {R"({"model_type": "gpt_oss", "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2,
+          "sliding_window": 3, "swiglu_limit": 0.5, "tie_word_embeddings": false, "rope_parameters":
+          {"rope_type": "default", "rope_theta": 10000.0}})",
+       {1.135001, 0.8242108, -1.401909}},
+      {R"({"model_type": "granitemoeshared", "num_local_experts": 4, "num_experts_per_tok": 2,
+          "shared_intermediate_size": 10, "tie_word_embeddings": false, "attention_multiplier": 0.4,
+          "rope_theta": 10000.0})",
+       {-1.403451, -0.006469266, 1.389195}},
+      {R"({"model_type": "phi", "qk_layernorm": true, "partial_rotary_factor": 0.5,
+          "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {1.320467, -0.9864682, -1.436176}},
+      {R"({"model_type": "cohere", "use_qk_norm": true, "logit_scale": 0.25, "rope_theta": 5000.0})",
+       {-0.2303525, -0.07841676, -0.4194402}},
+      {R"({"model_type": "mpnet", "pad_token_id": 12, "hidden_act": "gelu"})",
+       {-1.753047, 0.6237988, -0.7290178}},
+      {R"({"model_type": "smollm3", "no_rope_layers": [0, 1], "sliding_window": 3, "use_sliding_window":
+          false, "layer_types": ["full_attention", "sliding_attention"], "tie_word_embeddings": true,
+          "rope_theta": 10000.0})",
+       {-1.230768, -0.1274741, -0.82077}},
+      {R"({"model_type": "albert", "embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1,
+          "type_vocab_size": 2})",
+       {2.249655, -0.007609083, -0.6821997}},
+      {R"({"model_type": "opt", "ffn_dim": 12, "word_embed_proj_dim": 16, "num_key_value_heads": 2,
+          "layer_norm_elementwise_affine": false})",
+       {-1.026861, 0.9450989, 0.723845}},
+      {R"({"model_type": "ministral", "head_dim": 8, "sliding_window": 3, "layer_types":
+          ["full_attention", "sliding_attention"], "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {0.1230258, -0.9872746, 0.2113665}},
+  };
+}
+
+std::string stored_name(const LanguageConfig& config, const std::string& name, bool& is_transposed) {
   const size_t point = name.rfind('.');
   std::string pattern = name.substr(0, point);
   std::vector<std::string> numbers;  // of layer and expert
@@ -174,6 +239,7 @@ std::string stored_name(const LanguageConfig& config, const std::string& name) {
   }
   for (const StoredName& rule : find_language_family(config.family).weights()) {
     if (rule.name != pattern) continue;
+    is_transposed = rule.transposed;
     std::string stored = rule.stored;
     for (const std::string& number : numbers) {
       if (const size_t at = stored.find("{}"); at != std::string::npos) stored.replace(at, 2, number);
@@ -186,12 +252,16 @@ std::string stored_name(const LanguageConfig& config, const std::string& name) {
 /// Every tensor that the network asks for; parts of one are its rows.
 std::vector<std::pair<std::string, Tensor>> stored_tensors(const LanguageConfig& config) {
   std::map<std::string, Shape> shapes;
+  std::set<std::string> transposed;
   for (const NamedShape& weight : expected_weights(config)) {
-    const std::string name = stored_name(config, weight.name);
+    bool is_transposed = false;
+    const std::string name = stored_name(config, weight.name, is_transposed);
+    if (is_transposed && weight.shape.size() == 2) transposed.insert(name);
     const auto [shape, is_new] = shapes.try_emplace(name, weight.shape);
     const bool has_all_layers = name.find("albert_layers") != std::string::npos;
     if (!is_new && !has_all_layers) shape->second[0] += weight.shape[0];
   }
+  for (const std::string& name : transposed) std::swap(shapes.at(name)[0], shapes.at(name)[1]);
   WeightsForTest weights;
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, shape] : shapes) tensors.emplace_back(name, weights.of_stored(name, shape));
@@ -202,7 +272,8 @@ TEST(LanguageFamilies, ComputeWhatTransformersComputes) {
   const TemporaryPath folder("family");
   std::filesystem::create_directories(folder.get());
   std::vector<Golden> all = goldens();
-  for (const auto& more : {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms()})
+  for (const auto& more : {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms(),
+                           goldens_of_rare_parts(), goldens_of_rare_keys()})
     std::ranges::copy(more, std::back_inserter(all));
   for (const Golden& golden : all) {
     Table json = common_keys();
@@ -235,15 +306,92 @@ TEST(LanguageFamilies, ReadTheTextPartOfGemma3OfImages) {
   EXPECT_EQ(read.kv_heads, 4);
   EXPECT_EQ(read.eos, (std::vector<int64_t>{1, 106}));
   EXPECT_EQ(read.rotary.frequencies[0], 0.125F);
-  EXPECT_EQ(stored_name(read, "layers.0.attention.query.weight"),
+  bool is_transposed = true;
+  EXPECT_EQ(stored_name(read, "layers.0.attention.query.weight", is_transposed),
             "language_model.model.layers.0.self_attn.q_proj.weight");
+}
+
+TEST(LanguageFamilies, GiveAllLayersOfQwen3MoeAWindowOrNone) {
+  const LanguageConfig config = read_language_config(
+      parse_json(R"({"model_type": "qwen3_moe", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 2,
+          "num_attention_heads": 2, "intermediate_size": 12, "max_position_embeddings": 32,
+          "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "sliding_window": 3,
+          "use_sliding_window": true, "max_window_layers": 1})",
+                 "j"),
+      "j");
+  EXPECT_TRUE(config.layer_has_window(0) && config.layer_has_window(1));
+  EXPECT_EQ(config.head_size, 12);
+  EXPECT_EQ(config.rotary.frequencies.size(), 6);
+}
+
+constexpr int64_t kMxSize = 32;
+constexpr int64_t kMxExperts = 2;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// Experts of `rows` rows in MXFP4, and the same values as floats, which are stored the other way round.
+void add_experts(const std::string& name, int64_t rows, NamedTensors& codes, NamedTensors& floats) {
+  constexpr float kMagnitudes[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+  Tensor blocks(DType::kUInt8, {kMxExperts, rows, 1, kMxSize / 2});
+  Tensor scales(DType::kUInt8, {kMxExperts, rows, 1});
+  Tensor matrices(DType::kFloat32, {kMxExperts, kMxSize, rows});
+  uint32_t state = 1;
+  for (int64_t row = 0; row < kMxExperts * rows; ++row) {
+    const auto scale = static_cast<uint8_t>(122 + row % 5);
+    scales.values<uint8_t>()[static_cast<size_t>(row)] = scale;
+    for (int64_t i = 0; i < kMxSize; ++i) {
+      state = state * 1664525 + 1013904223;
+      const uint32_t code = state >> 28U;
+      auto& byte = blocks.values<uint8_t>()[static_cast<size_t>((row * kMxSize + i) / 2)];
+      byte = static_cast<uint8_t>(byte | code << (i % 2 == 0 ? 0U : 4U));
+      const float size = std::ldexp(kMagnitudes[code & 7U], scale - 127);
+      const int64_t place = (row / rows * kMxSize + i) * rows + row % rows;
+      matrices.values<float>()[static_cast<size_t>(place)] = (code & 8U) != 0 ? -size : size;
+    }
+  }
+  codes.emplace_back(name + "_blocks", blocks);
+  codes.emplace_back(name + "_scales", scales);
+  floats.emplace_back(name, matrices);
+}
+
+TEST(LanguageFamilies, DecodeMxfp4OfGptOss) {
+  const TemporaryPath folder("mxfp4");
+  std::filesystem::create_directories(folder.get());
+  Table json = common_keys();
+  for (const char* key : {"hidden_size", "intermediate_size"}) json[key] = kMxSize;
+  json["model_type"] = "gpt_oss";
+  for (const char* key : {"num_local_experts", "num_experts_per_tok"}) json[key] = kMxExperts;
+  json["quantization_config"] = Table{{"quant_method", "mxfp4"}};
+  write_json(folder.get() / "config.json", Value(json));
+  NamedTensors floats = stored_tensors(read_folder_config(folder.get()));
+  std::erase_if(floats, [](const auto& tensor) {
+    return tensor.first.find(".experts.") != std::string::npos && tensor.first.ends_with("proj.weight");
+  });
+  NamedTensors codes = floats;
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    const std::string stem = fmt::format("model.layers.{}.mlp.experts.", layer);
+    add_experts(stem + "gate_up_proj", 2 * kMxSize, codes, floats);
+    add_experts(stem + "down_proj", kMxSize, codes, floats);
+  }
+  std::vector<Tensor> results;
+  for (const NamedTensors& tensors : {floats, codes}) {
+    write_safetensors(folder.get() / "model.safetensors", tensors);
+    const Shape shape = {1, 5};
+    const std::vector<Tensor> inputs = {Tensor::from<int64_t>(shape, {5, 7, 12, 60, 3}),
+                                        Tensor::from<int64_t>(shape, {1, 1, 1, 1, 1})};
+    results.push_back(IntegerProgram(read_language_folder(folder.get())).run(inputs).front());
+  }
+  EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
 }
 
 TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
   const std::pair<const char*, const char*> damaged[] = {
-      {R"({"model_type": "mpnet", "relative_attention_num_buckets": 1)", "expected 4 to 256"},
+      {R"({"model_type": "mpnet", "relative_attention_num_buckets": 1)", "expected 32"},
       {R"({"model_type": "mpnet", "max_position_embeddings": 1099511627776)", "expected at most 65536"},
-      {R"({"model_type": "smollm3", "no_rope_layers": [1, 0, 1])", "3 layers that turn or not for 2 layers"}};
+      {R"({"model_type": "smollm3", "no_rope_layers": [1, 0, 1])", "3 layers that turn or not for 2 layers"},
+      {R"({"model_type": "llama", "partial_rotary_factor": 0.5)", "whole heads of this family turn"},
+      {R"({"model_type": "modernbert", "local_attention": 1)", "expected at least 2"},
+      {R"({"model_type": "gpt_oss", "num_local_experts": 4, "swiglu_limit": 0)", "expected a number above 0"},
+      {R"({"model_type": "llama", "quantization_config": {"quant_method": "mxfp4"})", "not supported"}};
   for (const auto& [text, reason] : damaged) {
     Table json = common_keys();
     const Value more = parse_json(std::string(text) + "}", "config");

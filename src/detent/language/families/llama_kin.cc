@@ -74,6 +74,30 @@ LanguageConfig read_mistral(const ConfigReader& json) {
   return config;
 }
 
+/// As Mistral; layers may differ in having a window.
+LanguageConfig read_ministral(const ConfigReader& json) {
+  LanguageConfig config = read_mistral(json);
+  config.family = "ministral";
+  if (config.window > 0)
+    config.has_window =
+        read_windows(json, config.layers, std::vector<bool>(static_cast<size_t>(config.layers), true));
+  return config;
+}
+
+/// Windows in all layers but the first of each four.
+LanguageConfig read_cwm(const ConfigReader& json) {
+  constexpr int64_t kEvery = 4;
+  constexpr int64_t kWindow = 8192;
+  constexpr double kCwmTheta = 1e6;
+  LanguageConfig config = read_kin(json, "cwm", 1e-5, kCwmTheta);
+  config.perceptron_bias = json.boolean("mlp_bias", false);
+  config.window = json.integer("sliding_window", kWindow);
+  std::vector<bool> windows;
+  for (int64_t layer = 0; layer < config.layers; ++layer) windows.push_back(layer % kEvery != 0);
+  config.has_window = read_windows(json, config.layers, std::move(windows));
+  return config;
+}
+
 }  // namespace
 
 LanguageFamily arcee_family() {
@@ -82,6 +106,15 @@ LanguageFamily arcee_family() {
           .help = "Arcee AFM",
           .config = read_arcee,
           .weights = arcee_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily cwm_family() {
+  return {.name = "cwm",
+          .model_types = {"cwm"},
+          .help = "Code World Model",
+          .config = read_cwm,
+          .weights = llama_weights,
           .ignored = {"rotary_emb"}};
 }
 
@@ -110,6 +143,15 @@ LanguageFamily mistral_family() {
           .config = read_mistral,
           .weights = llama_weights,
           .ignored = {"rotary_emb.inv_freq"}};
+}
+
+LanguageFamily ministral_family() {
+  return {.name = "ministral",
+          .model_types = {"ministral"},
+          .help = "Ministral 8B",
+          .config = read_ministral,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
 }
 
 LanguageFamily seed_oss_family() {

@@ -23,6 +23,7 @@ LanguageConfig read_modernbert(const ConfigReader& json) {
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.perceptron_bias = json.boolean("mlp_bias", false);
   config.window = json.integer("local_attention", kWindow) / 2;
+  if (config.window < 1) json.refuse("local_attention", "expected at least 2");
   const int64_t every = json.integer("global_attn_every_n_layers", kEvery);
   if (every < 1) json.refuse("global_attn_every_n_layers", "expected at least 1");
   std::vector<bool> windows;

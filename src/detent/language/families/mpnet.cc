@@ -7,15 +7,13 @@ namespace {
 
 /// As RoBERTa without types of tokens, with biases of scores by distance.
 LanguageConfig read_mpnet(const ConfigReader& json) {
+  constexpr int64_t kPadding = 1;  // whatever the file says
   constexpr int64_t kDistances = 32;
-  constexpr int64_t kFewestDistances = 4;  // two exact ones before a query and two after it
-  constexpr int64_t kMostDistances = 256;
   constexpr int64_t kMostTokens = 1 << 16;  // whose distances are a table
-  LanguageConfig config = read_unpadded_encoder(json, "mpnet");
+  LanguageConfig config = read_unpadded_encoder(json, "mpnet", kPadding);
   config.token_types = 0;
   config.distances = json.integer("relative_attention_num_buckets", kDistances);
-  if (config.distances < kFewestDistances || config.distances > kMostDistances)
-    json.refuse("relative_attention_num_buckets", "expected 4 to 256");
+  if (config.distances != kDistances) json.refuse("relative_attention_num_buckets", "expected 32");
   if (config.context > kMostTokens) json.refuse("max_position_embeddings", "expected at most 65536");
   return config;
 }

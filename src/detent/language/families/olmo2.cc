@@ -4,6 +4,20 @@
 namespace detent {
 namespace {
 
+/// As Llama; layer norms multiply and add nothing, queries, keys and values may have a limit.
+LanguageConfig read_olmo(const ConfigReader& json) {
+  LanguageConfig config = common_config(json, "olmo", false);
+  read_sizes(json, config);
+  config.norm = NormKind::kLayerNorm;
+  config.norm_weight = config.norm_bias = false;
+  config.norm_eps = 1e-5;
+  config.activation = json.activation("hidden_act", "silu");
+  config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
+  config.qkv_limit = json.optional_number("clip_qkv");
+  config.rotary = config.window_rotary = read_rotary(json, config);
+  return config;
+}
+
 /// Norms behind each part, before it is added, and of all queries and keys together. OLMo 3 has windows in
 /// three of four layers, whose frequencies are never stretched.
 LanguageConfig read_olmo2(const ConfigReader& json) {
@@ -40,6 +54,15 @@ std::vector<StoredName> behind_weights() {
   rules.push_back({"layers.{}.attention.query_norm", layer + "self_attn.q_norm"});
   rules.push_back({"layers.{}.attention.key_norm", layer + "self_attn.k_norm"});
   return rules;
+}
+
+LanguageFamily olmo_family() {
+  return {.name = "olmo",
+          .model_types = {"olmo"},
+          .help = "OLMo 1",
+          .config = read_olmo,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
 }
 
 LanguageFamily olmo2_family() {

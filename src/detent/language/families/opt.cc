@@ -17,7 +17,7 @@ LanguageConfig read_opt(const ConfigReader& json) {
   const bool is_before = json.boolean("do_layer_norm_before", true);
   config.norm_place = is_before ? NormPlace::kBefore : NormPlace::kAfter;
   config.final_norm = is_before && !json.boolean("_remove_final_layer_norm", false);
-  json.expect("layer_norm_elementwise_affine", true);
+  config.norm_weight = config.norm_bias = json.boolean("layer_norm_elementwise_affine", true);
   config.embedded_size = json.integer("word_embed_proj_dim", config.hidden);
   config.perceptron = PerceptronKind::kPlain;
   config.activation = json.activation("activation_function", "relu");

@@ -16,7 +16,7 @@ LanguageConfig read_phi(const ConfigReader& json) {
   config.perceptron_place = PerceptronPlace::kBesideOneNorm;
   config.activation = json.activation("hidden_act", "gelu_new");
   config.qkv_bias = config.output_bias = config.perceptron_bias = config.head_bias = true;
-  json.expect("qk_layernorm", false);
+  config.qk_norm = json.boolean("qk_layernorm", false);
   config.rotary = config.window_rotary = read_rotary(json, config, "", 10000, kShare);
   return config;
 }
@@ -29,6 +29,8 @@ std::vector<StoredName> phi_weights() {
           {"layers.{}.attention.key", layer + "self_attn.k_proj"},
           {"layers.{}.attention.value", layer + "self_attn.v_proj"},
           {"layers.{}.attention.output", layer + "self_attn.dense"},
+          {"layers.{}.attention.query_norm", layer + "self_attn.q_layernorm"},
+          {"layers.{}.attention.key_norm", layer + "self_attn.k_layernorm"},
           {"layers.{}.perceptron.up", layer + "mlp.fc1"},
           {"layers.{}.perceptron.down", layer + "mlp.fc2"},
           {"norm", "model.final_layernorm"},

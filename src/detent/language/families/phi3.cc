@@ -12,7 +12,7 @@ LanguageConfig read_phi3(const ConfigReader& json) {
   config.activation = json.activation("hidden_act", "silu");
   json.expect("attention_bias", false);
   config.window = json.integer("sliding_window", 0);
-  config.rotary = config.window_rotary = read_rotary(json, config);
+  config.rotary = config.window_rotary = read_rotary(json, config, "", 10000, 1);
   return config;
 }
 

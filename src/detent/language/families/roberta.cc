@@ -3,9 +3,8 @@
 #include "detent/language/families/families.h"
 
 namespace detent {
-LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family) {
+LanguageConfig read_unpadded_encoder(const ConfigReader& json, const std::string& family, int64_t pad) {
   LanguageConfig config = read_encoder(json, family);
-  const int64_t pad = json.integer("pad_token_id", 1);
   if (pad < 0 || pad + 1 >= config.positions)
     fail("{}: \"pad_token_id\" is {}, expected a row of the {} positions", json.where(), pad,
          config.positions);
@@ -20,7 +19,10 @@ LanguageFamily roberta_family() {
   return {.name = "roberta",
           .model_types = {"roberta", "xlm-roberta", "camembert"},
           .help = "RoBERTa, XLM-RoBERTa and CamemBERT, encoders",
-          .config = [](const ConfigReader& json) { return read_unpadded_encoder(json, "roberta"); },
+          .config =
+              [](const ConfigReader& json) {
+                return read_unpadded_encoder(json, "roberta", json.integer("pad_token_id", 1));
+              },
           .weights = [] { return encoder_weights("roberta."); },
           .ignored = encoder_heads()};
 }

@@ -22,11 +22,12 @@ LanguageConfig read_smollm3(const ConfigReader& json) {
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.perceptron_bias = json.boolean("mlp_bias", false);
   config.turns = read_turns(json, config.layers, json.integer("no_rope_layer_interval", kEvery));
-  if (json.boolean("use_sliding_window", false) && json.has("sliding_window")) {
+  if (json.has("sliding_window")) {
+    std::vector<bool> windows = config.turns;
+    windows.flip();
+    if (!json.boolean("use_sliding_window", false)) windows.assign(windows.size(), false);
     config.window = json.integer("sliding_window");
-    config.has_window = config.turns;
-    config.has_window.flip();
-    if (json.has("layer_types")) config.has_window = read_windows(json, config.layers, {});
+    config.has_window = read_windows(json, config.layers, windows);
   }
   config.rotary = config.window_rotary = read_rotary(json, config);
   return config;
