@@ -64,6 +64,24 @@ LanguageConfig read_gguf_olmoe(const GgufConfigReader& reader) {
   return config;
 }
 
+/// The first of each two layers has a window.
+LanguageConfig read_gguf_gpt_oss(const GgufConfigReader& reader) {
+  constexpr double kGateSlope = 1.702;
+  constexpr double kGateLimit = 7;
+  LanguageConfig config = with_experts(reader, read_llama_like(reader, "gpt_oss"), "gpt_oss", true);
+  config.experts.has_biases = true;
+  config.experts.gate = {.slope = kGateSlope, .limit = kGateLimit};
+  config.sinks = true;
+  if (config.window > 0) config.has_window = all_but_each(config.layers, 2);
+  return config;
+}
+
+std::vector<StoredName> gguf_gpt_oss_names() {
+  std::vector<StoredName> names = gguf_post_normed_names(gguf_expert_names());
+  names.push_back({"layers.{}.attention.sink", "blk.{}.attn_sinks"});
+  return names;
+}
+
 std::vector<StoredName> gguf_expert_names() { return expert_names(gguf_llama_names()); }
 
 std::vector<StoredName> gguf_normed_expert_names() { return expert_names(gguf_qwen3_names()); }

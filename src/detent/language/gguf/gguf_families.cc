@@ -29,6 +29,7 @@ Rotary read_gguf_rotary(const GgufConfigReader& reader, const LanguageConfig& co
   if (!reader.has("rope.scaling.type") && scaling.factor != 1) scaling.type = "linear";
   scaling.original_context = reader.integer("rope.scaling.original_context_length", 0);
   const double attention_factor = reader.number("rope.scaling.attn_factor", 1);
+  scaling.truncate = reader.architecture() != "gpt-oss";
   if (scaling.type == "yarn") {
     constexpr double kSlope = 0.1;
     scaling.attention_factor = attention_factor * (1 + kSlope * std::log(scaling.factor));
@@ -367,6 +368,15 @@ std::vector<StoredName> gguf_gpt2_names() {
 
 namespace {
 
+/// Files before 2024 have queries, keys and values in one tensor.
+std::vector<StoredName> phi2_names() {
+  std::vector<StoredName> names = gguf_llama_names();
+  for (const StoredName& name : joined_names(gguf_llama_names())) {
+    if (name.part != WeightPart::kWhole) names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<StoredName> gguf_bert_names() {
   std::vector<StoredName> names = gguf_llama_names();
   for (StoredName& name : names) {
@@ -379,7 +389,7 @@ std::vector<StoredName> gguf_bert_names() {
   return names;
 }
 
-const std::array<GgufFamily, 25> kGgufFamilies = {{
+const std::array<GgufFamily, 34> kGgufFamilies = {{
     {"llama", "llama", read_gguf_llama, gguf_expert_names, true},
     {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); },
      gguf_llama_names},
@@ -388,7 +398,7 @@ const std::array<GgufFamily, 25> kGgufFamilies = {{
      gguf_llama_names},
     {"gemma2", "gemma2", read_gguf_gemma2, around_names},
     {"gemma3", "gemma3", read_gguf_gemma3, around_normed_names},
-    {"phi2", "phi", read_gguf_phi2, gguf_llama_names},
+    {"phi2", "phi", read_gguf_phi2, phi2_names},
     {"phi3", "phi3", [](const GgufConfigReader& r) { return read_llama_like(r, "phi3"); }, gguf_phi3_names},
     {"gpt2", "gpt2", read_gguf_gpt2, gguf_gpt2_names},
     {"gptneox", "gpt_neox", read_gguf_gptneox, gguf_gpt2_names},
@@ -406,6 +416,16 @@ const std::array<GgufFamily, 25> kGgufFamilies = {{
     {"mpt", "mpt", read_gguf_mpt, gguf_gpt2_names},
     {"bloom", "bloom", read_gguf_bloom, gguf_bloom_names},
     {"starcoder", "gpt_bigcode", read_gguf_starcoder, gguf_gpt2_names},
+    {"gpt-oss", "gpt_oss", read_gguf_gpt_oss, gguf_gpt_oss_names},
+    {"olmo", "olmo", read_gguf_olmo, gguf_llama_names, true},
+    {"nemotron", "nemotron", read_gguf_nemotron, gguf_llama_names},
+    {"arcee", "arcee", read_gguf_arcee, gguf_llama_names, true},
+    {"ernie4_5", "ernie4_5", read_gguf_ernie, gguf_llama_names},
+    {"seed_oss", "seed_oss", [](const GgufConfigReader& r) { return read_llama_like(r, "seed_oss"); },
+     [] { return gguf_post_normed_names(gguf_llama_names()); }},
+    {"command-r", "cohere", read_gguf_command_r, gguf_qwen3_names},
+    {"cohere2", "cohere", read_gguf_cohere2, gguf_qwen3_names},
+    {"exaone4", "exaone4", read_gguf_exaone4, around_normed_names},
     {"modern-bert", "modernbert", read_gguf_modern_bert, gguf_modern_bert_names},
 }};
 

@@ -68,8 +68,10 @@ LanguageConfig read_gguf_granite_moe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_qwen2_moe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_qwen3_moe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_olmoe(const GgufConfigReader& reader);
+LanguageConfig read_gguf_gpt_oss(const GgufConfigReader& reader);
 std::vector<StoredName> gguf_expert_names();
 std::vector<StoredName> gguf_normed_expert_names();
+std::vector<StoredName> gguf_gpt_oss_names();
 
 // gguf_centred_families.cc
 
@@ -81,6 +83,17 @@ LanguageConfig read_gguf_modern_bert(const GgufConfigReader& reader);
 std::vector<StoredName> gguf_falcon_names();
 std::vector<StoredName> gguf_bloom_names();
 std::vector<StoredName> gguf_modern_bert_names();
+
+// gguf_recent_families.cc
+
+LanguageConfig read_gguf_olmo(const GgufConfigReader& reader);
+LanguageConfig read_gguf_nemotron(const GgufConfigReader& reader);
+LanguageConfig read_gguf_arcee(const GgufConfigReader& reader);
+LanguageConfig read_gguf_ernie(const GgufConfigReader& reader);
+LanguageConfig read_gguf_command_r(const GgufConfigReader& reader);
+LanguageConfig read_gguf_cohere2(const GgufConfigReader& reader);
+LanguageConfig read_gguf_exaone4(const GgufConfigReader& reader);
+std::vector<StoredName> gguf_post_normed_names(std::vector<StoredName> names);
 
 /// Throws Error naming the file.
 const GgufFamily& find_gguf_family(const GgufFile& file);

@@ -20,7 +20,8 @@ class GgufTensors final : public StoredTensors {
       : file_(std::move(file)), head_size_(family.pairs_rows ? config.head_size : 0) {
     for (const GgufTensor& tensor : file_.tensors) {
       const bool is_row = tensor.name.ends_with(".ffn_gate_inp_shexp.weight") && tensor.shape.size() == 1;
-      if (tensor.shape.size() == 3) {
+      const bool are_biases = tensor.name.ends_with("_exps.bias") && tensor.shape.size() == 2;
+      if (tensor.shape.size() == 3 || are_biases) {
         add_experts(tensor);
       } else {
         GgufTensor& added = tensors_.emplace(tensor.name, tensor).first->second;
@@ -60,7 +61,7 @@ class GgufTensors final : public StoredTensors {
   }
 
  private:
-  /// The matrix of each expert as a tensor.
+  /// The matrix or bias of each expert as a tensor.
   void add_experts(const GgufTensor& all) {
     const auto experts = static_cast<size_t>(all.shape[0]);
     const size_t bytes = experts == 0 ? 0 : all.bytes.size() / experts;

@@ -37,6 +37,7 @@ const Names kNames = {{"embed_tokens", "token_embd"},
                       {"attention.query_norm", "attn_q_norm"},
                       {"attention.key_norm", "attn_k_norm"},
                       {"attention_norm", "attn_norm"},
+                      {"attention.sink", "attn_sinks"},
                       {"attention_post_norm", "post_attention_norm"},
                       {"experts.router", "ffn_gate_inp"},
                       {"experts.shared_router", "ffn_gate_inp_shexp"},
@@ -139,7 +140,9 @@ GgufBytes metadata_of(const Case& of) {
     bytes.real(a + ".attention.max_alibi_bias", static_cast<float>(config.distance_slopes));
   if (config.qkv_limit) bytes.real(a + ".attention.clamp_kqv", static_cast<float>(*config.qkv_limit));
   if (config.score_cap) bytes.real(a + ".attn_logit_softcapping", static_cast<float>(*config.score_cap));
-  if (config.logit_scale != 1) {
+  if (config.family == "cohere") {
+    bytes.real(a + ".logit_scale", static_cast<float>(config.logit_scale));
+  } else if (config.logit_scale != 1) {
     bytes.real(a + ".logit_scale", static_cast<float>(1 / config.logit_scale));
     bytes.real(a + ".residual_scale", static_cast<float>(config.residual_scale));
     bytes.real(a + ".embedding_scale", static_cast<float>(config.embedding_scale));
@@ -162,7 +165,12 @@ std::map<std::string, StoredFloats> tensors_of(const Case& of) {
     const std::string name = stored_name(of, weight.name);
     Tensor tensor = weights.tensor(weight.name, weight.shape);
     const bool turns = name.find("attn_q.") != std::string::npos || name.find("attn_k.") != std::string::npos;
-    if (of.pairs_rows && turns) tensor = paired_rows(tensor, of.config.head_size);
+    const bool is_norm =
+        name.find("attn_q_norm.") != std::string::npos || name.find("attn_k_norm.") != std::string::npos;
+    if (of.config.turns_neighbours && is_norm)
+      tensor = paired_rows(tensor.reshaped({tensor.numel()}), of.config.head_size).reshaped(tensor.shape());
+    if ((of.pairs_rows || of.config.turns_neighbours) && turns)
+      tensor = paired_rows(tensor, of.config.head_size);
     auto& [values, shape] = tensors[name];
     const auto more = std::as_const(tensor).values<float>();
     values.insert(values.end(), more.begin(), more.end());
@@ -180,7 +188,10 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
   std::mt19937 engine(1);
   for (const auto& [name, tensor] : tensors_of(of)) {
     Shape shape = tensor.shape;
-    if (name.find("_exps.") != std::string::npos) shape = {experts, shape[0] / experts, shape[1]};
+    if (name.find("_exps.") != std::string::npos) {
+      shape.insert(shape.begin(), experts);
+      shape[1] /= experts;
+    }
     if (name.find("_inp_shexp.") != std::string::npos) shape = {shape[1]};
     if (matrices != nullptr && shape.size() == 2) {
       bytes.tensor(name, matrices->id, shape, random_blocks(*matrices, shape, engine));
@@ -393,10 +404,56 @@ std::vector<Case> all_cases() {
           bert};
 }
 
+std::vector<Case> recent_cases() {
+  Case oss{"gpt-oss", llama_config("gpt_oss"), {{"perceptron_norm", "post_attention_norm"}}};
+  oss.config.qkv_bias = oss.config.output_bias = oss.config.sinks = true;
+  oss.config.window = 3;
+  oss.config.has_window = {true, false};
+  oss.config.experts = {
+      .count = 4, .used = 2, .intermediate = 40, .has_biases = true, .gate = {.slope = 1.702, .limit = 7}};
+  Case olmo{"olmo", llama_config("olmo"), {}, true};
+  olmo.config.norm = NormKind::kLayerNorm;
+  olmo.config.norm_weight = olmo.config.norm_bias = false;
+  olmo.config.qkv_limit = 0.5;
+  Case nemotron{"nemotron", centred_config("nemotron")};
+  nemotron.config.activation = Activation::kSquaredRelu;
+  Case arcee{"arcee", llama_config("arcee"), {}, true};
+  arcee.config.perceptron = PerceptronKind::kPlain;
+  arcee.config.activation = Activation::kSquaredRelu;
+  Case ernie{"ernie4_5", llama_config("ernie4_5")};
+  ernie.config.turns_neighbours = true;
+  Case seed{"seed_oss", llama_config("seed_oss"), {{"perceptron_norm", "post_attention_norm"}}};
+  seed.config.qkv_bias = true;
+  Case command{"command-r", llama_config("cohere")};
+  command.config.norm = NormKind::kLayerNorm;
+  command.config.norm_bias = false;
+  command.config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  command.config.logit_scale = 0.25;
+  command.config.turns_neighbours = command.config.tied_head = true;
+  Case command2 = command;
+  command2.architecture = "cohere2";
+  command2.config.layers = 5;
+  command2.config.window = 3;
+  command2.config.has_window = command2.config.turns = {true, true, true, false, true};
+  command.config.qk_norm = command.config.qk_norm_by_head = true;
+  Case exaone{"exaone4", llama_config("exaone4")};
+  exaone.config.norm_place = NormPlace::kBehind;
+  exaone.config.qk_norm = true;
+  exaone.config.layers = 5;
+  exaone.config.window = 3;
+  exaone.config.has_window = exaone.config.turns = command2.config.turns;
+  Case phi{"phi2", centred_config("phi")};
+  phi.other_names = {
+      {"attention.query", "attn_qkv"}, {"attention.key", "attn_qkv"}, {"attention.value", "attn_qkv"}};
+  phi.config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  phi.config.head_bias = true;
+  return {oss, olmo, nemotron, arcee, ernie, seed, command, command2, exaone, phi};
+}
+
 /// Each architecture gives the network of its configuration and weights, to the last bit.
 TEST(LanguageGguf, HasTheNetworksOfAllArchitectures) {
   std::vector<Case> cases = all_cases();
-  for (const auto& more : {further_cases(), cases_of_experts(), cases_with_layer_norms()})
+  for (const auto& more : {further_cases(), cases_of_experts(), cases_with_layer_norms(), recent_cases()})
     std::ranges::copy(more, std::back_inserter(cases));
   std::set<std::string> architectures;
   for (const Case& of : cases) architectures.insert(of.architecture);
