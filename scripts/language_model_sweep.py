@@ -253,6 +253,8 @@ def filled(name, shape, is_scale):
 def stored_parts(name, tensor):
     """Names and parts as Detent has them, of a parameter of transformers."""
     stem, _, end = name.rpartition(".")
+    if end == "e_score_correction_bias":
+        return [(name + ".weight", tensor)]
     if end.endswith("_bias"):
         stem, end = stem + "." + end[:-len("_bias")], "bias"
     elif end not in ("weight", "bias"):

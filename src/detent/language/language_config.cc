@@ -49,6 +49,15 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
       experts.shared > kMostWidth)
     fail("{}: experts of {} and {}, expected 1 to {}", where, experts.intermediate, experts.shared,
          kMostWidth);
+  if (experts.groups < 1 || experts.count % experts.groups != 0 ||
+      (experts.groups > 1 && experts.count < 2 * experts.groups))
+    fail("{}: {} experts in {} groups, expected some of two or more", where, experts.count, experts.groups);
+  const int64_t usable = experts.groups_used * (experts.count / experts.groups);
+  if (experts.groups_used < 1 || experts.groups_used > experts.groups || usable < experts.used)
+    fail("{}: {} of {} groups of experts are used, for {} experts for each token", where, experts.groups_used,
+         experts.groups, experts.used);
+  if (!std::isfinite(experts.scale)) fail("{}: shares of experts are scaled by {}", where, experts.scale);
+  if (!(experts.least_sum > 0)) fail("{}: the least sum of shares is {}", where, experts.least_sum);
   if (!experts.layers.empty() && std::ssize(experts.layers) != config.layers)
     fail("{}: {} layers that have experts or not for {} layers", where, experts.layers.size(), config.layers);
 }

@@ -90,6 +90,12 @@ struct Experts {
   int64_t shared = 0;        // size of one that takes all tokens besides; 0: none
   bool shared_gate = false;  // whose result is multiplied by the sigmoid of a layer of its own
   bool has_biases = false;   // of the router and of experts
+  bool by_sigmoid = false;   // shares are sigmoids in place of softmax
+  bool choice_bias = false;  // is added to shares where experts are picked, not where they count
+  int64_t groups = 1;        // of experts in a row, of which those with the greatest two shares are used
+  int64_t groups_used = 1;
+  double scale = 1;          // of shares
+  double least_sum = 1e-20;  // of shares that are normalized
   ClampedGate gate = {};
   std::vector<bool> layers = {};  // which have experts; empty: all
 };

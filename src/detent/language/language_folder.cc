@@ -147,6 +147,11 @@ class FolderTensors final : public StoredTensors {
         parts.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
       return;
     }
+    const bool is_choice = name.ends_with("e_score_correction_bias") && tensor.rank() == 2;
+    if (is_choice && tensor.dim(0) == 1) {
+      tensors_.emplace(name, tensor.reshaped({tensor.dim(1)}));
+      return;
+    }
     const bool are_biases = name.ends_with("_bias") && name.find(".experts.") != std::string::npos;
     if (tensor.rank() != 3 && !(tensor.rank() == 2 && are_biases)) {
       tensors_.emplace(name, tensor);

@@ -483,6 +483,7 @@ class LanguageGraphBuilder {
   NodeInput shares_of_experts(const std::string& target, const NodeInput& x) {
     const Experts& experts = config_.experts;
     const NodeInput scores = linear(target + ".router", x, config_.hidden, experts.count, experts.has_biases);
+    if (experts.by_sigmoid || experts.choice_bias) return chosen_shares(target, scores);
     const NodeInput of_all = named("softmax", target + ".of_all", {scores}, {}, {{"dim", -1}});
     const NodeInput used = call("topk", {of_all, constant(experts.used)}, {{"dim", -1}});
     NodeInput shares = used;
@@ -490,15 +491,62 @@ class LanguageGraphBuilder {
       const NodeInput sum = call("sum", {used, list({2})}, {{"keepdim", true}});
       shares = call("div", {used, sum});
     }
-    std::vector<int64_t> all(static_cast<size_t>(experts.count));
-    std::iota(all.begin(), all.end(), 0);
-    const NodeInput places = constant_tensor(target + ".places", Tensor::from<int64_t>({experts.count}, all));
-    const NodeInput is_used =
-        call("eq", {call("unsqueeze", {NodeInput::of(used.node, 1), list({3})}), places});
+    const NodeInput is_used = picked(target + ".places", used, experts.count);
     const NodeInput by_use = call("where", {is_used, call("unsqueeze", {shares, list({3})}), number(0)});
-    const NodeInput by_expert = call("sum", {by_use, list({2})});
-    return named("split", target + kExpertShares, {by_expert}, {},
-                 {{"sizes", std::vector<int64_t>(all.size(), 1)}, {"dim", -1}});
+    return split_by_expert(target, call("sum", {by_use, list({2})}));
+  }
+
+  NodeInput split_by_expert(const std::string& target, const NodeInput& shares) {
+    const std::vector<int64_t> sizes(static_cast<size_t>(config_.experts.count), 1);
+    return named("split", target + kExpertShares, {shares}, {}, {{"sizes", sizes}, {"dim", -1}});
+  }
+
+  /// Which of `count` each result of topk picks, [N, sequence, picks, count].
+  NodeInput picked(const std::string& target, const NodeInput& top, int64_t count) {
+    std::vector<int64_t> all(static_cast<size_t>(count));
+    std::iota(all.begin(), all.end(), 0);
+    const NodeInput places = constant_tensor(target, Tensor::from<int64_t>({count}, all));
+    return call("eq", {call("unsqueeze", {NodeInput::of(top.node, 1), list({3})}), places});
+  }
+
+  /// Shares that are picked by other numbers than they count with.
+  NodeInput chosen_shares(const std::string& target, const NodeInput& scores) {
+    const Experts& experts = config_.experts;
+    const NodeInput of_all = experts.by_sigmoid
+                                 ? named("sigmoid", target + ".of_all", {scores})
+                                 : named("softmax", target + ".of_all", {scores}, {}, {{"dim", -1}});
+    NodeInput choice = of_all;
+    if (experts.choice_bias) {
+      const NodeInput bias = named("get_attr", target + ".choice", {},
+                                   {{"value", weight(target + ".choice.weight", {experts.count})}});
+      choice = call("add", {choice, bias});
+    }
+    if (experts.groups > 1) choice = of_used_groups(target, choice);
+    const NodeInput top = call("topk", {choice, constant(experts.used)}, {{"dim", -1}});
+    const NodeInput is_used = picked(target + ".places", top, experts.count);
+    const NodeInput by_use = call("where", {is_used, call("unsqueeze", {of_all, list({2})}), number(0)});
+    NodeInput shares = call("sum", {by_use, list({2})});
+    if (experts.normalized) {
+      const NodeInput sum = call("sum", {shares, list({2})}, {{"keepdim", true}});
+      shares = call("div", {shares, call("maximum", {sum, number(experts.least_sum)})});
+    }
+    if (experts.scale != 1) shares = call("mul", {shares, number(experts.scale)});
+    return split_by_expert(target, shares);
+  }
+
+  /// Choices of the groups whose two greatest ones sum up to most; others are the least number.
+  NodeInput of_used_groups(const std::string& target, const NodeInput& choice) {
+    const Experts& experts = config_.experts;
+    const NodeInput groups =
+        call("dynamic_reshape", {choice, list({0, 0, experts.groups, experts.count / experts.groups})});
+    const NodeInput two = call("topk", {groups, constant(2)}, {{"dim", -1}});
+    const NodeInput sums = call("sum", {two, list({3})});
+    const NodeInput top = call("topk", {sums, constant(experts.groups_used)}, {{"dim", -1}});
+    const NodeInput is_picked = picked(target + ".groups", top, experts.groups);
+    const NodeInput count = call("sum", {call("cast", {is_picked}, {{"dtype", "float32"}}), list({2})});
+    const NodeInput is_used = call("unsqueeze", {call("gt", {count, number(0)}), list({3})});
+    const NodeInput kept = call("where", {is_used, groups, number(kUnseen)});
+    return call("dynamic_reshape", {kept, list({0, 0, experts.count})});
   }
 
   NodeInput experts(const std::string& target, const NodeInput& x) {

@@ -28,6 +28,7 @@ namespace detent {
 //   layers.{}.perceptron.gate .up .down                             [out, in]
 //   layers.{}.experts.{}.gate .up .down                             in their place, {} an expert's number
 //   layers.{}.experts.router .shared_router                         [experts, in] and [1, in]
+//   layers.{}.experts.choice                                        [experts]
 //   layers.{}.experts.shared.gate .up .down
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   layers.{}.attention.output_norm layers.{}.perceptron.down_norm  before the last layer of each (BitNet)

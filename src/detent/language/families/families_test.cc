@@ -167,6 +167,26 @@ std::vector<Golden> goldens_with_layer_norms() {
   };
 }
 
+std::vector<Golden> goldens_of_chosen_experts() {
+  return {
+      {R"({"model_type": "glm4_moe", "head_dim": 8, "use_qk_norm": true, "n_routed_experts": 8,
+          "num_experts_per_tok": 3, "moe_intermediate_size": 6, "n_shared_experts": 1, "n_group": 4,
+          "topk_group": 2, "routed_scaling_factor": 1.5, "first_k_dense_replace": 1,
+          "tie_word_embeddings": false, "rope_parameters": {"rope_type": "default", "rope_theta":
+          10000.0, "partial_rotary_factor": 0.5}})",
+       {0.5572274, 0.2035012, 0.07362918}},
+      {R"({"model_type": "dots1", "n_routed_experts": 4, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 6, "n_shared_experts": 2, "norm_topk_prob": true,
+          "first_k_dense_replace": 0, "sliding_window": 3, "max_window_layers": 1,
+          "tie_word_embeddings": false, "rope_theta": 10000.0})",
+       {0.4680441, 0.7664388, -1.366798}},
+      {R"({"model_type": "ernie4_5_moe", "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 6,
+          "moe_num_shared_experts": 1, "moe_norm_min": 0.7, "tie_word_embeddings": false, "rope_theta":
+          5000.0})",
+       {0.9288261, 0.107358, -0.5560771}},
+  };
+}
+
 std::vector<Golden> goldens_of_rare_parts() {
   return {
       {R"({"model_type": "nemotron", "partial_rotary_factor": 0.5, "attention_bias": true, "mlp_bias":
@@ -273,7 +293,7 @@ TEST(LanguageFamilies, ComputeWhatTransformersComputes) {
   std::filesystem::create_directories(folder.get());
   std::vector<Golden> all = goldens();
   for (const auto& more : {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms(),
-                           goldens_of_rare_parts(), goldens_of_rare_keys()})
+                           goldens_of_rare_parts(), goldens_of_rare_keys(), goldens_of_chosen_experts()})
     std::ranges::copy(more, std::back_inserter(all));
   for (const Golden& golden : all) {
     Table json = common_keys();
@@ -391,6 +411,12 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "llama", "partial_rotary_factor": 0.5)", "whole heads of this family turn"},
       {R"({"model_type": "modernbert", "local_attention": 1)", "expected at least 2"},
       {R"({"model_type": "gpt_oss", "num_local_experts": 4, "swiglu_limit": 0)", "expected a number above 0"},
+      {R"({"model_type": "glm4_moe", "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 6, "n_group": 4, "topk_group": 2)",
+       "expected some of two or more"},
+      {R"({"model_type": "glm4_moe", "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 3,
+          "moe_intermediate_size": 6, "n_group": 2, "topk_group": 1)",
+       "1 of 2 groups"},
       {R"({"model_type": "llama", "quantization_config": {"quant_method": "mxfp4"})", "not supported"}};
   for (const auto& [text, reason] : damaged) {
     Table json = common_keys();
