@@ -225,10 +225,10 @@ void write_columns_to_image(GraphWriter& writer, const std::string& op) {
     strides.push_back(random.between(1, 2));
     dilations.push_back(random.between(1, 2));
     const int64_t before = pads[static_cast<size_t>(d)] = random.between(0, 1);
-    const int64_t behind = pads[static_cast<size_t>(d + kDims)] = random.between(0, 1);
+    const int64_t after = pads[static_cast<size_t>(d + kDims)] = random.between(0, 1);
     const int64_t reach = dilations.back() * (window.back() - 1) + 1;
     image.push_back(reach + random.between(0, 3));
-    windows *= (image.back() + before + behind - reach) / strides.back() + 1;
+    windows *= (image.back() + before + after - reach) / strides.back() + 1;
   }
   const int64_t positions = element_count(window);
   const GeneratedValue x =

@@ -24,7 +24,7 @@ struct Window {
   Shape stride;
   Shape dilation;
   Shape before;
-  Shape behind;
+  Shape after;
   std::vector<OnnxAttribute> attributes;
 };
 
@@ -45,23 +45,23 @@ Window window(GraphWriter& writer, int64_t dims, const Shape& input) {
     }
     const int64_t span = (result.kernel[i] - 1) * result.dilation[i] + 1;
     result.before.push_back(automatic == "NOTSET" ? random.between(0, 2) : 0);
-    result.behind.push_back(
+    result.after.push_back(
         automatic == "NOTSET" ? (random.chance(0.7) ? result.before[i] : random.between(0, 2)) : 0);
     if (!automatic.starts_with("SAME")) continue;
     const int64_t count = (size + result.stride[i] - 1) / result.stride[i];
     const int64_t border = std::max<int64_t>((count - 1) * result.stride[i] + span - size, 0);
     result.before[i] = automatic == "SAME_UPPER" ? border / 2 : border - border / 2;
-    result.behind[i] = border - result.before[i];
+    result.after[i] = border - result.before[i];
   }
   if (automatic != "NOTSET" || random.chance(0.1))
     result.attributes.emplace_back("auto_pad", automatic.c_str());
   if (automatic == "NOTSET" &&
-      (product_of(result.before) + product_of(result.behind) > 0 || random.chance(0.7))) {
+      (product_of(result.before) + product_of(result.after) > 0 || random.chance(0.7))) {
     Shape pads = result.before;
-    pads.insert(pads.end(), result.behind.begin(), result.behind.end());
+    pads.insert(pads.end(), result.after.begin(), result.after.end());
     result.attributes.emplace_back("pads", pads);
   } else if (automatic == "NOTSET") {
-    result.before = result.behind = Shape(static_cast<size_t>(dims), 0);
+    result.before = result.after = Shape(static_cast<size_t>(dims), 0);
   }
   if (random.chance(0.7) || std::ranges::any_of(result.stride, [](int64_t s) { return s != 1; }))
     result.attributes.emplace_back("strides", result.stride);
@@ -96,7 +96,7 @@ void write_conv(GraphWriter& writer, const std::string& op) {
   Shape result = {shape[0], outputs};
   for (size_t i = 0; i < drawn.kernel.size(); ++i)
     result.push_back(
-        (image[i] + drawn.before[i] + drawn.behind[i] - (drawn.kernel[i] - 1) * drawn.dilation[i] - 1) /
+        (image[i] + drawn.before[i] + drawn.after[i] - (drawn.kernel[i] - 1) * drawn.dilation[i] - 1) /
             drawn.stride[i] +
         1);
   Numbers numbers =

@@ -28,14 +28,14 @@ struct Extent {
   int64_t stride;
   int64_t dilation;
   int64_t before;
-  int64_t behind;
+  int64_t after;
 };
 
 /// How many windows there are; with ceil_mode a last one that begins after the input and its border before
 /// is none.
 int64_t windows(const Extent& extent, int64_t size, bool ceils) {
   const int64_t span = (extent.kernel - 1) * extent.dilation + 1;
-  const int64_t rest = size + extent.before + extent.behind - span;
+  const int64_t rest = size + extent.before + extent.after - span;
   int64_t count = rest / extent.stride + 1;
   if (ceils && rest % extent.stride != 0 && count * extent.stride < size + extent.before) ++count;
   return count;
@@ -57,7 +57,7 @@ void write_pool(GraphWriter& writer, const std::string& op) {
   Shape stride;
   Shape dilation;
   Shape before;
-  Shape behind;
+  Shape after;
   Shape shape = {x.shape[0], x.shape[1]};
   double count = 1;
   for (size_t i = 0; i < dims; ++i) {
@@ -72,28 +72,28 @@ void write_pool(GraphWriter& writer, const std::string& op) {
       extent.stride = extent.kernel + random.between(0, 1);
     } else if (automatic == "NOTSET") {
       extent.before = random.between(0, extent.kernel - 1);
-      extent.behind = random.chance(0.5) ? extent.before : random.between(0, extent.kernel - 1);
+      extent.after = random.chance(0.5) ? extent.before : random.between(0, extent.kernel - 1);
     }
     if (automatic.starts_with("SAME")) {
       const int64_t wanted = (size + extent.stride - 1) / extent.stride;
       const int64_t border = std::max<int64_t>(
           (wanted - 1) * extent.stride + (extent.kernel - 1) * extent.dilation + 1 - size, 0);
       extent.before = automatic == "SAME_UPPER" ? border / 2 : border - border / 2;
-      extent.behind = border - extent.before;
+      extent.after = border - extent.before;
     }
     shape.push_back(windows(extent, size, ceils && !automatic.starts_with("SAME")));
     kernel.push_back(extent.kernel);
     stride.push_back(extent.stride);
     dilation.push_back(extent.dilation);
     before.push_back(extent.before);
-    behind.push_back(extent.behind);
+    after.push_back(extent.after);
     count *= static_cast<double>(extent.kernel);
   }
   std::vector<OnnxAttribute> attributes = {{"kernel_shape", kernel}, {"strides", stride}};
   if (automatic != "NOTSET") {
     attributes.emplace_back("auto_pad", automatic.c_str());
   } else {
-    before.insert(before.end(), behind.begin(), behind.end());
+    before.insert(before.end(), after.begin(), after.end());
     attributes.emplace_back("pads", before);
   }
   if (dilates) attributes.emplace_back("dilations", dilation);

@@ -67,8 +67,8 @@ void write_flatten(GraphWriter& writer, const std::string& op) {
     axis = normal_axis(given, rank);
   }
   const Shape before(x.shape.begin(), x.shape.begin() + axis);
-  const Shape behind(x.shape.begin() + axis, x.shape.end());
-  writer.node(op, {x}, attributes, {x.dtype, {count_of(before), count_of(behind)}, x.numbers});
+  const Shape after(x.shape.begin() + axis, x.shape.end());
+  writer.node(op, {x}, attributes, {x.dtype, {count_of(before), count_of(after)}, x.numbers});
 }
 
 void write_transpose(GraphWriter& writer, const std::string& op) {

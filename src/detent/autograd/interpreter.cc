@@ -61,9 +61,9 @@ void Interpreter::take_up_norms() {
   for (Step& step : steps_) {
     const Node* norm = folded_norm(graph_, *step.node);
     if (norm == nullptr) continue;
-    Step& behind = steps_[graph_.position(norm->name)];
-    behind.passes_on = true;
-    step.norm = {norm_folding(*step.node), norm, behind.parameters};
+    Step& after = steps_[graph_.position(norm->name)];
+    after.passes_on = true;
+    step.norm = {norm_folding(*step.node), norm, after.parameters};
   }
 }
 

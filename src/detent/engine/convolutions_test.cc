@@ -43,7 +43,7 @@ TEST_F(Convolutions, TransposedOnesAreThoseOfTheReference) {
     x = builder.call("relu", {x});
     std::optional<Graph> graph;
     try {
-      graph = builder.finish(builder.convolution("behind", x, out, 7, {1, 3}, {{"padding", int64_t{1}}}));
+      graph = builder.finish(builder.convolution("after", x, out, 7, {1, 3}, {{"padding", int64_t{1}}}));
       static_cast<void>(infer_shapes(*graph));
     } catch (const Error&) {
       continue;  // padding leaves nothing

@@ -1,7 +1,7 @@
 #include "detent/engine/compared_executions_for_test.h"
 #include "detent/engine/float_networks_for_test.h"
 
-// Layers behind sizes that follow from data, as those of speech synthesis are: kernels compute them once the
+// Layers after sizes that follow from data, as those of speech synthesis are: kernels compute them once the
 // run knows the sizes, and give the numbers of the plain reference.
 
 namespace detent {
@@ -62,7 +62,7 @@ NodeInput layers(Draw& draw, GraphBuilder& b, const std::string& name, NodeInput
 }
 
 Graph network(Draw& draw) {
-  GraphBuilder b("behind_lengths");
+  GraphBuilder b("after_lengths");
   const NodeInput x = b.input("x", {kChannels, kPositions});
   const NodeInput before = b.call("tanh", {convolved(b, "before", x)});
   NodeInput y =

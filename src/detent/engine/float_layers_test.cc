@@ -162,8 +162,7 @@ TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
     }
     if (three && draw.coin()) x = builder.call("max_pool3d", {x}, {{"kernel_size", 2}, {"stride", 1}});
     if (three && draw.coin()) x = builder.call("avg_pool3d", {x}, {{"kernel_size", 1}, {"stride", 1}});
-    x = builder.convolution("behind", x, 10, 10, kernel,
-                            {{"padding", 2}, {"groups", draw.among({1, 2, 10})}});
+    x = builder.convolution("after", x, 10, 10, kernel, {{"padding", 2}, {"groups", draw.among({1, 2, 10})}});
     Graph graph = builder.finish(builder.call("flatten", {x}, {{"start_dim", 1}}));
     draw_parameters(draw, graph);
     Shape shape = sample;
@@ -334,7 +333,7 @@ TEST_F(FloatLayers, GoToRowsOfChannelsAndBackWithoutACopy) {
   y = builder.call("gelu", {builder.linear("wide", y, 24, 48)});
   y = builder.call("permute", {builder.linear("narrow", y, 48, 24)}, order({0, 3, 1, 2}));
   y = builder.call("add", {x, y});
-  y = builder.call("relu", {builder.convolution("behind", y, 24, 5, {3, 3}, {{"padding", 1}})});
+  y = builder.call("relu", {builder.convolution("after", y, 24, 5, {3, 3}, {{"padding", 1}})});
   NodeInput z =
       builder.call("permute", {builder.call("permute", {y}, order({0, 2, 3, 1}))}, order({0, 3, 1, 2}));
   z = builder.convolution("last", builder.call("tanh", {z}), 5, 5, {3, 3}, {{"padding", 1}});

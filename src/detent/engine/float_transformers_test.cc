@@ -88,7 +88,7 @@ TEST_F(FloatTransformers, GatedConvolutionsAreThoseOfTheReference) {
     const char* const op = kPairs[draw.of(0, 5)];
     const NodeInput other = draw.coin() ? function(draw, builder, x) : number(draw.real(-2, 2));
     x = draw.coin() ? builder.call(op, {x, other}) : builder.call(op, {other, x});
-    x = builder.convolution("behind", x, channels, 5, {3, 3}, {{"padding", 1}});
+    x = builder.convolution("after", x, channels, 5, {3, 3}, {{"padding", 1}});
     if (draw.coin()) x = function(draw, builder, x);
     x = builder.call("flatten", {x}, {{"start_dim", 1}});
     Graph graph = builder.finish(builder.linear("head", x, 5 * sample[1] * sample[2], 4));

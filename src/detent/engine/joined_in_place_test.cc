@@ -20,8 +20,8 @@ class Blocks {
   NodeInput layer(const NodeInput& x, int64_t in, int64_t out, int64_t size = 1) {
     const NodeInput y = builder_.convolution(fmt::format("layer{}", layers_++), x, in, out, {size, size},
                                              {{"padding", size / 2}});
-    const int64_t behind = draw_.of(0, 3);
-    return behind == 0 ? y : builder_.call(behind == 1 ? activation_ : "relu", {y});
+    const int64_t after = draw_.of(0, 3);
+    return after == 0 ? y : builder_.call(after == 1 ? activation_ : "relu", {y});
   }
   /// With a layer added to it.
   NodeInput sum(const NodeInput& x, int64_t in, int64_t out) {

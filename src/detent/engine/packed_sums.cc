@@ -362,17 +362,17 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
 }
 
 Halo WindowShape::halo(const Place& input, int64_t planes, int64_t rows, int64_t columns) const {
-  const auto behind = [](int64_t count, int64_t stride, int64_t padding, int64_t size, int64_t dilation,
-                         int64_t positions) {
+  const auto after = [](int64_t count, int64_t stride, int64_t padding, int64_t size, int64_t dilation,
+                        int64_t positions) {
     return std::max<int64_t>((count - 1) * stride - padding + (size - 1) * dilation + 1 - positions, 0);
   };
   const auto before = [](int64_t padding) { return std::max<int64_t>(padding, 0); };
   return {.front = before(padding_z),
-          .back = behind(planes, stride_z, padding_z, depth, dilation_z, input.depth()),
+          .back = after(planes, stride_z, padding_z, depth, dilation_z, input.depth()),
           .top = before(padding_y),
           .left = before(padding_x),
-          .bottom = behind(rows, stride_y, padding_y, height, dilation_y, input.height()),
-          .right = behind(columns, stride_x, padding_x, width, dilation_x, input.width())};
+          .bottom = after(rows, stride_y, padding_y, height, dilation_y, input.height()),
+          .right = after(columns, stride_x, padding_x, width, dilation_x, input.width())};
 }
 
 WindowShape window_shape(const Node& node) {

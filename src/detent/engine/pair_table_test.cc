@@ -50,13 +50,13 @@ TEST_F(PairTable, WritesColumnsOfOneChannelBetweenTheirBorders) {
     NodeInput a = builder.input("a", {1, 8, 1});
     a = builder.convolution("conv", a, 1, 1, {3, 3}, {{"padding", int64_t{1}}});
     const NodeInput y = builder.call(operation, {a, builder.input("b", {1, 8, 1})});
-    Graph graph = builder.finish(builder.convolution("behind", y, 1, 5, {1, 1}, {{"padding", int64_t{1}}}));
+    Graph graph = builder.finish(builder.convolution("after", y, 1, 5, {1, 1}, {{"padding", int64_t{1}}}));
     for (Node& node : graph.nodes()) {
       if (is_weighted_sum(node)) quantize_layer(draw, node);
       if (role_of(node) != OperatorRole::kComputes) continue;
       for (size_t i = 0; i < node.inputs.size(); ++i)
         node.quantization[fmt::format("data_in_{}", i)] = parse_quant_spec_text("affine:scale=0.05");
-      if (node.name != "behind") node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.05");
+      if (node.name != "after") node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.05");
     }
     graph.set_requantization(Requantization::kFloat);
     const Tensor inputs[] = {draw.tensor({2, 1, 8, 1}), draw.tensor({2, 1, 8, 1})};
@@ -81,7 +81,7 @@ TEST_F(PairTable, PairsAreThoseOfTheReference) {
     const bool swaps = draw.coin();
     const char* operation = draw.of(0, 2) == 0 ? "sub" : draw.of(0, 3) == 0 ? "add" : "mul";
     NodeInput y = builder.call(operation, swaps ? std::vector{b, a} : std::vector{a, b});
-    if (draw.coin()) y = builder.convolution("behind", y, shape[1], 5, {1, 1}, {{"padding", int64_t{1}}});
+    if (draw.coin()) y = builder.convolution("after", y, shape[1], 5, {1, 1}, {{"padding", int64_t{1}}});
     Graph graph = builder.finish(y);
     quantize_graph(draw, graph);
     const Tensor inputs[] = {draw.tensor(shape), draw.tensor(other)};

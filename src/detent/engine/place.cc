@@ -24,8 +24,8 @@ int64_t arrange(std::vector<Place>& places) {
     }
     place.offset = offset;
     all = std::max(all, offset + bytes);
-    const auto behind = std::ranges::upper_bound(placed, offset, {}, &Place::offset);
-    placed.insert(behind, &place);
+    const auto after = std::ranges::upper_bound(placed, offset, {}, &Place::offset);
+    placed.insert(after, &place);
   }
   for (Place& place : places) {
     if (place.part_of) place.offset = places[*place.part_of].offset + place.part_begin;

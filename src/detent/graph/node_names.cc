@@ -24,10 +24,10 @@ std::string_view reason_of(std::string_view message) {
   // Names of nodes and operators have neither quotes nor brackets.
   const size_t quote = message.find('"', kBegin.size());
   if (quote == std::string_view::npos) return message;
-  std::string_view behind = message.substr(quote + 1);
-  if (behind.starts_with(kBeforeOperator))
-    behind.remove_prefix(std::min(behind.find(')'), behind.size() - 1) + 1);
-  return behind.starts_with(kColon) ? behind.substr(kColon.size()) : message;
+  std::string_view after = message.substr(quote + 1);
+  if (after.starts_with(kBeforeOperator))
+    after.remove_prefix(std::min(after.find(')'), after.size() - 1) + 1);
+  return after.starts_with(kColon) ? after.substr(kColon.size()) : message;
 }
 
 std::string source_name_or(const Node& node, size_t i, const std::string& own_name) {

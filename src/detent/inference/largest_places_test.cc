@@ -46,23 +46,23 @@ TEST(LargestPlaces, AreThoseOfEachWindow) {
     const auto dims = static_cast<size_t>(of(1, 3));
     WindowPlaces over;
     Shape shape = {of(1, 2), of(1, 3)};
-    std::vector<int64_t> behind;
+    std::vector<int64_t> after;
     for (size_t d = 0; d < dims; ++d) {
       over.kernel.push_back(of(1, 3));
       over.stride.push_back(of(1, 3));
       over.dilation.push_back(of(1, 2));
       const int64_t reach = (over.kernel.back() - 1) * over.dilation.back();
       over.padding.push_back(over.dilation.back() == 1 ? of(0, over.kernel.back() - 1) : 0);
-      behind.push_back(over.dilation.back() == 1 ? of(0, over.kernel.back() - 1) : 0);
+      after.push_back(over.dilation.back() == 1 ? of(0, over.kernel.back() - 1) : 0);
       over.places.push_back(reach + of(1, dims == 3 ? 5 : 40));
       over.windows.push_back(
-          (over.places.back() + over.padding.back() + behind.back() - reach - 1) / over.stride.back() + 1);
+          (over.places.back() + over.padding.back() + after.back() - reach - 1) / over.stride.back() + 1);
       shape.push_back(over.places.back());
     }
     Tensor x(DType::kFloat32, shape);
     for (float& value : x.values<float>()) value = of(0, 30) == 0 ? NAN : static_cast<float>(of(-4, 4));
     std::vector<int64_t> padding = over.padding;
-    padding.insert(padding.end(), behind.begin(), behind.end());
+    padding.insert(padding.end(), after.begin(), after.end());
     Node node{.name = "pool", .op = "max_pool_with_places", .inputs = {NodeInput::of("x")}};
     node.attributes = {{"kernel_size", listed(over.kernel)}, {"stride", listed(over.stride)},
                        {"padding", listed(padding)},         {"ceil_mode", false},

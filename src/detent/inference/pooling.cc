@@ -24,7 +24,7 @@ std::vector<PoolingWindow> adaptive_windows(int64_t size, int64_t count) {
 }
 
 struct Window {
-  int64_t kernel, stride, before, behind, dilation;
+  int64_t kernel, stride, before, after, dilation;
 };
 
 std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_t count, bool count_padding) {
@@ -34,7 +34,7 @@ std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_
   };
   for (int64_t i = 0; i < count; ++i) {
     const int64_t start = i * w.stride - w.before;
-    const int64_t padded_end = std::min(start + (w.kernel - 1) * w.dilation + 1, size + w.behind);
+    const int64_t padded_end = std::min(start + (w.kernel - 1) * w.dilation + 1, size + w.after);
     const int64_t skipped = start < 0 ? (-start + w.dilation - 1) / w.dilation : 0;
     const int64_t begin = start + skipped * w.dilation;
     const int64_t end = std::min(padded_end, size);

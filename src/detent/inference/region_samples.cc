@@ -16,11 +16,11 @@ void add_sample(float place, int64_t pixels, RegionSamples& samples) {
   const bool is_inside = place >= -1 && place <= static_cast<float>(pixels);  // not where it is NaN
   const float at = is_inside ? std::clamp(place, 0.0F, last) : 0;
   const auto low = static_cast<int64_t>(at);
-  const float behind = at - static_cast<float>(low);
+  const float after = at - static_cast<float>(low);
   samples.low.push_back(low);
   samples.high.push_back(std::min(low + 1, pixels - 1));
-  samples.low_share.push_back(is_inside ? 1 - behind : 0);
-  samples.high_share.push_back(is_inside ? behind : 0);
+  samples.low_share.push_back(is_inside ? 1 - after : 0);
+  samples.high_share.push_back(is_inside ? after : 0);
 }
 
 }  // namespace

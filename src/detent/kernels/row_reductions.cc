@@ -74,8 +74,8 @@ void MeanOfRows(const float* const* rows, int64_t row_count, int64_t count, doub
   size_t first = 0;
   for (; first + 2 * kSumLanes <= static_cast<size_t>(count); first += 2 * kSumLanes)
     add_up(first, WholeSixteen(), std::integral_constant<size_t, 2>());
-  ForEachSixteen(static_cast<size_t>(count) - first, [&](size_t behind, auto part) HWY_ATTR {
-    add_up(first + behind, part, std::integral_constant<size_t, 1>());
+  ForEachSixteen(static_cast<size_t>(count) - first, [&](size_t after, auto part) HWY_ATTR {
+    add_up(first + after, part, std::integral_constant<size_t, 1>());
   });
 }
 
@@ -121,8 +121,8 @@ HWY_INLINE void ExtremesOfRows(const float* const* rows, int64_t row_count, int6
   size_t first = 0;
   for (; first + kTogether <= all; first += kTogether)
     ExtremesOfColumns<kLargest, 4>(rows, row_count, first, result, WholeSixteen());
-  ForEachSixteen(all - first, [&](size_t behind, auto part) HWY_ATTR {
-    ExtremesOfColumns<kLargest, kSumLanes / kWidth>(rows, row_count, first + behind, result, part);
+  ForEachSixteen(all - first, [&](size_t after, auto part) HWY_ATTR {
+    ExtremesOfColumns<kLargest, kSumLanes / kWidth>(rows, row_count, first + after, result, part);
   });
 }
 

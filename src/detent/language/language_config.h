@@ -14,11 +14,11 @@ enum class NormKind { kLayerNorm, kRmsNorm };
 
 /// Where a block has its norms: before attention and perceptron; after them, when what they took is added
 /// again (BERT); before them and after them, before that is added (Gemma 3); or only there (OLMo 2).
-enum class NormPlace { kBefore, kAfter, kAround, kBehind };
+enum class NormPlace { kBefore, kAfter, kAround, kAfterPart };
 
 /// Input of the perceptron: the sum of attention's input and output; or attention's input through a norm of
 /// its own (GPT-NeoX) or attention's (Phi), with both outputs added to it.
-enum class PerceptronPlace { kBehind, kBeside, kBesideOneNorm };
+enum class PerceptronPlace { kAfter, kBeside, kBesideOneNorm };
 
 /// down(act(up x)), or down(act(gate x) * up x).
 enum class PerceptronKind { kPlain, kGated };
@@ -127,7 +127,7 @@ struct LanguageConfig {
   bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
 
   PerceptronKind perceptron = PerceptronKind::kGated;
-  PerceptronPlace perceptron_place = PerceptronPlace::kBehind;
+  PerceptronPlace perceptron_place = PerceptronPlace::kAfter;
   Activation activation = Activation::kSilu;
   Experts experts = {};
 
@@ -140,7 +140,7 @@ struct LanguageConfig {
   bool qk_norm = false;                  // of each head's query and key
   bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
   bool qk_norm_by_head = false;          // weights of each head's own
-  bool qk_norm_turned = false;           // norms of heads behind their rotation
+  bool qk_norm_turned = false;           // norms of heads after their rotation
   bool inner_norms = false;              // before the last layer of attention and of perceptrons (BitNet)
   bool sinks = false;                    // each head's softmax counts a score that belongs to no key
   bool divides_by_layer = false;         // scores of layer i by i + 1 too

@@ -171,7 +171,7 @@ class LanguageGraphBuilder {
     return call("add", {of_queries, constant(config_.position_offset - 1)});
   }
 
-  /// Where there is a norm, tokens of a size of their own are projected behind it, with a bias (ELECTRA).
+  /// Where there is a norm, tokens of a size of their own are projected after it, with a bias (ELECTRA).
   NodeInput embedded() {
     const bool is_early = is_projected() && !config_.embedding_norm;
     const int64_t size = config_.embedding_norm ? config_.token_size() : config_.hidden;
@@ -391,7 +391,7 @@ class LanguageGraphBuilder {
     return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.head_size})});
   }
 
-  /// A score of each head behind those of the keys.
+  /// A score of each head after those of the keys.
   NodeInput with_sink(const std::string& target, const NodeInput& scores) {
     const NodeInput sink =
         named("get_attr", target, {}, {{"value", weight(target + ".weight", {config_.heads})}});
@@ -573,12 +573,12 @@ class LanguageGraphBuilder {
   NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
     const int64_t size = config_.hidden;
     if (config_.norm_place == NormPlace::kAfter) return norm(name, call("add", {x, part(x)}), size);
-    const bool has_none = config_.norm_place == NormPlace::kBehind ||
-                          (!config_.first_norm && name == "layers.0.attention_norm");
+    const bool has_none =
+        config_.norm_place == NormPlace::kAfterPart || (!config_.first_norm && name == "layers.0.attention_norm");
     NodeInput y = part(has_none ? x : norm(name, x, size));
     if (config_.norm_place != NormPlace::kBefore) {
-      const std::string behind = name.substr(0, name.rfind("_norm")) + "_post_norm";
-      y = norm(behind, y, size);
+      const std::string after = name.substr(0, name.rfind("_norm")) + "_post_norm";
+      y = norm(after, y, size);
     }
     if (config_.residual_scale != 1) y = call("mul", {y, number(config_.residual_scale)});
     return call("add", {x, y});
@@ -586,7 +586,7 @@ class LanguageGraphBuilder {
 
   NodeInput layer(int64_t index, const NodeInput& x) {
     const std::string target = fmt::format("layers.{}.", index);
-    if (config_.perceptron_place != PerceptronPlace::kBehind) {
+    if (config_.perceptron_place != PerceptronPlace::kAfter) {
       const NodeInput first = norm(target + "attention_norm", x, config_.hidden);
       const NodeInput attended = attention(index, first);
       const bool has_one = config_.perceptron_place == PerceptronPlace::kBesideOneNorm;

@@ -79,7 +79,7 @@ TEST(LanguageGraph, HasNormsAroundAndOfHeadsAndSoftCaps) {
 
 TEST(LanguageGraph, HasNormsBehindAndOfAllHeadsAndScales) {
   expect_same(with([](LanguageConfig& c) {
-    c.norm_place = NormPlace::kBehind;
+    c.norm_place = NormPlace::kAfterPart;
     c.qk_norm_of_all = true;
     c.residual_scale = 0.3;
     c.logit_scale = 0.25;

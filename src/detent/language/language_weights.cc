@@ -37,9 +37,9 @@ struct NameParts {
     pattern = name.substr(0, point);
     constexpr std::string_view kLayers = "layers.";
     if (!pattern.starts_with(kLayers)) return;
-    const size_t behind = pattern.find('.', kLayers.size());
-    layer = pattern.substr(kLayers.size(), behind - kLayers.size());
-    pattern = fmt::format("{}{{}}{}", kLayers, pattern.substr(behind));
+    const size_t after = pattern.find('.', kLayers.size());
+    layer = pattern.substr(kLayers.size(), after - kLayers.size());
+    pattern = fmt::format("{}{{}}{}", kLayers, pattern.substr(after));
     constexpr std::string_view kExperts = "layers.{}.experts.";
     if (!pattern.starts_with(kExperts)) return;
     const std::string rest = pattern.substr(kExperts.size());

@@ -28,7 +28,7 @@ class PlainNetwork {
         return config_.layer_has_experts(i) ? experts(name + "experts.", y)
                                             : perceptron(name + "perceptron", y);
       };
-      if (config_.perceptron_place == PerceptronPlace::kBehind) {
+      if (config_.perceptron_place == PerceptronPlace::kAfter) {
         x = block(block(x, name + "attention", attend), name + "perceptron", perceive);
       } else {
         const Rows first = norm(name + "attention_norm", x);
@@ -136,7 +136,7 @@ class PlainNetwork {
   Rows block(const Rows& x, const std::string& name, Part part) const {
     if (config_.norm_place == NormPlace::kAfter) return norm(name + "_norm", sum(x, part(x)));
     const bool has_none =
-        config_.norm_place == NormPlace::kBehind || (!config_.first_norm && name == "layers.0.attention");
+        config_.norm_place == NormPlace::kAfterPart || (!config_.first_norm && name == "layers.0.attention");
     Rows y = part(has_none ? x : norm(name + "_norm", x));
     if (config_.norm_place != NormPlace::kBefore) y = norm(name + "_post_norm", y);
     each(y, [&](double v) { return v * config_.residual_scale; });

@@ -42,7 +42,7 @@ class AttentionReader {
   }
 
   /// The node that gives the result, and with it the values.
-  const Node* behind(const Node& softmax, AttentionPattern& found) {
+  const Node* after(const Node& softmax, AttentionPattern& found) {
     inner_ = &found.inner;
     const Node* const joined = reader(softmax, "dynamic_reshape");
     const Node* const sums = joined == nullptr ? nullptr : reader(*joined, "matmul");
@@ -126,7 +126,7 @@ std::unordered_map<std::string, AttentionPattern> find_attention(const Graph& gr
   for (const Node& node : graph.nodes()) {
     if (node.op != "softmax") continue;
     std::optional<AttentionPattern> found = reader.before(node);
-    const Node* const last = found ? reader.behind(node, *found) : nullptr;
+    const Node* const last = found ? reader.after(node, *found) : nullptr;
     if (last != nullptr && reader.fits(*found, *last)) patterns.emplace(last->name, *std::move(found));
   }
   return patterns;

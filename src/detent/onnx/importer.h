@@ -85,7 +85,7 @@ using OnnxLoops = std::set<const onnx::NodeProto*>;
 struct ImportTrial {
   OpenSizes sizes = kTriedSizes[0];
   bool frees_batch = false;  // a first size of 1 of every input is open
-  /// An open second size without a name, behind a known first one, is the batch's: recurrent layers' states
+  /// An open second size without a name, after a known first one, is the batch's: recurrent layers' states
   /// are [layers, batch, ...].
   bool second_is_batch = false;
   /// A branch that does not take the sizes of its inputs is left out; to choose it is an error of the run.

@@ -26,7 +26,7 @@ class OnnxWeightsFile {
 
   /// Before the model takes its name. Does nothing where no weights were written.
   void commit();
-  /// Behind that: removes the weights of the model that was there before, if they are called like this and
+  /// After that: removes the weights of the model that was there before, if they are called like this and
   /// nothing else in the folder names them.
   void remove_replaced() const;
 

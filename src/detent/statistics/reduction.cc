@@ -66,8 +66,8 @@ Dims Dims::from_value(const Value& value, const std::string& where) {
 void Reduction::accept(const Shape& sample_shape) {
   if (dims_.kind == Dims::Kind::kAll) return;
   if (!sample_shape_ && dims_.kind == Dims::Kind::kGroups) {
-    const auto [before, places, behind] = around_axis(sample_shape);
-    kept_shape_ = {places, before * behind / dims_.group_size};
+    const auto [before, places, after] = around_axis(sample_shape);
+    kept_shape_ = {places, before * after / dims_.group_size};
     sample_shape_ = sample_shape;
   }
   if (!sample_shape_) {
@@ -112,30 +112,30 @@ std::array<int64_t, 3> Reduction::around_axis(const Shape& sample_shape) const {
   }
   const auto at = sample_shape.begin() + (axis - 1);
   const int64_t before = element_count(Shape(sample_shape.begin(), at));
-  const int64_t behind = element_count(Shape(at + 1, sample_shape.end()));
-  if (before * behind % dims_.group_size != 0) {
+  const int64_t after = element_count(Shape(at + 1, sample_shape.end()));
+  if (before * after % dims_.group_size != 0) {
     fail(
         "statistics: key \"dims\": got group_size = {}, but {} elements of a sample of shape {} share a "
         "place of "
         "dimension {}: expected a divisor of that",
-        dims_.group_size, before * behind, shape_text(sample_shape), axis);
+        dims_.group_size, before * after, shape_text(sample_shape), axis);
   }
-  return {before, *at, behind};
+  return {before, *at, after};
 }
 
 Tensor Reduction::arranged(const Tensor& batch) const {
   if (dims_.kind != Dims::Kind::kGroups || batch.rank() == 0) return batch;
   const Shape sample_shape(batch.shape().begin() + 1, batch.shape().end());
-  const auto [before, places, behind] = around_axis(sample_shape);
-  const Shape shape = {batch.dim(0), places, before * behind / dims_.group_size, dims_.group_size};
+  const auto [before, places, after] = around_axis(sample_shape);
+  const Shape shape = {batch.dim(0), places, before * after / dims_.group_size, dims_.group_size};
   if (before == 1) return batch.reshaped(shape);
   Tensor result(DType::kFloat32, shape);
   const float* from = batch.values<float>().data();
   float* to = result.values<float>().data();
-  for (int64_t sample = 0; sample < batch.dim(0); ++sample, from += before * places * behind) {
+  for (int64_t sample = 0; sample < batch.dim(0); ++sample, from += before * places * after) {
     for (int64_t place = 0; place < places; ++place) {
-      for (int64_t row = 0; row < before; ++row, to += behind)
-        std::copy_n(from + (row * places + place) * behind, behind, to);
+      for (int64_t row = 0; row < before; ++row, to += after)
+        std::copy_n(from + (row * places + place) * after, after, to);
     }
   }
   return result;

@@ -19,7 +19,7 @@ std::span<float> values_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-// Behind the gradients of all parameters stands, for each, how many workers have one; then the others.
+// After the gradients of all parameters stands, for each, how many workers have one; then the others.
 void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> others, ProcessGroup& group) {
   if (group.size() == 1) return;
   size_t elements = 0;

@@ -189,7 +189,7 @@ struct BlockSums {
   int64_t result_offset;      // ... and of these groups' from there, in bytes
 };
 
-/// A matrix of bytes as weights: element (k, n) lies at k * row + n * column. Behind its depth and its
+/// A matrix of bytes as weights: element (k, n) lies at k * row + n * column. After its depth and its
 /// columns come zeros.
 struct ColumnPacking {
   const uint8_t* bytes;

@@ -41,8 +41,8 @@ class InPlaceJoiner {
                                    earlier.inputs.end(), is_same);
     if (found == join.inputs.end() || !are_alike(plan_.places[earlier.to], plan_.places[join.to])) return;
     const JoinedInput whole{.place = earlier.to, .begin = found->begin};
-    const auto behind = join.inputs.erase(found, found + std::ssize(earlier.inputs));
-    join.inputs.insert(behind, whole);
+    const auto after = join.inputs.erase(found, found + std::ssize(earlier.inputs));
+    join.inputs.insert(after, whole);
     note_user(earlier.to, join.step);
   }
 

@@ -276,11 +276,11 @@ class FloatSumsStep final : public EngineStep {
       sums.channels = std::min(most, left);
       left -= sums.channels;
       sums.sums_after = left > 0 ? partial : nullptr;
-      const float* const behind = sums.weights + sums.channels * channel_weights;
-      sums.next = left > 0 ? behind : next_block;
+      const float* const after = sums.weights + sums.channels * channel_weights;
+      sums.next = left > 0 ? after : next_block;
       add_channels_last(sums);
       sums.sums_before = partial;
-      sums.weights = behind;
+      sums.weights = after;
       sums.first_channel += sums.channels;
     }
   }

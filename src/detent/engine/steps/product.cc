@@ -129,8 +129,8 @@ class ProductStep final : public EngineStep {
     return reinterpret_cast<int8_t*>(scratch) + matrix * matrix_bytes() + block * steps_ * kBlockBytes;
   }
   int32_t* start(uint8_t* scratch, int64_t matrix, int64_t block) const {
-    uint8_t* behind = scratch + std::ssize(batch_.packed) * matrix_bytes();
-    return reinterpret_cast<int32_t*>(behind) + (matrix * blocks_ + block) * kBlockOutputs;
+    uint8_t* after = scratch + std::ssize(batch_.packed) * matrix_bytes();
+    return reinterpret_cast<int32_t*>(after) + (matrix * blocks_ + block) * kBlockOutputs;
   }
 
   /// Some columns of a matrix, and what their sums begin with.

@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-// Families whose routers pick experts by shares with a bias. Files may have layers behind those of the
+// Families whose routers pick experts by shares with a bias. Files may have layers after those of the
 // network, which predict further tokens.
 
 struct ExpertKeys {

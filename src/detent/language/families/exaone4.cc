@@ -4,13 +4,13 @@
 namespace detent {
 namespace {
 
-/// Norms behind each part and of each head's query and key. Where some layers have windows, the others do not
+/// Norms after each part and of each head's query and key. Where some layers have windows, the others do not
 /// turn.
 LanguageConfig read_exaone4(const ConfigReader& json) {
   constexpr int64_t kEvery = 4;
   LanguageConfig config = common_config(json, "exaone4", false);
   read_sizes(json, config);
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfterPart;
   config.norm_eps = json.number("rms_norm_eps", 1e-5);
   config.activation = json.activation("hidden_act", "silu");
   config.qk_norm = true;

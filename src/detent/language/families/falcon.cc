@@ -4,7 +4,7 @@
 namespace detent {
 namespace {
 
-/// The perceptron beside attention, behind a norm that both share, or each behind its own; queries stand by
+/// The perceptron beside attention, after a norm that both share, or each after its own; queries stand by
 /// the head of keys that they share.
 LanguageConfig read_falcon(const ConfigReader& json) {
   constexpr int64_t kContext = 2048;

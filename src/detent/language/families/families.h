@@ -109,7 +109,7 @@ void read_gemma_windows(const ConfigReader& json, LanguageConfig& config, int64_
 /// Names of tensors with norms around (Gemma 2 and 3).
 std::vector<StoredName> around_weights();
 
-/// Names of tensors with norms behind each part, and of queries and keys (OLMo 2, EXAONE 4).
+/// Names of tensors with norms after each part, and of queries and keys (OLMo 2, EXAONE 4).
 std::vector<StoredName> behind_weights();
 
 // Families whose kin have experts.

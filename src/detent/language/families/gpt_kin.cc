@@ -20,7 +20,7 @@ LanguageConfig read_gpt_kin(const ConfigReader& json, const std::string& family,
   return config;
 }
 
-/// Pairs of neighbours in a part of each head turn; the perceptron beside attention, behind the same norm.
+/// Pairs of neighbours in a part of each head turn; the perceptron beside attention, after the same norm.
 LanguageConfig read_gptj(const ConfigReader& json) {
   constexpr int64_t kTurning = 64;
   LanguageConfig config = read_gpt_kin(json, "gptj", {"n_layer", "n_embd", "n_head"}, false);

@@ -18,7 +18,7 @@ Rotary read_turns_of_hunyuan(const ConfigReader& json, const LanguageConfig& con
   return rotary_of({.theta = theta * std::pow(alpha, size / (size - 2))}, config.head_size, config.context);
 }
 
-/// As Llama, with norms of each head's query and key behind their rotation.
+/// As Llama, with norms of each head's query and key after their rotation.
 LanguageConfig read_hunyuan(const ConfigReader& json) {
   LanguageConfig config = common_config(json, "hunyuan", false);
   read_sizes(json, config);

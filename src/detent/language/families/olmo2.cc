@@ -18,7 +18,7 @@ LanguageConfig read_olmo(const ConfigReader& json) {
   return config;
 }
 
-/// Norms behind each part, before it is added, and of all queries and keys together. OLMo 3 has windows in
+/// Norms after each part, before it is added, and of all queries and keys together. OLMo 3 has windows in
 /// three of four layers, whose frequencies are never stretched.
 LanguageConfig read_olmo2(const ConfigReader& json) {
   constexpr int64_t kEvery = 4;
@@ -26,7 +26,7 @@ LanguageConfig read_olmo2(const ConfigReader& json) {
   constexpr double kUsualTheta = 5e5;
   LanguageConfig config = common_config(json, "olmo2", false);
   read_sizes(json, config);
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfterPart;
   config.norm_eps = json.number("rms_norm_eps", 1e-5);
   config.activation = json.activation("hidden_act", "silu");
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);

@@ -20,7 +20,7 @@ LanguageConfig read_eurobert(const ConfigReader& json) {
   return config;
 }
 
-/// Norms behind each part, gated perceptrons, no biases but of norms. Files before transformers 5 have the
+/// Norms after each part, gated perceptrons, no biases but of norms. Files before transformers 5 have the
 /// keys of GPT-2.
 LanguageConfig read_nomic_bert(const ConfigReader& json) {
   constexpr double kNomicTheta = 1000;

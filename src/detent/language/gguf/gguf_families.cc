@@ -213,7 +213,7 @@ LanguageConfig read_gguf_smollm3(const GgufConfigReader& reader) {
 LanguageConfig read_gguf_olmo2(const GgufConfigReader& reader) {
   constexpr int64_t kEvery = 4;
   LanguageConfig config = read_llama_like(reader, "olmo2");
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfterPart;
   config.qk_norm_of_all = true;
   if (config.window == 0) return config;
   config.has_window = read_gguf_windows(reader, config.layers, kEvery);

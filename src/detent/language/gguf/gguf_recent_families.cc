@@ -57,7 +57,7 @@ LanguageConfig read_gguf_cohere2(const GgufConfigReader& reader) {
 LanguageConfig read_gguf_exaone4(const GgufConfigReader& reader) {
   constexpr int64_t kEvery = 4;
   LanguageConfig config = read_llama_like(reader, "exaone4");
-  config.norm_place = NormPlace::kBehind;
+  config.norm_place = NormPlace::kAfterPart;
   config.qk_norm = true;
   if (config.window > 0) config.has_window = config.turns = all_but_each(config.layers, kEvery);
   return config;

@@ -68,9 +68,9 @@ std::string stored_name(const Case& of, const std::string& name) {
   std::string layer;
   std::string role = name.substr(0, point);
   if (role.starts_with("layers.")) {
-    const size_t behind = role.find('.', 7);
-    layer = "blk." + role.substr(7, behind - 7) + ".";
-    role = role.substr(behind + 1);
+    const size_t after = role.find('.', 7);
+    layer = "blk." + role.substr(7, after - 7) + ".";
+    role = role.substr(after + 1);
     std::erase_if(role, [](char c) { return c >= '0' && c <= '9'; });
     if (const size_t gap = role.find(".."); gap != std::string::npos) role.erase(gap, 1);
   }
@@ -334,7 +334,7 @@ std::vector<Case> cases_with_layer_norms() {
   modernbert.config.first_norm = false;
   modernbert.config.embedding_norm = true;
   modernbert.config.perceptron = PerceptronKind::kGated;
-  modernbert.config.perceptron_place = PerceptronPlace::kBehind;
+  modernbert.config.perceptron_place = PerceptronPlace::kAfter;
   modernbert.config.window = 2;
   modernbert.config.has_window = {false, true, true, false};
   modernbert.other_names["perceptron.gate"] = "ffn_up";
@@ -364,7 +364,7 @@ std::vector<Case> further_cases() {
   smollm3.config.layers = 5;
   smollm3.config.turns = {true, true, true, false, true};
   Case olmo2{"olmo2", llama_config("olmo2")};
-  olmo2.config.norm_place = NormPlace::kBehind;
+  olmo2.config.norm_place = NormPlace::kAfterPart;
   olmo2.config.qk_norm_of_all = true;
   Case stablelm{"stablelm", centred_config("stablelm")};
   stablelm.config.perceptron = PerceptronKind::kGated;
@@ -437,7 +437,7 @@ std::vector<Case> recent_cases() {
   command2.config.has_window = command2.config.turns = {true, true, true, false, true};
   command.config.qk_norm = command.config.qk_norm_by_head = true;
   Case exaone{"exaone4", llama_config("exaone4")};
-  exaone.config.norm_place = NormPlace::kBehind;
+  exaone.config.norm_place = NormPlace::kAfterPart;
   exaone.config.qk_norm = true;
   exaone.config.layers = 5;
   exaone.config.window = 3;

@@ -114,10 +114,9 @@ NodeInput with_cached(NodeImport& node, const NodeInput& now, size_t cache, cons
   }
   const NodeInput source = node.add("cat", std::move(all), {{"dim", kSequenceAxis}});
   const NodeInput row = node.integers_below(places.length);
-  const NodeInput behind = node.add("sub", {row, places.past});  // place among what is new
-  const NodeInput of_new = node.add("add", {node.add("minimum", {behind, count}), before});
-  const NodeInput from =
-      node.add("where", {node.add("ge", {behind, NodeImport::integer_of(0)}), of_new, row});
+  const NodeInput after = node.add("sub", {row, places.past});  // place among what is new
+  const NodeInput of_new = node.add("add", {node.add("minimum", {after, count}), before});
+  const NodeInput from = node.add("where", {node.add("ge", {after, NodeImport::integer_of(0)}), of_new, row});
   const NodeInput index = node.add("unsqueeze", {from, NodeImport::list_of({1, 3})});
   const Shape& of_heads = node.type_of(now).shape;
   const NodeInput spread = node.constant_of(Tensor(DType::kInt64, {of_heads[kHeadAxis], 1, of_heads[3]}));

@@ -73,10 +73,10 @@ NodeInput beyond_ends(NodeImport& node, size_t mask, const AttendedParts& parts)
   const NodeInput list = as_int64(node, node.input(mask));
   const NodeInput places = places_of(node, parts.key);
   const NodeInput batch = node.size_of(parts.query, 0);
-  const NodeInput behind = node.add("ge", {places, numbers_of_samples(node, list, batch, false)});
-  if (!has_starts) return behind;
+  const NodeInput after = node.add("ge", {places, numbers_of_samples(node, list, batch, false)});
+  if (!has_starts) return after;
   const NodeInput before = node.add("lt", {places, numbers_of_samples(node, list, batch, true)});
-  return node.add("logical_or", {behind, before});
+  return node.add("logical_or", {after, before});
 }
 
 /// Addend of the scores for a mask.

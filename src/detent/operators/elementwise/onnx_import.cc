@@ -42,10 +42,10 @@ NodeInput second_operand(NodeImport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   int64_t axis = node.integer("axis", 0);
   if (axis < 0) axis += rank;
-  const int64_t behind = rank - axis - static_cast<int64_t>(node.rank(1));
-  if (axis < 0 || behind < 0) fail("axis {} of {} dimensions for an operand of {}", axis, rank, node.rank(1));
-  if (behind == 0) return operand(node, 1);
-  std::vector<int64_t> added(static_cast<size_t>(behind));
+  const int64_t after = rank - axis - static_cast<int64_t>(node.rank(1));
+  if (axis < 0 || after < 0) fail("axis {} of {} dimensions for an operand of {}", axis, rank, node.rank(1));
+  if (after == 0) return operand(node, 1);
+  std::vector<int64_t> added(static_cast<size_t>(after));
   std::iota(added.begin(), added.end(), static_cast<int64_t>(node.rank(1)));
   return node.add("unsqueeze", {node.input(1), NodeImport::list_of(added)});
 }

@@ -47,9 +47,9 @@ void convert_crop(NodeImport& node) {
       if (number < 0 || number > kMostPositions)
         fail("border {} and scale {}", shape_text(border), shape_text(size));
   }
-  const auto end = [&](size_t dim, int64_t begin, int64_t behind) {
+  const auto end = [&](size_t dim, int64_t begin, int64_t after) {
     if (!size.empty()) return begin + size[dim];
-    return behind == 0 ? std::numeric_limits<int64_t>::max() : -behind;
+    return after == 0 ? std::numeric_limits<int64_t>::max() : -after;
   };
   node.set_output(0,
                   node.add("dynamic_slice",

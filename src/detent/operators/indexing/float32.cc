@@ -221,15 +221,15 @@ Tensor gathered_by_position(const FloatNode& n) {
   const auto depth = static_cast<size_t>(indices.dim(-1));
   const std::span<const int64_t> sizes = std::span(x.shape()).subspan(batch, depth);
   Shape shape(indices.shape().begin(), indices.shape().end() - 1);
-  const auto behind = static_cast<int64_t>(batch + depth);
-  shape.insert(shape.end(), x.shape().begin() + behind, x.shape().end());
+  const auto after = static_cast<int64_t>(batch + depth);
+  shape.insert(shape.end(), x.shape().begin() + after, x.shape().end());
   std::vector<int64_t> rows = joined_rows(n, indices, sizes);
   const int64_t batches = element_count({x.shape().begin(), x.shape().begin() + static_cast<int64_t>(batch)});
   const int64_t indexed = element_count({sizes.begin(), sizes.end()});
   const auto of_batch = std::ssize(rows) / std::max<int64_t>(batches, 1);
   for (int64_t i = 0; i < std::ssize(rows); ++i) rows[static_cast<size_t>(i)] += i / of_batch * indexed;
   return copied_parts(x, shape, rows, batches * indexed,
-                      element_count({x.shape().begin() + behind, x.shape().end()}));
+                      element_count({x.shape().begin() + after, x.shape().end()}));
 }
 
 /// Combines the element that is there with the one that is put there, by the attribute `reduction`.

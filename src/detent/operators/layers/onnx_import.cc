@@ -54,14 +54,14 @@ void convert_conv(NodeImport& node) { node.set_output(0, convolved(node)); }
 /// The border that is cut from each side of the result, and what is added after it.
 struct TransposedBorder {
   std::vector<int64_t> before;
-  std::vector<int64_t> behind;
+  std::vector<int64_t> after;
   std::vector<int64_t> extra;
 };
 
 /// `output_shape` is what the border follows from, where it is given; so does auto_pad.
 TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow& window) {
   const size_t dims = window.kernel.size();
-  TransposedBorder border{window.before, window.behind,
+  TransposedBorder border{window.before, window.after,
                           node.integers("output_padding", std::vector<int64_t>(dims, 0))};
   if (border.extra.size() != dims)
     fail("output_padding has {} numbers, expected {}", border.extra.size(), dims);
@@ -82,7 +82,7 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
         border.extra[i] + (window.kernel[i] - 1) * window.dilation[i] + 1 - window.stride[i] - beyond;
     // Additional positions of a larger result lie at the end, as in ONNX Runtime; ONNX does not say where.
     border.before[i] = std::max<int64_t>(automatic == "SAME_UPPER" ? total / 2 : total - total / 2, 0);
-    border.behind[i] = total - border.before[i];
+    border.after[i] = total - border.before[i];
   }
   return border;
 }
@@ -103,18 +103,18 @@ void convert_transposed(NodeImport& node) {
   const size_t dims = window.kernel.size();
   std::vector<int64_t> padding(dims);
   for (size_t i = 0; i < dims; ++i)
-    padding[i] = std::max<int64_t>(std::min(border.before[i], border.behind[i]), 0);
+    padding[i] = std::max<int64_t>(std::min(border.before[i], border.after[i]), 0);
   Table attributes = {{"stride", Value(window.stride)},
                       {"padding", Value(padding)},
                       {"output_padding", Value(border.extra)},
                       {"dilation", Value(window.dilation)},
                       {"groups", node.integer("group", 1)}};
   std::vector<int64_t> before(dims);
-  std::vector<int64_t> behind(dims);
+  std::vector<int64_t> after(dims);
   std::ranges::transform(padding, border.before, before.begin(), std::minus());
-  std::ranges::transform(padding, border.behind, behind.begin(), std::minus());
+  std::ranges::transform(padding, border.after, after.begin(), std::minus());
   const auto adds_some = [](int64_t size) { return size > 0; };
-  const bool adds = std::ranges::any_of(before, adds_some) || std::ranges::any_of(behind, adds_some);
+  const bool adds = std::ranges::any_of(before, adds_some) || std::ranges::any_of(after, adds_some);
   const bool has_bias = node.has_input(2) && !adds;
   NodeInput result;
   if (dims <= 3 && has_constant_weights(node)) {
@@ -127,8 +127,8 @@ void convert_transposed(NodeImport& node) {
     result = node.add("convolution", std::move(inputs), std::move(attributes));
   }
   const std::vector<int64_t> none(dims, 0);
-  if (before != none || behind != none)
-    result = node.add("dynamic_pad", {result, spatial_borders(before, behind)});
+  if (before != none || after != none)
+    result = node.add("dynamic_pad", {result, spatial_borders(before, after)});
   if (node.has_input(2) && !has_bias) result = node.add("add", {result, bias_along_channels(node, dims)});
   node.set_output(0, result);
 }

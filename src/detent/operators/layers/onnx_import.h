@@ -47,7 +47,7 @@ struct ImportedWindow {
   std::vector<int64_t> stride;
   std::vector<int64_t> dilation;
   std::vector<int64_t> before;  // border before each dimension; below 0 what is cut off
-  std::vector<int64_t> behind;
+  std::vector<int64_t> after;
   /// Borders of auto_pad that follow from sizes which are open: with_computed_border adds them, and those
   /// above are 0.
   bool computed_border = false;
@@ -71,7 +71,7 @@ ImportedWindow imported_window(const NodeImport& node, const std::optional<std::
 Table convolution_attributes(const NodeImport& node, const ImportedWindow& window);
 
 /// Borders of the last dimensions of [N, C, ...] as `dynamic_pad` lists them; what is below 0 is cut off.
-NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& behind);
+NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& after);
 
 /// The value without what the window's border cuts off, which is then 0 there.
 NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input);

@@ -8,18 +8,18 @@ namespace {
 
 struct Windows {
   std::vector<int64_t> kernel, stride, dilation;
-  std::vector<int64_t> before, behind;
+  std::vector<int64_t> before, after;
   bool ceil_mode = false;
 };
 
-Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vector<int64_t> behind) {
+Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vector<int64_t> after) {
   const size_t dims = node.rank(0) - 2;
   const bool dilated = node.node().attributes.contains("dilation");
   return {node.integers("kernel_size", dims),
           pool_stride(node.node(), dims),
           dilated ? node.integers("dilation", dims) : std::vector<int64_t>(dims, 1),
           std::move(before),
-          std::move(behind),
+          std::move(after),
           node.flag("ceil_mode")};
 }
 
@@ -28,8 +28,8 @@ Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vec
 /// ends where the last window does.
 void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& windows) {
   if (!windows.ceil_mode) return;
-  std::vector<int64_t> widened = windows.behind;  // to the end of the last window, for no ceil_mode
-  std::vector<int64_t> trimmed = windows.behind;  // to it where a further window would begin past it
+  std::vector<int64_t> widened = windows.after;  // to the end of the last window, for no ceil_mode
+  std::vector<int64_t> trimmed = windows.after;  // to it where a further window would begin past it
   bool rounds_down = true;
   bool begins_after = false;
   bool can_trim = true;
@@ -51,17 +51,17 @@ void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& wind
   if (rounds_down) {
     windows.ceil_mode = false;
   } else if (begins_after && counts_border) {
-    if (can_trim) windows.behind = std::move(trimmed);
+    if (can_trim) windows.after = std::move(trimmed);
   } else if (begins_after && std::ranges::equal(widened, windows.kernel, std::less())) {
     // No reader takes a border as wide as the window.
-    windows.behind = std::move(widened);
+    windows.after = std::move(widened);
     windows.ceil_mode = false;
   }
 }
 
 Table attributes_of(const Windows& windows) {
   std::vector<int64_t> pads = windows.before;
-  pads.insert(pads.end(), windows.behind.begin(), windows.behind.end());
+  pads.insert(pads.end(), windows.after.begin(), windows.after.end());
   return {{"kernel_shape", Value(windows.kernel)},
           {"strides", Value(windows.stride)},
           {"pads", Value(pads)},

@@ -27,7 +27,7 @@ Table attributes_of(const NodeImport& node, const ImportedWindow& window,
 /// Attributes of an operator whose windows may be dilated and have unequal padding at both ends.
 Table bordered_attributes(const NodeImport& node, const ImportedWindow& window) {
   std::vector<int64_t> padding = window.before;
-  padding.insert(padding.end(), window.behind.begin(), window.behind.end());
+  padding.insert(padding.end(), window.after.begin(), window.after.end());
   Table attributes = attributes_of(node, window, padding);
   attributes["dilation"] = Value(window.dilation);
   return attributes;

@@ -78,7 +78,7 @@ void convert_masked_max_pool(NodeImport& node) {
   const size_t dims = window.kernel.size();
   if (dims < 1 || dims > 3 || window.cuts()) node.refuse("windows of other than one to three dimensions");
   constexpr double kLowest = std::numeric_limits<float>::lowest();
-  const NodeInput borders = spatial_borders(window.before, window.behind);
+  const NodeInput borders = spatial_borders(window.before, window.after);
   NodeInput x = node.add("dynamic_pad", {node.input(0), borders, NodeImport::number_of(kLowest)});
   NodeInput masked = node.add("dynamic_pad", {masked_positions(node, shape), borders});
   for (size_t d = 0; d < dims; ++d) {

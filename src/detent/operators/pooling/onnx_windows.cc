@@ -25,11 +25,11 @@ void set_same_border(const NodeImport& node, bool upper, OpenBorders borders, Im
     const int64_t span = (count - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1;
     const int64_t border = span - size;
     window.before[i] = (upper ? border : border + 1) / 2;
-    window.behind[i] = border - window.before[i];
+    window.after[i] = border - window.before[i];
   }
   if (window.computed_border) {
     window.before.assign(window.kernel.size(), 0);
-    window.behind = window.before;
+    window.after = window.before;
   }
 }
 
@@ -37,14 +37,14 @@ void set_same_border(const NodeImport& node, bool upper, OpenBorders borders, Im
 
 bool ImportedWindow::has_border() const {
   const auto is_some = [](int64_t size) { return size != 0; };
-  return std::ranges::any_of(before, is_some) || std::ranges::any_of(behind, is_some);
+  return std::ranges::any_of(before, is_some) || std::ranges::any_of(after, is_some);
 }
 
-bool ImportedWindow::is_symmetric() const { return before == behind && !cuts(); }
+bool ImportedWindow::is_symmetric() const { return before == after && !cuts(); }
 
 bool ImportedWindow::cuts() const {
   const auto is_cut = [](int64_t size) { return size < 0; };
-  return std::ranges::any_of(before, is_cut) || std::ranges::any_of(behind, is_cut);
+  return std::ranges::any_of(before, is_cut) || std::ranges::any_of(after, is_cut);
 }
 
 ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel,
@@ -68,9 +68,9 @@ ImportedWindow imported_window(const NodeImport& node, const std::optional<std::
   }
   const auto half = pads.begin() + static_cast<int64_t>(dims);
   window.before.assign(pads.begin(), half);
-  window.behind.assign(half, pads.end());
+  window.after.assign(half, pads.end());
   const std::string automatic = node.text("auto_pad", "NOTSET");
-  if (automatic == "VALID") window.before = window.behind = std::vector<int64_t>(dims, 0);
+  if (automatic == "VALID") window.before = window.after = std::vector<int64_t>(dims, 0);
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
     set_same_border(node, automatic == "SAME_UPPER", borders, window);
   return window;
@@ -84,11 +84,11 @@ Table convolution_attributes(const NodeImport& node, const ImportedWindow& windo
           {"groups", node.integer("group", 1)}};
 }
 
-NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
+NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& after) {
   std::vector<int64_t> borders = {0, 0};
   borders.insert(borders.end(), before.begin(), before.end());
   borders.insert(borders.end(), {0, 0});
-  borders.insert(borders.end(), behind.begin(), behind.end());
+  borders.insert(borders.end(), after.begin(), after.end());
   return NodeImport::list_of(borders);
 }
 
@@ -100,7 +100,7 @@ NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input) {
     for (int64_t& size : border) size = std::max<int64_t>(size, 0);
     return cuts;
   };
-  const NodeInput borders = spatial_borders(taken(window.before), taken(window.behind));
+  const NodeInput borders = spatial_borders(taken(window.before), taken(window.after));
   return node.add("dynamic_pad", {std::move(input), borders});
 }
 
@@ -111,7 +111,7 @@ NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, 
     std::vector<int64_t> pad;
     for (size_t i = window.before.size(); i-- > 0;) {
       pad.push_back(window.before[i]);
-      pad.push_back(window.behind[i]);
+      pad.push_back(window.after[i]);
     }
     // 0 is the value of a code: what was rounded still is.
     const Node* giver = input.is_constant() ? nullptr : &node.node(input);
@@ -122,7 +122,7 @@ NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, 
     const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
     return spec ? node.add_rounding(padded, *spec) : padded;
   }
-  return node.add("dynamic_pad", {std::move(input), spatial_borders(window.before, window.behind),
+  return node.add("dynamic_pad", {std::move(input), spatial_borders(window.before, window.after),
                                   NodeImport::number_of(value)});
 }
 
@@ -152,8 +152,8 @@ NodeInput with_computed_border(NodeImport& node, const ImportedWindow& window, N
   const std::vector<int64_t> odd(dims, upper ? 0 : 1);
   const NodeInput before =
       node.add("div", {node.add("add", {border, list(odd)}), list(std::vector<int64_t>(dims, 2))});
-  const NodeInput behind = node.add("sub", {border, before});
-  const NodeInput borders = node.add("cat", {before, behind}, {{"dim", 0}});
+  const NodeInput after = node.add("sub", {border, before});
+  const NodeInput borders = node.add("cat", {before, after}, {{"dim", 0}});
   return node.add("dynamic_pad",
                   {std::move(input), borders, NodeImport::number_of(value), NodeImport::list_of(spatial)});
 }

@@ -96,18 +96,18 @@ Shape infer_bordered_pool(const Node& node, std::span<const Operand> inputs, Emp
   Shape shape = {input[0], input[1]};
   for (size_t i = 0; i < dims; ++i) {
     const int64_t before = padding[i];
-    const int64_t behind = padding[i + dims];
+    const int64_t after = padding[i + dims];
     expect_size("size of the input", input[i + 2], 1);
     expect_size("attribute \"padding\"", before, 0);
-    expect_size("attribute \"padding\"", behind, 0);
-    const int64_t padded = input[i + 2] + before + behind;
+    expect_size("attribute \"padding\"", after, 0);
+    const int64_t padded = input[i + 2] + before + after;
     int64_t count = window_count(padded, kernel[i], stride[i], 0, dilation[i], ceil_mode);
     const auto begins_after = [&] { return (count - 1) * stride[i] >= before + input[i + 2]; };
     if (ceil_mode && begins_after()) --count;
     shape.push_back(count);
     if (empty == EmptyWindows::kAllowed) continue;
     if (before >= dilation[i] * (kernel[i] - 1) + 1 || begins_after())
-      fail("padding {} and {} leaves a window without elements", before, behind);
+      fail("padding {} and {} leaves a window without elements", before, after);
     expect_elements_in_windows(input[i + 2], stride[i], before, dilation[i]);
   }
   return shape;

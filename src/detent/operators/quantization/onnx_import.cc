@@ -157,7 +157,7 @@ NodeInput integer_convolution(NodeImport& node, const QuantizedInput& x, const Q
   std::vector<NodeInput> inputs = code_factors(node, x, weight);
   if (!window.is_symmetric()) {
     const NodeInput value = inputs.size() > 2 ? inputs[2] : NodeInput::absent();
-    const NodeInput borders = spatial_borders(window.before, window.behind);
+    const NodeInput borders = spatial_borders(window.before, window.after);
     inputs[0] = node.add("dynamic_pad", {inputs[0], borders, value});
   }
   if (bias) {

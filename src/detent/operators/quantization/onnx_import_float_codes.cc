@@ -78,10 +78,10 @@ NodeInput scales_along(NodeImport& node, size_t input) {
   }
   NodeInput scales = quantization_operand(node, input);
   if (element_count(node.type(input).shape) == 1) return scales;
-  const int64_t behind = static_cast<int64_t>(node.rank(0)) - 1 - axis_of(node);
-  if (behind < 0) node.refuse(fmt::format("axis {} of {} dimensions", axis_of(node), node.rank(0)));
-  if (behind == 0) return scales;
-  std::vector<int64_t> dims(static_cast<size_t>(behind));
+  const int64_t after = static_cast<int64_t>(node.rank(0)) - 1 - axis_of(node);
+  if (after < 0) node.refuse(fmt::format("axis {} of {} dimensions", axis_of(node), node.rank(0)));
+  if (after == 0) return scales;
+  std::vector<int64_t> dims(static_cast<size_t>(after));
   std::iota(dims.begin(), dims.end(), int64_t{1});
   return node.add("unsqueeze", {std::move(scales), NodeImport::list_of(dims)});
 }

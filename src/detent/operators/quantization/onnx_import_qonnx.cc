@@ -175,10 +175,10 @@ void convert_multi_threshold(NodeImport& node) {
   const int64_t rows = node.type(1).shape[0];
   const auto channels = node.size(0, axis);
   if (rows != 1 && channels && rows != *channels) fail("thresholds of {} channels for {}", rows, *channels);
-  std::vector<int64_t> behind(static_cast<size_t>(rank - 1 - axis));
-  std::iota(behind.begin(), behind.end(), int64_t{1});
+  std::vector<int64_t> after(static_cast<size_t>(rank - 1 - axis));
+  std::iota(after.begin(), after.end(), int64_t{1});
   NodeInput thresholds = node.input(1);
-  if (!behind.empty()) thresholds = node.add("unsqueeze", {thresholds, NodeImport::list_of(behind)});
+  if (!after.empty()) thresholds = node.add("unsqueeze", {thresholds, NodeImport::list_of(after)});
   const NodeInput column = node.add("unsqueeze", {node.input(0), NodeImport::list_of({-1})});
   const NodeInput reached = node.add("cast", {node.add("ge", {column, thresholds})}, {{"dtype", "float32"}});
   NodeInput result = node.add("sum", {reached, NodeImport::list_of({-1})});

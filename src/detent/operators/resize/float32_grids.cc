@@ -20,13 +20,13 @@ struct AxisTaps {
   std::array<float, 4> shares = {};
 };
 
-/// Cubic convolution with a = -0.75: shares of the four pixels around a place `behind` after the second one.
-std::array<float, 4> cubic_shares(float behind) {
+/// Cubic convolution with a = -0.75: shares of the four pixels around a place `after` after the second one.
+std::array<float, 4> cubic_shares(float after) {
   constexpr float kA = -0.75F;
   const auto far = [](float t) { return ((t * kA + -5 * kA) * t + 8 * kA) * t + -4 * kA; };
   const auto near = [](float t) { return (t * (kA + 2) + -(kA + 3)) * t * t + 1; };
-  const float before = 1 - behind;
-  return {far(behind + 1), near(behind), near(before), far(before + 1)};
+  const float before = 1 - after;
+  return {far(after + 1), near(after), near(before), far(before + 1)};
 }
 
 /// One dimension of the images that a node of `grid_sample` reads, of so many pixels.
@@ -49,13 +49,13 @@ class GridAxis {
       return taps;
     }
     const float first = std::floor(place);
-    const float behind = place - first;
+    const float after = place - first;
     if (curve_ == Curve::kLinear) {
-      add(taps, first, 1 - behind);
-      add(taps, first + 1, behind);
+      add(taps, first, 1 - after);
+      add(taps, first + 1, after);
       return taps;
     }
-    const std::array<float, 4> shares = cubic_shares(behind);
+    const std::array<float, 4> shares = cubic_shares(after);
     for (size_t i = 0; i < shares.size(); ++i) add(taps, first + static_cast<float>(i) - 1, shares[i]);
     return taps;
   }

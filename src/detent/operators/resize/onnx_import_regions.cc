@@ -27,12 +27,12 @@ PixelPair pixels_at(NodeImport& node, const NodeInput& place, int64_t dim) {
   const NodeInput inside = node.add("minimum", {node.add("maximum", {place, number(0)}), last});
   const NodeInput low = node.add("floor", {inside});
   const NodeInput high = node.add("minimum", {node.add("add", {low, number(1)}), last});
-  const NodeInput behind = node.add("sub", {inside, low});
+  const NodeInput after = node.add("sub", {inside, low});
   const NodeInput there = node.add("cast", {is_there}, {{"dtype", "float32"}});
   PixelPair pair;
   const NodeInput zero = NodeImport::integer_of(0);
   const NodeInput places[] = {low, high};
-  const NodeInput shares[] = {node.add("sub", {number(1), behind}), behind};
+  const NodeInput shares[] = {node.add("sub", {number(1), after}), after};
   for (size_t i = 0; i < 2; ++i) {
     const NodeInput index = node.add("cast", {places[i]}, {{"dtype", "int64"}});
     const NodeInput least = node.add("maximum", {index, zero});

@@ -112,9 +112,9 @@ void export_flatten(NodeExport& node) {
   }
   if (is_known) return node.emit("Reshape", {input, node.list_of(sizes)});
   sizes.resize(static_cast<size_t>(start) + 1);
-  const std::string behind = node.add("Slice", {node.add("Shape", {input}), node.list_of({end + 1}),
-                                                node.list_of({kToTheEnd}), node.list_of({0})});
-  node.emit("Reshape", {input, node.add("Concat", {node.list_of(sizes), behind}, {{"axis", 0}})});
+  const std::string after = node.add("Slice", {node.add("Shape", {input}), node.list_of({end + 1}),
+                                               node.list_of({kToTheEnd}), node.list_of({0})});
+  node.emit("Reshape", {input, node.add("Concat", {node.list_of(sizes), after}, {{"axis", 0}})});
 }
 
 void export_transpose(NodeExport& node) {

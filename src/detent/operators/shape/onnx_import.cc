@@ -75,8 +75,8 @@ void convert_flatten(NodeImport& node) {
     return result;
   };
   const auto before = product(0, axis);
-  const auto behind = product(axis, rank);
-  if (!before && !behind) {
+  const auto after = product(axis, rank);
+  if (!before && !after) {
     std::vector<int64_t> dims(static_cast<size_t>(axis));
     std::iota(dims.begin(), dims.end(), 0);
     const NodeInput sizes =
@@ -87,7 +87,7 @@ void convert_flatten(NodeImport& node) {
     return node.set_output(0, node.add("dynamic_reshape", {node.input(0), shape}));
   }
   std::vector<NodeInput> inputs = {node.input(0), NodeInput::of_constant(Value(before.value_or(-1))),
-                                   NodeInput::of_constant(Value(behind.value_or(-1)))};
+                                   NodeInput::of_constant(Value(after.value_or(-1)))};
   node.set_output(0, node.add("view", std::move(inputs)));
 }
 

@@ -83,7 +83,7 @@ class TemplateLexer {
     advance(end);
   }
 
-  /// Behind a tag: "-" strips all space, and a block the first newline.
+  /// After a tag: "-" strips all space, and a block the first newline.
   void finish_tag(size_t end, bool strips, bool drops_newline) {
     size_t next = end;
     if (strips) {
