@@ -527,6 +527,17 @@ TEST(LanguageGguf, StretchesFrequencies) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(linear[i], plain[i] / 4);
   EXPECT_EQ(frequencies(file_of(llama()).real("llama.rope.freq_base", 500))[1],
             rotary_of({.theta = 500}, 8, 512).frequencies[1]);
+  const auto yarn = [&](const Case& of) {
+    return frequencies(file_of(of)
+                           .text(of.architecture + ".rope.scaling.type", "yarn")
+                           .real(of.architecture + ".rope.scaling.factor", 4)
+                           .integer(of.architecture + ".rope.scaling.original_context_length", 128));
+  };
+  RotaryScaling scaling{.type = "yarn", .factor = 4, .original_context = 128};
+  EXPECT_EQ(yarn(llama()), rotary_of(scaling, 8, 512).frequencies);
+  scaling.truncate = false;
+  EXPECT_NE(yarn(llama()), rotary_of(scaling, 8, 512).frequencies);
+  EXPECT_EQ(yarn(recent_cases().front()), rotary_of(scaling, 8, 512).frequencies);
 }
 
 TEST(LanguageGguf, RefusesWhatIsNoNetworkOfItsOwn) {
