@@ -35,13 +35,17 @@ class BroadcastLines {
   /// those of the tensors' elements beside element `first`.
   template <class Visit>
   void run(int64_t begin, int64_t end, const Visit& visit) const {
-    for (int64_t first = begin; first < end;) {
-      const int64_t within = first % line_.count;
+    if (begin >= end) return;
+    int64_t within = begin % line_.count;
+    std::vector<int64_t> at;  // of the outer loops
+    Places line = places_of(begin / line_.count, at);
+    for (int64_t first = begin; first < end; within = 0) {
       const int64_t count = std::min(end - first, line_.count - within);
-      Places places = places_of(first / line_.count);
+      Places places = line;
       for (size_t i = 0; i < Count; ++i) places[i] += within * line_.steps[i];
       visit(first, places, count);
       first += count;
+      go_on(line, at);
     }
   }
 
@@ -66,13 +70,25 @@ class BroadcastLines {
     }
   }
 
-  Places places_of(int64_t line) const {
+  Places places_of(int64_t line, std::vector<int64_t>& at) const {
     Places places{};
     for (const Loop& loop : outer_) {
-      for (size_t i = 0; i < Count; ++i) places[i] += line % loop.count * loop.steps[i];
+      at.push_back(line % loop.count);
+      for (size_t i = 0; i < Count; ++i) places[i] += at.back() * loop.steps[i];
       line /= loop.count;
     }
     return places;
+  }
+
+  /// To the next line, without divisions: lines may be as short as a few elements.
+  void go_on(Places& places, std::vector<int64_t>& at) const {
+    for (size_t d = 0; d < outer_.size(); ++d) {
+      const Loop& loop = outer_[d];
+      for (size_t i = 0; i < Count; ++i) places[i] += loop.steps[i];
+      if (++at[d] < loop.count) return;
+      for (size_t i = 0; i < Count; ++i) places[i] -= loop.count * loop.steps[i];
+      at[d] = 0;
+    }
   }
 
   Loop line_{1, {}};
