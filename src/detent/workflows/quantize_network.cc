@@ -93,16 +93,6 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
 
 namespace {
 
-LayerwiseErrors errors_of(const QuantizedGraphs& graphs, PassContext& context) {
-  try {
-    return analyze_layerwise_error(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
-  } catch (const Error& error) {
-    const std::string first = first_nonfinite_text(graphs.reference, graphs.quantized, context);
-    if (first.empty()) throw;
-    throw Error(std::string(error.what()) + first);
-  }
-}
-
 /// Quantizes again without these nodes; nothing where no layer would be left, and then false.
 bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nodes, PassContext& context,
                     const std::optional<Format>& cache_format) {
@@ -125,6 +115,27 @@ bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nod
   return true;
 }
 
+/// As x / sum(x) gives NaN where all x round to 0.
+LayerwiseErrors errors_of(QuantizedGraphs& graphs, PassContext& context,
+                          const std::optional<Format>& cache_format) {
+  constexpr int kMostTries = 16;
+  for (int tries = 0;; ++tries) {
+    try {
+      return analyze_layerwise_error(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
+    } catch (const Error& error) {
+      const std::vector<std::string> nodes = first_nonfinite(graphs.reference, graphs.quantized, context);
+      if (nodes.empty()) throw;
+      const std::string what =
+          fmt::format("the first node whose result is not finite, as it is in float, is \"{}\" ({})",
+                      nodes.front(), graphs.quantized.node(nodes.front()).op);
+      if (tries == kMostTries || !leave_in_float(graphs, nodes, context, cache_format))
+        throw Error(fmt::format("{}; {}", error.what(), what));
+      context.warn(fmt::format("{}; quantized again with it and what comes before it in float: {}", what,
+                               fmt::join(nodes, ", ")));
+    }
+  }
+}
+
 /// Fewer bits and narrow accumulators spoil layers because they were asked for.
 bool has_usual_precision(const Table& passes) {
   StaticQuantizeOptions options;
@@ -137,13 +148,13 @@ bool has_usual_precision(const Table& passes) {
 QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
                                           const std::optional<Format>& cache_format) {
   QuantizationAnalysis analysis;
-  analysis.errors = errors_of(graphs, context);
+  analysis.errors = errors_of(graphs, context, cache_format);
   const std::vector<std::string> spoilt = spoilt_nodes(analysis.errors);
   if (!spoilt.empty() && has_usual_precision(graphs.passes) &&
       leave_in_float(graphs, spoilt, context, cache_format)) {
     context.warn(fmt::format("{}; quantized again with those nodes in float whose rounding costs most: {}",
                              output_sqnr_text(analysis.errors), fmt::join(spoilt, ", ")));
-    analysis.errors = errors_of(graphs, context);
+    analysis.errors = errors_of(graphs, context, cache_format);
   }
   analysis.advice = advise_quantization(graphs.network(), analysis.errors, context);
   return analysis;

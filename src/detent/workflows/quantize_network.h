@@ -43,8 +43,10 @@ struct QuantizationAnalysis {
   LayerwiseErrors errors;
   QuantizationAdvice advice;
 };
-/// Where the outputs are of no use, the nodes that spoil them (spoilt_nodes) stay in float: the network is
-/// quantized again. Throws Error naming the first node whose result is not finite.
+/// Where codes make results NaN or infinite that are finite in float, the nodes that do stay in float: the
+/// network is quantized again, with a warning. Likewise where the outputs are of no use, as to the nodes that
+/// spoil them (spoilt_nodes). Throws Error naming the first node whose result is not finite where that does
+/// not help.
 QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
                                           const std::optional<Format>& cache_format = std::nullopt);
 
@@ -57,8 +59,9 @@ std::vector<std::string> spoilt_nodes(const LayerwiseErrors& errors);
 /// "" where there is no reason.
 std::string noise_warning(const QuantizationAnalysis& analysis);
 
-/// "" or the first node of the quantized network that gives NaN or infinities for the first samples where the
-/// reference does not, with the option that leaves it in float.
-std::string first_nonfinite_text(const Graph& reference, const Graph& quantized, PassContext& context);
+/// The first node of the quantized network that gives NaN or infinities for the first samples where the
+/// reference does not, and the nodes before it, as far as those with codes; none where all is finite.
+std::vector<std::string> first_nonfinite(const Graph& reference, const Graph& quantized,
+                                         PassContext& context);
 
 }  // namespace detent

@@ -38,14 +38,15 @@ std::vector<std::string> nonfinite_nodes(const Graph& graph, const Executor& exe
   return names;
 }
 
-/// The node and those that compute what it reads.
-std::vector<std::string> with_computed_inputs(const Graph& graph, const std::string& name) {
-  std::vector<std::string> names = {name};
-  for (const NodeInput& input : graph.node(name).inputs) {
-    const bool computes = !input.is_constant() && role_of(graph.node(input.node)) == OperatorRole::kComputes;
-    if (computes && std::ranges::find(names, input.node) == names.end()) names.push_back(input.node);
+/// Adds those that compute what the nodes read.
+void add_computed_inputs(const Graph& graph, std::vector<std::string>& names) {
+  for (size_t i = 0, count = names.size(); i < count; ++i) {
+    for (const NodeInput& input : graph.node(names[i]).inputs) {
+      const bool computes =
+          !input.is_constant() && role_of(graph.node(input.node)) == OperatorRole::kComputes;
+      if (computes && std::ranges::find(names, input.node) == names.end()) names.push_back(input.node);
+    }
   }
-  return names;
 }
 
 }  // namespace
@@ -81,21 +82,25 @@ std::string noise_warning(const QuantizationAnalysis& analysis) {
                      fmt::join(texts, ", "), remedy);
 }
 
-std::string first_nonfinite_text(const Graph& reference, const Graph& quantized, PassContext& context) {
+std::vector<std::string> first_nonfinite(const Graph& reference, const Graph& quantized,
+                                         PassContext& context) {
   const auto data = context.open_calibration();
   constexpr int64_t kSamples = 8;
   const SampleRange first = calibration_batches(*data, reference, kSamples, kSamples).front();
   const std::vector<Tensor> inputs = data->inputs(first.begin, first.end);
   const Executor& executor = context.executor();
   const std::vector<std::string> usual = nonfinite_nodes(reference, executor, inputs);
-  for (const std::string& name : nonfinite_nodes(quantized, executor, inputs)) {
-    if (std::ranges::find(usual, name) != usual.end()) continue;
-    return fmt::format(
-        "; the first node whose result is not finite, as it is in float, is \"{}\" ({}): `detent quantize "
-        "--keep-float '{}'` leaves it and what it reads in float",
-        name, quantized.node(name).op, fmt::join(with_computed_inputs(quantized, name), ","));
+  std::vector<std::string> names = nonfinite_nodes(quantized, executor, inputs);
+  std::erase_if(names, [&](const std::string& name) { return std::ranges::count(usual, name) > 0; });
+  if (names.empty()) return {};
+  names.resize(1);
+  const auto has_codes = [&](const std::string& name) { return !quantized.node(name).quantization.empty(); };
+  constexpr int kMostSteps = 4;
+  for (int step = 0; step < kMostSteps; ++step) {
+    add_computed_inputs(quantized, names);
+    if (std::ranges::any_of(names, has_codes)) break;
   }
-  return "";
+  return names;
 }
 
 }  // namespace detent
