@@ -25,7 +25,8 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(con
 
 namespace detent {
 
-/// Bytes of live allocations, as the allocator rounds them, and of large blocks, which malloc does not give.
+/// Bytes of live allocations, as the allocator rounds them, and of large blocks where malloc does not give
+/// them.
 class Memory {
  public:
   static void add(const void* data) {
@@ -36,15 +37,21 @@ class Memory {
   static void remove(const void* data) {
     if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
   }
-  static int64_t live() { return live_ + large_block_bytes().used; }
+  static int64_t live() { return live_ + large_blocks().used; }
   /// At least the most live bytes since the last `restart`.
-  static int64_t peak() { return peak_ + large_block_bytes().most; }
+  static int64_t peak() { return peak_ + large_blocks().most; }
   static void restart() {
     peak_ = live_.load();
     reset_most_large_block_bytes();
   }
 
  private:
+#if defined(__SANITIZE_ADDRESS__)
+  static LargeBlockBytes large_blocks() { return {}; }
+#else
+  static LargeBlockBytes large_blocks() { return large_block_bytes(); }
+#endif
+
   static inline std::atomic<int64_t> live_ = 0;
   static inline std::atomic<int64_t> peak_ = 0;
 };

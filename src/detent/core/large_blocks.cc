@@ -3,24 +3,31 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <mutex>
-#include <vector>
+#include <new>
 
 // AddressSanitizer sees only what malloc gives.
 // NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define DETENT_BLOCKS_FROM_MALLOC 1
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
 #endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DETENT_BLOCKS_FROM_MALLOC 1
 #endif
 // NOLINTEND(bugprone-reserved-identifier)
 
 namespace detent {
 namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kTakesFromMalloc = true;
+#else
+constexpr bool kTakesFromMalloc = false;
+#endif
 
 constexpr size_t kPage = 4096;
 
@@ -39,23 +46,19 @@ void ask_for_huge_pages(const Block& block) {
 }
 
 Block block_of_system(size_t bytes) {
-#if defined(DETENT_BLOCKS_FROM_MALLOC)
-  return {static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), bytes};
-#else
+  if (kTakesFromMalloc) return {static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), bytes};
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return {};
   const Block block{static_cast<std::byte*>(pages), bytes};
   ask_for_huge_pages(block);
   return block;
-#endif
 }
 
 void return_to_system(const Block& block) {
-#if defined(DETENT_BLOCKS_FROM_MALLOC)
-  std::free(block.data);
-#else
-  munmap(block.data, block.bytes);
-#endif
+  if (kTakesFromMalloc)
+    std::free(block.data);
+  else
+    munmap(block.data, block.bytes);
 }
 
 class LargeBlocks {
@@ -64,8 +67,8 @@ class LargeBlocks {
     const std::lock_guard lock(mutex_);
     Block block = kept_block(bytes);
     if (block.data == nullptr) block = block_of_system(bytes);
-    if (block.data == nullptr && !kept_.empty()) {
-      while (!kept_.empty()) drop(kept_.begin());
+    if (block.data == nullptr && kept_count_ > 0) {
+      while (kept_count_ > 0) return_to_system(removed(0));
       block = block_of_system(bytes);
     }
     if (block.data == nullptr) return block;
@@ -76,10 +79,12 @@ class LargeBlocks {
 
   void give_back(const Block& block) {
     const std::lock_guard lock(mutex_);
-    count_.used -= static_cast<int64_t>(block.bytes);
-    count_.kept += static_cast<int64_t>(block.bytes);
-    kept_.push_back(block);
-    while (count_.kept > kMostKept) drop(kept_.begin());
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    count_.used -= bytes;
+    if (bytes > kMostKept) return return_to_system(block);
+    while (count_.kept + bytes > kMostKept) return_to_system(removed(0));
+    kept_[kept_count_++] = block;
+    count_.kept += bytes;
   }
 
   LargeBlockBytes bytes() {
@@ -93,40 +98,36 @@ class LargeBlocks {
   }
 
  private:
-#if defined(DETENT_BLOCKS_FROM_MALLOC)
-  static constexpr int64_t kMostKept = 0;
-#else
-  static constexpr int64_t kMostKept = int64_t{24} << 20;
-#endif
+  static constexpr int64_t kMostKept = kTakesFromMalloc ? 0 : int64_t{24} << 20;
 
   /// The smallest that is large enough, unless it would waste more than a quarter.
   Block kept_block(size_t bytes) {
-    auto best = kept_.end();
-    for (auto block = kept_.begin(); block != kept_.end(); ++block) {
-      const bool fits = block->bytes >= bytes && block->bytes - bytes <= bytes / 4;
-      if (fits && (best == kept_.end() || block->bytes < best->bytes)) best = block;
+    size_t best = kept_count_;
+    for (size_t i = 0; i < kept_count_; ++i) {
+      const bool fits = kept_[i].bytes >= bytes && kept_[i].bytes - bytes <= bytes / 4;
+      if (fits && (best == kept_count_ || kept_[i].bytes < kept_[best].bytes)) best = i;
     }
-    if (best == kept_.end()) return {};
-    const Block block = *best;
+    return best == kept_count_ ? Block() : removed(best);
+  }
+
+  Block removed(size_t index) {
+    const Block block = kept_[index];
+    std::copy(kept_.begin() + index + 1, kept_.begin() + kept_count_, kept_.begin() + index);
+    --kept_count_;
     count_.kept -= static_cast<int64_t>(block.bytes);
-    kept_.erase(best);
     return block;
   }
 
-  void drop(std::vector<Block>::iterator block) {
-    return_to_system(*block);
-    count_.kept -= static_cast<int64_t>(block->bytes);
-    kept_.erase(block);
-  }
-
   std::mutex mutex_;
-  std::vector<Block> kept_;  // in the order of their return
+  std::array<Block, (size_t{24} << 20) / kLargeBlock> kept_;  // in the order of their return
+  size_t kept_count_ = 0;
   LargeBlockBytes count_;
 };
 
 /// Never destroyed: tensors of static variables give their blocks back last.
 LargeBlocks& blocks() {
-  static auto* const all = new LargeBlocks;
+  alignas(LargeBlocks) static std::byte place[sizeof(LargeBlocks)];
+  static auto* const all = new (place) LargeBlocks;
   return *all;
 }
 

@@ -239,9 +239,18 @@ bool has_open_inputs(const onnx::GraphProto& graph) {
   });
 }
 
+/// Whether open first sizes are those of samples, not of lists.
+bool has_open_batches(const onnx::GraphProto& graph) {
+  return std::ranges::none_of(graph.input(), [](const onnx::ValueInfoProto& input) {
+    const auto& dims = input.type().tensor_type().shape().dim();
+    return dims.size() == 1 && dims[0].dim_value() <= 0;
+  });
+}
+
 /// A trace of one sample, in which nothing that does not fit says so.
 std::optional<Graph> import_with_one_sample(OnnxModelFile& file, const OnnxImportOptions& options,
                                             const OnnxLoops* kept_loops) {
+  if (!has_open_batches(file.model().graph())) return std::nullopt;
   OnnxImportOptions fixing = options;
   fixing.fixes_batch = true;
   return import_with_fixed_sizes(file, fixing, {.sizes = {.batch = 1}, .kept_loops = kept_loops},
