@@ -56,7 +56,8 @@ int64_t announce_memory(const Decoder& decoder, const DecoderLoad& load) {
   const ResidentMemory resident = resident_memory();
   // Values of many sizes come and go: half as much again lies between them in the heap.
   const int64_t values = memory.buffers + memory.buffers / 2;
-  const int64_t most = std::max(resident.most, resident.now + memory.cache + values);
+  constexpr int64_t kFirstRun = int64_t{6} << 20;  // pages of code, and plans
+  const int64_t most = std::max(resident.most, resident.now + memory.cache + values + kFirstRun);
   log_info("memory: at most {} MB (weights {}, cache {} for {} tokens, values {}; loading took {})",
            megabytes(most), megabytes(memory.weights), megabytes(memory.cache), load.sequences * load.tokens,
            megabytes(values), megabytes(resident.most));
