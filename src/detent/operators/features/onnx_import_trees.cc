@@ -195,8 +195,8 @@ struct LeafWeights {
 
 /// The weight where a leaf gives none, so that it changes no result of the reduction.
 float absent_weight(std::string_view reduction) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  return reduction == "amin" ? kInfinity : reduction == "amax" ? -kInfinity : 0;
+  constexpr float kBeyondAll = std::numeric_limits<float>::infinity();
+  return reduction == "amin" ? kBeyondAll : reduction == "amax" ? -kBeyondAll : 0;
 }
 
 LeafWeights leaf_weights(const NodeImport& node, const NodePlaces& places, const std::string& kind,
