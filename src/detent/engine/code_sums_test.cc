@@ -141,7 +141,7 @@ NodeInput finished(Draw& draw, CodeNetwork& n, const Codes& x, NodeInput sums, c
 }
 
 TEST_F(CodeSumsOfEngine, OfConvolutionsAreThoseOfTheReference) {
-  for (uint32_t seed = 0; seed < 120; ++seed) {
+  for (uint32_t seed = 0; seed < 240; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
     CodeNetwork n(draw);
