@@ -30,6 +30,8 @@ constexpr bool kTakesFromMalloc = false;
 #endif
 
 constexpr size_t kPage = 4096;
+constexpr size_t kMostBlocksKept = 24;  // of the smallest size
+constexpr int64_t kMostKept = kTakesFromMalloc ? 0 : int64_t{kMostBlocksKept * kLargeBlock};
 
 struct Block {
   std::byte* data = nullptr;
@@ -98,8 +100,6 @@ class LargeBlocks {
   }
 
  private:
-  static constexpr int64_t kMostKept = kTakesFromMalloc ? 0 : int64_t{24} << 20;
-
   /// The smallest that is large enough, unless it would waste more than a quarter.
   Block kept_block(size_t bytes) {
     size_t best = kept_count_;
@@ -119,7 +119,7 @@ class LargeBlocks {
   }
 
   std::mutex mutex_;
-  std::array<Block, (size_t{24} << 20) / kLargeBlock> kept_;  // in the order of their return
+  std::array<Block, kMostBlocksKept> kept_;  // in the order of their return
   size_t kept_count_ = 0;
   LargeBlockBytes count_;
 };
