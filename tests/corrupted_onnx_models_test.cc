@@ -2,7 +2,9 @@
 // memory that has nothing to do with the file. A program of its own, because it counts what is allocated.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -357,8 +359,7 @@ TEST(CorruptedOnnxModels, OfFunctionsThatStandForTooManyNodes) {
   EXPECT_THROW(import_onnx(file.path()), Error);
 }
 
-/// CPU seconds of the import of a model of `nodes` nodes and a fifth as many functions.
-double seconds_of(int nodes) {
+onnx::ModelProto model_of_many(int nodes) {
   onnx::ModelProto model = model_of_one_input();
   for (int i = 0; i < nodes / 5; ++i) {
     onnx::FunctionProto& function = *model.add_functions();
@@ -370,16 +371,26 @@ double seconds_of(int nodes) {
              {i == 0 ? "x" : fmt::format("v{}", i).c_str()},
              i + 1 == nodes ? "y" : fmt::format("v{}", i + 1).c_str());
   }
-  const MemoryFile file;
-  file.write(model.SerializeAsString());
-  const double begin = cpu_seconds();
-  EXPECT_EQ(import_onnx(file.path()).nodes().size(), nodes / 2 + 2);
-  return cpu_seconds() - begin;
+  return model;
 }
 
-// Not damaged, but large: four times the nodes would take sixteen times as long where time grew with their
-// square.
-TEST(CorruptedOnnxModels, OfManyNodesAndFunctions) { EXPECT_LT(seconds_of(80'000), 10 * seconds_of(20'000)); }
+/// CPU seconds of the import of a model of `nodes` nodes and a fifth as many functions: the least of three,
+/// as other programs empty the caches.
+double seconds_of(int nodes) {
+  const MemoryFile file;
+  file.write(model_of_many(nodes).SerializeAsString());
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const double begin = cpu_seconds();
+    EXPECT_EQ(import_onnx(file.path()).nodes().size(), nodes / 2 + 2);
+    least = std::min(least, cpu_seconds() - begin);
+  }
+  return least;
+}
+
+// Not damaged, but large: sixteen times the nodes would take 256 times as long where time grew with their
+// square. They leave the caches, which alone costs a factor of two or three.
+TEST(CorruptedOnnxModels, OfManyNodesAndFunctions) { EXPECT_LT(seconds_of(80'000), 120 * seconds_of(5'000)); }
 
 // Branches within branches, as deep as a message may be and deeper.
 TEST(CorruptedOnnxModels, OfDeepBranches) {

@@ -6,27 +6,20 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "detent/core/block_cache.h"
 #include "detent/core/process_resources.h"
 
 // Replaces malloc by one that counts: for one source file of a program.
 
-// NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
-#if defined(__has_feature)  // clang; GCC defines the macro
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
 #if defined(__SANITIZE_ADDRESS__)
 // As in sanitizer/allocator_interface.h, which GCC does not come with.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
-                                                         void (*free_hook)(const volatile void*));
+extern "C" int __sanitizer_install_malloc_and_free_hooks(  // NOLINT(bugprone-reserved-identifier)
+    void (*malloc_hook)(const volatile void*, size_t), void (*free_hook)(const volatile void*));
 #endif
-// NOLINTEND(bugprone-reserved-identifier)
 
 namespace detent {
 
-/// Bytes of live allocations, as the allocator rounds them, and of large blocks where malloc does not give
-/// them.
+/// Bytes of live allocations, as the allocator rounds them, and of large tensors.
 class Memory {
  public:
   static void add(const void* data) {
@@ -37,21 +30,15 @@ class Memory {
   static void remove(const void* data) {
     if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
   }
-  static int64_t live() { return live_ + large_blocks().used; }
+  static int64_t live() { return live_ + static_cast<int64_t>(tensor_blocks().bytes().in_use); }
   /// At least the most live bytes since the last `restart`.
-  static int64_t peak() { return peak_ + large_blocks().most; }
+  static int64_t peak() { return peak_ + static_cast<int64_t>(tensor_blocks().bytes().most_in_use); }
   static void restart() {
     peak_ = live_.load();
-    reset_most_large_block_bytes();
+    tensor_blocks().restart_most_in_use();
   }
 
  private:
-#if defined(__SANITIZE_ADDRESS__)
-  static LargeBlockBytes large_blocks() { return {}; }
-#else
-  static LargeBlockBytes large_blocks() { return large_block_bytes(); }
-#endif
-
   static inline std::atomic<int64_t> live_ = 0;
   static inline std::atomic<int64_t> peak_ = 0;
 };

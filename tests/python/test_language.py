@@ -376,3 +376,19 @@ def test_interruption_ends_it(language_folder, work):
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert float(out) - sent < 3, "a second, on a machine that does nothing else"
+
+
+def test_an_interruption_while_a_message_is_logged_is_not_lost(language_model):
+    class Interrupting(logging.Handler):
+        def emit(self, record):
+            signal.raise_signal(signal.SIGINT)
+
+    handler = Interrupting()
+    logger = logging.getLogger("detent")
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(language_model.generate("ABC", max_tokens=512)))
+    finally:
+        logger.removeHandler(handler)
+    assert language_model.generate("A", max_tokens=3, ignore_eos=True).stopped_by == "length"

@@ -7,12 +7,7 @@
 #include <new>
 
 #include "detent/core/block_cache.h"
-
-#if defined(__has_feature)  // clang; GCC defines the macro
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
+#include "detent/core/process_resources.h"
 
 namespace detent {
 namespace {

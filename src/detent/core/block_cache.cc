@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "detent/core/process_resources.h"
+
 namespace detent {
 namespace {
 
@@ -25,6 +27,11 @@ size_t physical_memory() {
 size_t BlockCache::rounded(size_t bytes) {
   const size_t step = std::max(kPage, std::bit_floor(bytes) / 8);
   return (bytes - 1) / step * step + step;
+}
+
+size_t BlockCache::size_class(size_t size) {
+  const auto log2 = static_cast<size_t>(std::bit_width(size)) - 1;
+  return 8 * (log2 - std::countr_zero(kLarge)) + (size >> (log2 - 3)) % 8;
 }
 
 void* BlockCache::take_small(size_t bytes) {
@@ -64,7 +71,6 @@ void* BlockCache::take(size_t bytes) {
   Header* superfluous = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    kept_.try_emplace(size);  // give_back has no way to fail
     bytes_.in_use += size;
     note_use();
     if (Header* const kept = take_kept(size)) return kept + 1;
@@ -97,7 +103,7 @@ void BlockCache::give_back(void* data) noexcept {
 }
 
 BlockCache::Header* BlockCache::take_kept(size_t size) {
-  Kept& kept = kept_.find(size)->second;
+  Kept& kept = kept_[size_class(size)];
   Header* const block = kept.newest;  // the likeliest to be in the processor's caches
   if (block == nullptr) return nullptr;
   kept.newest = block->older;
@@ -107,7 +113,7 @@ BlockCache::Header* BlockCache::take_kept(size_t size) {
 }
 
 void BlockCache::keep(Header* block) noexcept {
-  Kept& kept = kept_.find(block->size)->second;
+  Kept& kept = kept_[size_class(block->size)];
   block->kept_since = clock_++;
   block->newer = nullptr;
   block->older = kept.newest;
@@ -117,6 +123,7 @@ void BlockCache::keep(Header* block) noexcept {
 }
 
 void BlockCache::note_use() {
+  bytes_.most_in_use = std::max(bytes_.most_in_use, bytes_.in_use);
   peak_ = std::max(peak_, bytes_.in_use);
   if (++taken_ < kRecent) return;
   taken_ = 0;
@@ -126,9 +133,9 @@ void BlockCache::note_use() {
 BlockCache::Header* BlockCache::remove_superfluous() noexcept {
   const size_t limit = std::max(peak_, peak_of_previous_) + spare_;
   Header* removed = nullptr;
-  while (bytes_.kept > 0 && bytes_.in_use + bytes_.kept > limit) {
+  while (bytes_.kept > 0 && (bytes_.in_use + bytes_.kept > limit || bytes_.kept > most_kept_)) {
     Kept* longest = nullptr;
-    for (auto& [size, kept] : kept_) {
+    for (Kept& kept : kept_) {
       if (kept.oldest == nullptr) continue;
       if (longest == nullptr || kept.oldest->kept_since < longest->oldest->kept_since) longest = &kept;
     }
@@ -145,8 +152,11 @@ void BlockCache::give_back_to_system() noexcept {
   Header* removed = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [size, kept] : kept_) {
-      while (Header* const block = take_kept(size)) block->newer = std::exchange(removed, block);
+    for (const Kept& kept : kept_) {
+      while (kept.oldest != nullptr) {
+        Header* const block = take_kept(kept.oldest->size);
+        block->newer = std::exchange(removed, block);
+      }
     }
   }
   unmap(removed);
@@ -155,6 +165,31 @@ void BlockCache::give_back_to_system() noexcept {
 BlockCache::Bytes BlockCache::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+void BlockCache::restart_most_in_use() {
+  const std::lock_guard lock(mutex_);
+  bytes_.most_in_use = bytes_.in_use;
+}
+
+BlockCache& tensor_blocks() {
+  constexpr size_t kMostKept = size_t{16} << 20;  // more makes quantization no faster
+  alignas(BlockCache) static std::byte place[sizeof(BlockCache)];
+  static auto* const cache = new (place) BlockCache(kMostKept, kMostKept);
+  return *cache;
+}
+
+std::shared_ptr<std::byte> tensor_block(size_t bytes) {
+  if constexpr (kSanitizersTakeMemory) {
+    const size_t rounded = (std::max<size_t>(bytes, 1) + BlockCache::kAlignment - 1) /
+                           BlockCache::kAlignment * BlockCache::kAlignment;
+    auto* const data = static_cast<std::byte*>(std::aligned_alloc(BlockCache::kAlignment, rounded));
+    if (data == nullptr) throw std::bad_alloc();
+    return {data, [](std::byte* block) { std::free(block); }};
+  } else {
+    return {static_cast<std::byte*>(tensor_blocks().take(bytes)),
+            [](std::byte* block) { tensor_blocks().give_back(block); }};
+  }
 }
 
 }  // namespace detent

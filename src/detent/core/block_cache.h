@@ -1,8 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <mutex>
 
 namespace detent {
@@ -14,16 +15,16 @@ size_t physical_memory();
 /// and are kept when freed: clearing and mapping new pages takes about as long as computing on them. Small
 /// ones use malloc. Thread-safe.
 ///
-/// Blocks in use plus blocks kept never exceed the recent peak of blocks in use plus `spare` bytes (and a
-/// page per block); the least recently freed go first. Recent means the last kRecent to 2 kRecent large
-/// allocations.
+/// Blocks kept never exceed `most_kept` bytes, and with those in use never the recent peak of blocks in use
+/// plus `spare` bytes (and a page per block); the least recently freed go first. Recent means the last
+/// kRecent to 2 kRecent large allocations.
 class BlockCache {
  public:
   static constexpr size_t kAlignment = 64;           // of all blocks
   static constexpr size_t kLarge = size_t{1} << 16;  // bytes, from which on a block is large
   static constexpr int64_t kRecent = 4096;
 
-  explicit BlockCache(size_t spare) : spare_(spare) {}
+  explicit BlockCache(size_t spare, size_t most_kept = SIZE_MAX) : spare_(spare), most_kept_(most_kept) {}
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
   /// All blocks must have been freed.
@@ -37,12 +38,14 @@ class BlockCache {
   /// Frees all kept blocks.
   void give_back_to_system() noexcept;
 
+  /// Large blocks.
   struct Bytes {
-    size_t in_use;
-    size_t kept;
+    size_t in_use = 0;
+    size_t kept = 0;
+    size_t most_in_use = 0;  // at once, since the last restart_most_in_use()
   };
-  /// Bytes of large blocks.
   Bytes bytes() const;
+  void restart_most_in_use();
   /// Size of a large block: `bytes`, rounded up by an eighth at most.
   static size_t rounded(size_t bytes);
 
@@ -69,14 +72,26 @@ class BlockCache {
   Header* remove_superfluous() noexcept;
   void keep(Header* block) noexcept;
 
+  /// Index of a rounded size: eight for each power of two.
+  static size_t size_class(size_t size);
+  static constexpr size_t kClasses = 8 * (49 - 16);  // from kLarge = 2^16 on, below 2^49
+
   const size_t spare_;
+  const size_t most_kept_;
   mutable std::mutex mutex_;
-  std::map<size_t, Kept> kept_;  // by size
-  Bytes bytes_ = {0, 0};
+  std::array<Kept, kClasses> kept_;
+  Bytes bytes_;
   uint64_t clock_ = 0;
   int64_t taken_ = 0;  // large blocks, in this period
   size_t peak_ = 0;    // of what was in use in this period
   size_t peak_of_previous_ = 0;
 };
+
+/// Memory of tensors outside libtorch. Never destroyed: tensors may outlive other static variables.
+BlockCache& tensor_blocks();
+
+/// Uninitialized memory of tensor_blocks(); of malloc under sanitizers, which then see where a block ends.
+/// Throws std::bad_alloc.
+std::shared_ptr<std::byte> tensor_block(size_t bytes);
 
 }  // namespace detent

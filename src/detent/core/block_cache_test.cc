@@ -12,6 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include "detent/core/sanitizers_for_test.h"
+#include "detent/core/tensor.h"
+
 namespace detent {
 namespace {
 
@@ -83,6 +86,14 @@ TEST(BlockCache, HoldsNoMoreThanWasInUseAtOnce) {
   for (void* block : blocks) cache.give_back(block);
 }
 
+TEST(BlockCache, KeepsNoMoreThanItMay) {
+  BlockCache cache(SIZE_MAX / 2, 5 * kMega);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(cache.take(kMega));
+  for (void* block : blocks) cache.give_back(block);
+  EXPECT_EQ(cache.bytes().kept, 5 * kMega);
+}
+
 TEST(BlockCache, WhatWasKeptLongestGoesFirst) {
   BlockCache cache(0);
   void* const a = cache.take(kMega);
@@ -115,6 +126,39 @@ TEST(BlockCache, MoreThanThereIsIsAnError) {
   for (const size_t size : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8})
     EXPECT_THROW(cache.take(size), std::bad_alloc);
   EXPECT_EQ(cache.bytes().in_use, 0U);
+}
+
+TEST(BlockCache, EachSizeHasBlocksOfItsOwn) {
+  BlockCache cache(1000 * kMega);
+  std::vector<std::pair<size_t, void*>> blocks;
+  for (size_t size = BlockCache::kLarge; size < 64 * kMega; size = BlockCache::rounded(size + 1))
+    blocks.emplace_back(size, cache.take(size));
+  for (const auto& [size, block] : blocks) cache.give_back(block);
+  for (const auto& [size, block] : blocks) EXPECT_EQ(cache.take(size), block) << size;
+  for (const auto& [size, block] : blocks) cache.give_back(block);
+}
+
+TEST(BlockCache, CountsTheMostThatWereInUse) {
+  BlockCache cache(0);
+  void* const a = cache.take(kMega);
+  void* const b = cache.take(2 * kMega);
+  cache.give_back(a);
+  EXPECT_EQ(cache.bytes().most_in_use, 3 * kMega);
+  cache.restart_most_in_use();
+  EXPECT_EQ(cache.bytes().most_in_use, 2 * kMega);
+  cache.give_back(b);
+}
+
+TEST(BlockCache, HasTheMemoryOfLargeTensors) {
+  DETENT_SKIP_UNDER_SANITIZERS();
+  const size_t before = tensor_blocks().bytes().in_use;
+  {
+    const Tensor tensor(DType::kUInt8, {3 << 20});
+    EXPECT_EQ(tensor_blocks().bytes().in_use - before, 3 * kMega);
+    const Tensor small(DType::kUInt8, {1000});
+    EXPECT_EQ(tensor_blocks().bytes().in_use - before, 3 * kMega);
+  }
+  EXPECT_EQ(tensor_blocks().bytes().in_use, before);
 }
 
 TEST(BlockCache, ThreadsGetBlocksOfTheirOwn) {

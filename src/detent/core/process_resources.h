@@ -3,9 +3,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+
+// NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
+#if defined(__has_feature)  // clang; GCC defines the macros
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace detent {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/// They watch what malloc gives, reserve terabytes of address space and handle signals of faults.
+inline constexpr bool kSanitizersTakeMemory = true;
+#else
+inline constexpr bool kSanitizersTakeMemory = false;
+#endif
 
 /// Processors available to this process: its affinity mask, limited by the CPU quota of its control groups
 /// (containers), at least 1.
@@ -32,23 +49,5 @@ ResidentMemory resident_memory();
 /// Returns vectors of at least `bytes` to the system when freed; glibc's dynamic threshold would keep and
 /// fragment them. Process-wide: for programs, not libraries.
 void keep_vectors_out_of_heap(int bytes);
-
-// Memory of large tensors: pages of its own. malloc puts what grows and goes into one heap, where small
-// blocks that stay keep it resident: twice as much as was in use. The last blocks that were given back are
-// kept for tensors of about their size, as new pages cost 0.2 ms a MiB.
-
-constexpr size_t kLargeBlock = size_t{1} << 20;
-
-/// At least `bytes` of uninitialized memory, aligned to pages; nullptr where the system has none.
-/// Thread-safe.
-std::shared_ptr<std::byte> large_block(size_t bytes);
-
-struct LargeBlockBytes {
-  int64_t used = 0;
-  int64_t kept = 0;  // for later ones
-  int64_t most = 0;  // used at once, since the last reset_most_large_block_bytes
-};
-LargeBlockBytes large_block_bytes();
-void reset_most_large_block_bytes();
 
 }  // namespace detent

@@ -1,24 +1,8 @@
 #pragma once
 
-// NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
-#if defined(__has_feature)  // clang; GCC defines the macros
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
-// NOLINTEND(bugprone-reserved-identifier)
+#include "detent/core/process_resources.h"
 
 namespace detent {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/// AddressSanitizer and ThreadSanitizer reserve terabytes of address space and handle signals of faults.
-inline constexpr bool kSanitizersTakeMemory = true;
-#else
-inline constexpr bool kSanitizersTakeMemory = false;
-#endif
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kSignalsAreDelayed = true;

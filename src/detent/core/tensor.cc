@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/block_cache.h"
-#include "detent/core/process_resources.h"
 
 namespace detent {
 namespace {
@@ -27,14 +27,24 @@ std::shared_ptr<std::byte> allocate_small(size_t bytes, size_t rounded) {
   return {std::move(storage), data};
 }
 
+std::shared_ptr<std::byte> block_or_null(size_t bytes) {
+  try {
+    return tensor_block(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   constexpr size_t kSmall = 4096;
+  constexpr size_t kLarge = size_t{1} << 20;  // in pages of its own: in malloc's heap, small blocks that stay
+                                              // kept twice as much resident as was in use
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded <= kSmall) return allocate_small(bytes, rounded);
   std::shared_ptr<std::byte> storage;
-  if (rounded >= kLargeBlock && bytes <= physical_memory())
-    storage = large_block(rounded);
-  else if (rounded < kLargeBlock)
+  if (rounded >= kLarge)
+    storage = block_or_null(rounded);
+  else
     storage = {static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)), std::free};
   if (storage == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
   if (rounded > bytes) std::memset(storage.get() + bytes, 0, rounded - bytes);

@@ -9,13 +9,6 @@
 namespace detent {
 namespace {
 
-/// Never destroyed: tensors may live longer than what is static.
-BlockCache& blocks() {
-  constexpr size_t kSpare = size_t{32} << 20;
-  static auto* const cache = new BlockCache(kSpare);
-  return *cache;
-}
-
 /// Positions that follow one another, or, from a negative one on, what is no position.
 struct PositionRun {
   int64_t first;
@@ -42,8 +35,8 @@ Tensor result_tensor(DType dtype, const Shape& shape) {
   constexpr size_t kSmall = 4096;
   const auto bytes = static_cast<size_t>(element_count(shape)) * dtype_size(dtype);
   if (bytes <= kSmall) return unfilled_tensor(dtype, shape);
-  const std::shared_ptr<void> block(blocks().take(bytes), [](void* data) { blocks().give_back(data); });
-  return Tensor::borrow(dtype, shape, static_cast<std::byte*>(block.get()), block);
+  const std::shared_ptr<std::byte> block = tensor_block(bytes);
+  return Tensor::borrow(dtype, shape, block.get(), block);
 }
 
 Tensor selected_positions(const Tensor& x, size_t dim, const std::vector<int64_t>& positions,

@@ -96,6 +96,7 @@ void deliver_messages() {
       logger.attr("log")(python_level(message.level), nb::str("%s"),
                          in_python_words(nb::str(message.text.c_str(), message.text.size())));
   } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C while the handler ran
     error.discard_as_unraisable("a handler of the logger \"detent\"");
   }
 }

@@ -20,7 +20,8 @@ namespace detent::python {
 void keep_messages();
 /// Warnings among what was kept.
 List pending_warnings();
-/// Hands what was kept to Python's logger "detent".
+/// Hands what was kept to Python's logger "detent". Throws nanobind::python_error where Ctrl-C comes
+/// meanwhile; other errors of its handlers are reported as unraisable.
 void deliver_messages();
 
 /// Runs `work`, which touches no Python object, without the interpreter's lock. Ctrl-C ends it with what
@@ -39,16 +40,16 @@ auto without_lock(const Work& work) {
       return true;
     });
     result.emplace(work());
-  } catch (const Interrupted&) {
-    deliver_messages();
-    if (!raised) throw;
-    raised->restore();
-    throw nanobind::python_error();
   } catch (...) {
     deliver_messages();
-    throw;
+    if (!raised) throw;
   }
-  deliver_messages();
+  if (!raised) {
+    deliver_messages();
+  } else {  // also where the work had no more to skip
+    raised->restore();
+    throw nanobind::python_error();
+  }
   return std::move(*result);
 }
 
