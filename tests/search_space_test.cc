@@ -84,6 +84,20 @@ TEST_F(Space, HasFormatsOfRecurrentWeights) {
   EXPECT_EQ(costs.costs(space.smallest()).bytes, kBytes);
 }
 
+/// The first operand of 2 * x is a number, which has no shape among the values.
+TEST_F(Space, CountsInputsAfterNumbers) {
+  GraphBuilder builder("scaled");
+  const NodeInput hidden = builder.linear("hidden", builder.input("x", {6}), 6, 4);
+  const NodeInput scaled = builder.call("mul", {NodeInput::of_constant(2.0), hidden});
+  graph_ = builder.finish(builder.linear("last", scaled, 4, 3));
+  plan_ = plan_codes(graph_, {});
+  const SearchSpace space = make({});
+  EXPECT_THAT(formats(space, "mul", "data_in"), ElementsAre("uint8"));
+  constexpr int64_t kWeights = (6 * 4 + 4 * 3) / 4;                // two bits each
+  constexpr int64_t kScalesAndBiases = (4 + 3) * 4 + (4 + 3) * 4;  // float32
+  EXPECT_EQ(CostModel(graph_, space).costs(space.smallest()).bytes, kWeights + kScalesAndBiases);
+}
+
 TEST_F(Space, SaysWhatIsWrong) {
   EXPECT_THAT(refused(with_choices("layr1.*:weight=int4|int8")), HasSubstr("matches no node: did you mean"));
   EXPECT_THAT(refused(with_choices("relu.*:weight=int4|int8")),

@@ -44,12 +44,8 @@ CostModel::CostModel(const Graph& network, const SearchSpace& space) : space_(sp
   for (const Choice& choice : space.choices) {
     const Node& node = network.nodes()[choice.node];
     products_.push_back(products_of(node, values));
-    if (choice.operand == kWeightOperand) {
-      values_.push_back(static_cast<double>(node.find_parameter(weight_parameter(node))->tensor.numel()));
-      other -= kBitsOfFloat * values_.back();
-    } else {
-      values_.push_back(static_cast<double>(element_count(values.at(value_name(node.inputs[0])).shape)));
-    }
+    if (choice.operand != kWeightOperand) continue;
+    other -= kBitsOfFloat * static_cast<double>(node.find_parameter(weight_parameter(node))->tensor.numel());
   }
   other_bits_ = std::llround(other);
 }

@@ -38,7 +38,6 @@ class CostModel {
   const SearchSpace& space_;
   int64_t other_bits_ = 0;  // of parameters without a choice
   int64_t weight_values_ = 0;
-  std::vector<double> values_;    // elements of each choice's operand
   std::vector<double> products_;  // of each choice's node, for a sample
 };
 
