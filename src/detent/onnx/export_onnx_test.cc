@@ -10,7 +10,9 @@
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/traits.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/inference/node_form.h"
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
@@ -103,6 +105,23 @@ TEST(OnnxExport, QonnxBecomesTheSameQuantizersAgain) {
     }
     EXPECT_GT(quantized, 2);
     EXPECT_EQ(imported.nodes().size(), bench.graph.nodes().size()) << weights;
+  }
+}
+
+/// Quant rounds no biases, which the sums take in steps of input scale x weight scale.
+TEST(OnnxExport, QonnxHoldsTheBiasesThatSumsTake) {
+  const ModelInfo& model = find_model("digits_cnn");
+  PassBench bench(model.build(model.sample_shape, model.class_count));
+  bench.run_passes(
+      "[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = 16\nreport = false\n"
+      "weights = \"int3\"\nactivations = \"uint3\"\n");
+  const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQonnx});
+  for (const Node& node : imported.nodes()) {
+    if (!is_weighted_sum(node)) continue;
+    const SumForm sums = std::get<SumForm>(*node_form(bench.graph.node(node.name), Requantization::kFloat));
+    const auto biases = node.find_parameter("bias")->tensor.values<float>();
+    for (size_t c = 0; c < biases.size(); ++c)
+      EXPECT_EQ(biases[c], static_cast<float>(sums.bias[c]) * sums.scale[c]) << node.name << " " << c;
   }
 }
 

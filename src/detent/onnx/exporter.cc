@@ -21,21 +21,26 @@ constexpr int64_t kOldestExport = 13;
 constexpr int64_t kNewestExport = 25;
 constexpr int64_t kAttentionSince = 23;
 
-int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
-  if (options.opset) {
-    if (*options.opset < kOldestExport || *options.opset > kNewestExport)
-      fail("opset {}, expected {} to {}", *options.opset, kOldestExport, kNewestExport);
-    return *options.opset;
-  }
-  if (!has_integers(options.style)) return kUsualOpset;
+/// The formats' need, with those in bodies of loops.
+int64_t opset_of_formats(const Graph& graph) {
   int64_t opset = kUsualOpset;
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization) {
       if (const auto spec = rounding_of(node, operand))
         opset = std::max(opset, QuantizerExport::least_opset(*spec));
     }
+    if (node.body != nullptr) opset = std::max(opset, opset_of_formats(*node.body));
   }
   return opset;
+}
+
+int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
+  if (options.opset) {
+    if (*options.opset < kOldestExport || *options.opset > kNewestExport)
+      fail("opset {}, expected {} to {}", *options.opset, kOldestExport, kNewestExport);
+    return *options.opset;
+  }
+  return has_integers(options.style) ? opset_of_formats(graph) : kUsualOpset;
 }
 
 const char* style_name(OnnxStyle style) { return enum_name(style); }
@@ -219,10 +224,11 @@ std::string OnnxExporter::parameter(const Node& node, const std::string& name, b
       std::ranges::find(node.parameters, name, &decltype(node.parameters)::value_type::first);
   const Tensor& tensor = reference->second->tensor;
   const auto spec = rounding_of(node, name);
-  if (name == "bias" && has_integers(options_.style) && graph_.requantization() && !spec) {
+  if (name == "bias" && graph_.requantization() && !spec) {
     const auto form = node_form(node, *graph_.requantization());
     const auto* sums = form ? std::get_if<SumForm>(&*form) : nullptr;
-    if (sums != nullptr) return integer_bias(node, *sums);
+    if (sums != nullptr)
+      return has_integers(options_.style) ? integer_bias(node, *sums) : rounded_bias(node, *sums);
   }
   const std::string how = (transposed ? "transposed " : "") + (spec ? quant_spec_text(*spec) : "");
   std::string& known = initializers_[{&*reference->second, how}];
@@ -252,6 +258,14 @@ std::string OnnxExporter::integer_bias(const Node& node, const SumForm& form) {
                     .attributes = several ? Table{{"axis", 0}} : Table{},
                     .name = writer_.new_node_name(key + "_DequantizeLinear")});
   return result;
+}
+
+/// The values that these units stand for.
+std::string OnnxExporter::rounded_bias(const Node& node, const SumForm& form) {
+  std::vector<float> values;
+  for (size_t c = 0; c < form.bias.size(); ++c)
+    values.push_back(static_cast<float>(form.bias[c]) * form.scale[c]);
+  return writer_.add_initializer(node.parameter_key("bias"), Tensor::from({std::ssize(values)}, values));
 }
 
 TensorType OnnxExporter::type_of(const NodeInput& value, std::span<const std::string> sizes) const {

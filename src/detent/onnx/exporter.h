@@ -69,6 +69,7 @@ class OnnxExporter {
   void round_results(const Node& node);
   std::string parameter(const Node& node, const std::string& name, bool transposed);
   std::string integer_bias(const Node& node, const SumForm& form);
+  std::string rounded_bias(const Node& node, const SumForm& form);
   /// The value that an operand is, as its node reads it.
   std::string value_of(const Node& node, size_t input);
   /// `sizes` as formulas (graph/value_sizes.h).

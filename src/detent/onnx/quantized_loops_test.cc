@@ -225,6 +225,15 @@ TEST(QuantizedLoops, AreQuantizedWithinLoops) {
   expect_same_everywhere(graph);
 }
 
+/// Integers of 12 bits need opset 21, also where none but a body has them.
+TEST(QuantizedLoops, AreExportedInTheOpsetOfTheirFormats) {
+  const Graph graph =
+      Quantizing().quantized(multiplying_loops(true), "keep_float = [\"begin_node\"]\nweights = \"int12\"\n");
+  EXPECT_EQ(quantized_layers(graph), 0);
+  EXPECT_EQ(quantized_layers(body_of(body_of(graph))), 1);
+  expect_same_everywhere(graph);
+}
+
 TEST(QuantizedLoops, AreNamedByOptions) {
   Quantizing quantizing;
   const auto weight_bits = [](const Graph& graph, const char* layer) {
