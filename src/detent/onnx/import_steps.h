@@ -66,11 +66,6 @@ void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names);
 /// refused when they read what is not there.
 std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& graph);
 
-/// Layers take the names of their parameters from the initializers. Where several layers share one of these,
-/// as exporters let them that find equal tensors (a bias of zeros, say), and differ in another, each but the
-/// first takes its node's name instead: no two tensors of a state_dict have the same name then.
-void make_parameter_keys_unique(Graph& graph);
-
 /// Makes one node of those that exporters write for an activation function: gelu of products of x, 1/2 and
 /// 1 + erf(x / sqrt 2), or 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)); silu of x sigmoid(x); hardswish of
 /// x hardsigmoid(x). What nothing reads any more stays.

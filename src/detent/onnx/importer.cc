@@ -12,6 +12,7 @@
 #include "detent/core/text.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_names.h"
+#include "detent/graph/parameter_keys.h"
 #include "detent/graph/traits.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/open_sizes.h"

@@ -12,6 +12,7 @@
 #include "detent/files/file.h"
 #include "detent/files/file_roles.h"
 #include "detent/graph/operator_arguments.h"
+#include "detent/graph/parameter_keys.h"
 #include "detent/passes/post_training/loop_bodies.h"
 
 namespace detent {
@@ -179,6 +180,7 @@ void Pipeline::run(Graph& graph, PassContext& context) const {
   for (const Step& step : steps_) {
     context.where = step.where;
     step.parsed.run(graph, context);
+    if (step.pass->kind == PassKind::kTransform) make_parameter_keys_unique(graph);
     context.group->all_gather({});  // the next pass may read what the first worker has written
   }
 }

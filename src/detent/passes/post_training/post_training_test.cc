@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <set>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/files/toml.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/graph_parameters.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/graph/random_parameters_for_test.h"
 #include "detent/inference/integer_executor.h"
@@ -463,6 +465,23 @@ TEST_F(PostTraining, BiasCorrectionWorkedExample) {
   const std::string warning = "there are only 3 samples, num_samples expects ";
   EXPECT_THAT(warned_, HasSubstr(warning));
   EXPECT_EQ(warned_.find(warning), warned_.rfind(warning)) << warned_;
+}
+
+/// A module that is called twice has one name, until its calls get biases of their own.
+TEST_F(PostTraining, CorrectedBiasesOfAModuleHaveTheirNames) {
+  GraphBuilder b("twice");
+  const NodeInput first = b.linear("fc", b.input("x", {3}), 3, 3);
+  Graph graph = b.finish(b.linear("again", b.call("relu", {first}), 3, 3));
+  graph.node("again").target = "fc";
+  graph.node("again").parameters = graph.node("fc").parameters;
+  use(std::move(graph));
+  set("fc", "weight", {0.9F, 0.2F, -0.35F, 0.1F, -0.6F, 0.45F, 0.3F, 0.77F, -0.2F});
+  samples_ = Tensor::from({3, 3}, std::vector<float>{1, 2, 3, 2, 1, 0, 0.5F, 1, 1.5F});
+  run_passes("[passes.static_quantize]\nweights = 'int3'\n[passes.bias_correction]\n");
+  EXPECT_FALSE(parameter("fc", "bias").equals(parameter("again", "bias")));
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : state_dict(graph_)) EXPECT_TRUE(names.insert(name).second) << name;
+  EXPECT_THAT(names, testing::Contains("again.bias"));
 }
 
 /// Large outputs that take one another back leave the small ones as they are, whenever these come.

@@ -1,4 +1,4 @@
-#include "detent/onnx/import_steps.h"
+#include "detent/graph/parameter_keys.h"
 
 #include <algorithm>
 #include <string>
