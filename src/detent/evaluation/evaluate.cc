@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -65,6 +67,26 @@ Tensor output_in_parts(const Program& program, std::span<const Tensor> inputs, i
 
 bool never() { return false; }
 
+/// The sum in the order of the data set, whatever the batches and their workers: the same bits. `own`: of the
+/// samples of this worker's batches.
+Metrics sum_of_samples(const std::vector<Metrics>& own, const std::vector<BatchSamples>& batches,
+                       int64_t samples, ProcessGroup& group) {
+  const auto parts = group.all_gather(std::as_bytes(std::span(own)));
+  std::vector<size_t> offsets(parts.size());
+  std::vector<Metrics> ordered(static_cast<size_t>(samples));
+  for (size_t b = 0; b < batches.size(); ++b) {
+    const size_t worker = b % parts.size();
+    for (const int64_t sample : batches[b]) {
+      std::memcpy(&ordered[static_cast<size_t>(sample)], parts[worker].data() + offsets[worker],
+                  sizeof(Metrics));
+      offsets[worker] += sizeof(Metrics);
+    }
+  }
+  Metrics all;
+  for (const Metrics& metrics : ordered) all.add(metrics);
+  return all;
+}
+
 }  // namespace
 
 std::string describe_first_non_finite(const Program& program, const Graph& graph,
@@ -99,17 +121,19 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
     if (round == batches.size()) break;  // the last round may not have a batch for each worker
     const Batch batch = loaded.take();
     const Tensor output = output_in_parts(program, batch.inputs, most);
-    const Metrics metrics = classification_metrics(graph, output, batch.labels);
+    const std::vector<Metrics> of_batch = classification_metrics(graph, output, batch.labels);
+    Metrics metrics;
+    for (const Metrics& of_sample : of_batch) metrics.add(of_sample);
     if (!std::isfinite(metrics.loss_sum)) {
       const BatchSamples samples = batches[round];
       fail("the loss of graph \"{}\" on samples {} to {} of {} is {}: {}", graph.name(), samples.front(),
            samples.back(), dataset.source(), metrics.loss(),
            describe_first_non_finite(program, graph, batch.inputs));
     }
-    own.push_back(metrics);
-    progress.update(std::ssize(own));
+    own.insert(own.end(), of_batch.begin(), of_batch.end());
+    progress.update(static_cast<int64_t>(round) + 1);
   }
-  return sum_over_workers(own, group);
+  return sum_of_samples(own, all, dataset.size(), group);
 }
 
 Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,

@@ -79,6 +79,15 @@ TEST(Evaluate, GivesLossAndAccuracyOfAllSamples) {
   EXPECT_NEAR(evaluate(program, network(true), Counted(), 4).loss(), -2 * 9 / 10.0, 1e-12);
 }
 
+TEST(Evaluate, BatchesDoNotChangeTheLoss) {
+  for (const float margin : {0.1F, 0.3F, 0.7F, 1.1F, 1.9F, 2.3F}) {
+    const double loss = evaluate(Classifier(margin), network(), Counted(), 1).loss();
+    for (const int64_t batch : {2, 3, 4, 7, 10})
+      EXPECT_EQ(evaluate(Classifier(margin), network(), Counted(), batch).loss(), loss)
+          << margin << " " << batch;
+  }
+}
+
 TEST(Evaluate, LogitsOfAnyMagnitudeHaveALoss) {
   EXPECT_NEAR(evaluate(Classifier(3e38F), network(), Counted(), 3).loss(), 3e37, 1e32);
 }

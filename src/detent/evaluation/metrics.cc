@@ -39,7 +39,7 @@ bool gives_log_probabilities(const Graph& graph) {
   return softmax != nullptr && softmax->log;
 }
 
-Metrics classification_metrics(const Graph& graph, const Tensor& output, const Tensor& labels) {
+std::vector<Metrics> classification_metrics(const Graph& graph, const Tensor& output, const Tensor& labels) {
   const int64_t samples = labels.dim(0);
   if (output.shape().size() != 2 || output.dim(0) != samples || output.dim(1) == 0) {
     fail("graph \"{}\": the output has shape {}, expected [{}, classes] for classification", graph.name(),
@@ -47,16 +47,16 @@ Metrics classification_metrics(const Graph& graph, const Tensor& output, const T
   }
   const auto classes = static_cast<size_t>(output.dim(1));
   const bool is_log = gives_log_probabilities(graph);
-  Metrics metrics{.count = samples};
-  for (size_t i = 0; i < static_cast<size_t>(samples); ++i) {
+  std::vector<Metrics> metrics(static_cast<size_t>(samples), Metrics{.count = 1});
+  for (size_t i = 0; i < metrics.size(); ++i) {
     const auto row = output.values<float>().subspan(i * classes, classes);
     const int64_t label = labels.values<int64_t>()[i];
     if (label < 0 || label >= std::ssize(row))
       fail("graph \"{}\": label {}, expected one of {} classes", graph.name(), label, classes);
     const auto wanted = static_cast<size_t>(label);
-    metrics.loss_sum += is_log ? -double{row[wanted]} : cross_entropy(row, wanted);
+    metrics[i].loss_sum = is_log ? -double{row[wanted]} : cross_entropy(row, wanted);
     const auto is_larger = [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); };
-    metrics.correct += std::ranges::max_element(row, is_larger) - row.begin() == label ? 1 : 0;
+    metrics[i].correct = std::ranges::max_element(row, is_larger) - row.begin() == label ? 1 : 0;
   }
   return metrics;
 }

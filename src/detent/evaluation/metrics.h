@@ -31,10 +31,10 @@ struct Metrics {
 /// logits.
 bool gives_log_probabilities(const Graph& graph);
 
-/// Metrics of a batch: the sum of cross entropies, in double, and the correct predictions, by the first of
-/// the largest outputs. `output` is float32 [samples, classes], `labels` int64 [samples]. Throws
-/// Error where these do not fit.
-Metrics classification_metrics(const Graph& graph, const Tensor& output, const Tensor& labels);
+/// Metrics of each sample of a batch: its cross entropy, in double, and whether the first of the largest
+/// outputs is right. `output` is float32 [samples, classes], `labels` int64 [samples]. Throws Error where
+/// these do not fit.
+std::vector<Metrics> classification_metrics(const Graph& graph, const Tensor& output, const Tensor& labels);
 
 /// The sum over all workers, where entry k of worker r is entry k * size + r of the whole, added in the
 /// order of the whole: the same bits at each worker.
