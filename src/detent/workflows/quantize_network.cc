@@ -1,7 +1,9 @@
 #include "detent/workflows/quantize_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,14 +95,19 @@ QuantizedGraphs quantize_network(const Graph& graph, const Table& passes, PassCo
 
 namespace {
 
-/// Quantizes again without these nodes; nothing where no layer would be left, and then false.
+/// Quantizes again without these nodes; nothing where no layer would be left, or they are in float already,
+/// and then false.
 bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nodes, PassContext& context,
                     const std::optional<Format>& cache_format) {
-  List kept(nodes.begin(), nodes.end());
   Table passes = graphs.passes;
   Table& options = passes.table(kStaticQuantize);
-  if (const Value* given = options.find("keep_float"))
-    std::ranges::copy(*given->get_if<List>(), std::back_inserter(kept));
+  const Value* const given = options.find("keep_float");
+  const List before = given != nullptr ? *given->get_if<List>() : List();
+  List kept;
+  for (const std::string& node : nodes)
+    if (std::ranges::find(before, Value(node)) == before.end()) kept.emplace_back(node);
+  if (kept.empty()) return false;
+  std::ranges::copy(before, std::back_inserter(kept));
   options["keep_float"] = std::move(kept);
   Graph quantized = graphs.reference;
   context.float_network = nullptr;
@@ -115,24 +122,36 @@ bool leave_in_float(QuantizedGraphs& graphs, const std::vector<std::string>& nod
   return true;
 }
 
+bool gives_nonfinite(const LayerwiseErrors& errors) {
+  return std::ranges::any_of(errors.outputs,
+                             [](const OutputError& output) { return std::isinf(output.noise); });
+}
+
 /// As x / sum(x) gives NaN where all x round to 0.
 LayerwiseErrors errors_of(QuantizedGraphs& graphs, PassContext& context,
                           const std::optional<Format>& cache_format) {
   constexpr int kMostTries = 16;
   for (int tries = 0;; ++tries) {
+    std::optional<LayerwiseErrors> errors;
+    std::string obstacle;
     try {
-      return analyze_layerwise_error(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
+      errors = analyze_layerwise_error(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
+      if (!gives_nonfinite(*errors)) return *std::move(errors);
     } catch (const Error& error) {
-      const std::vector<std::string> nodes = first_nonfinite(graphs.reference, graphs.quantized, context);
-      if (nodes.empty()) throw;
-      const std::string what =
-          fmt::format("the first node whose result is not finite, as it is in float, is \"{}\" ({})",
-                      nodes.front(), graphs.quantized.node(nodes.front()).op);
-      if (tries == kMostTries || !leave_in_float(graphs, nodes, context, cache_format))
-        throw Error(fmt::format("{}; {}", error.what(), what));
-      context.warn(fmt::format("{}; quantized again with it and what comes before it in float: {}", what,
-                               fmt::join(nodes, ", ")));
+      obstacle = error.what();
     }
+    const std::vector<std::string> nodes = first_nonfinite(graphs.reference, graphs.quantized, context);
+    if (nodes.empty() && errors) return *std::move(errors);
+    if (nodes.empty()) throw Error(obstacle);
+    const std::string what =
+        fmt::format("the first node whose result is not finite, as it is in float, is \"{}\" ({})",
+                    nodes.front(), graphs.quantized.node(nodes.front()).op);
+    if (tries == kMostTries || !leave_in_float(graphs, nodes, context, cache_format)) {
+      if (errors) return *std::move(errors);
+      throw Error(fmt::format("{}; {}", obstacle, what));
+    }
+    context.warn(fmt::format("{}; quantized again with it and what comes before it in float: {}", what,
+                             fmt::join(nodes, ", ")));
   }
 }
 
