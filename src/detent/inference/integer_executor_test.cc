@@ -179,6 +179,33 @@ TEST(IntegerExecutor, TakesIndicesAndGivesPositions) {
               HasSubstr("node \"rows\" (embedding): got the index 4 of a dimension of 4"));
 }
 
+/// How many indices there are only the run knows: too many would read and write beyond the tensors.
+TEST(IntegerExecutor, RefusesMoreIndicesThanElements) {
+  const auto error = [](const std::string& op, const Shape& of, Table attributes, const Shape& updates,
+                        const std::vector<float>& values) {
+    GraphBuilder builder("positions");
+    const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {std::ssize(values)}});
+    const NodeInput found = builder.call("nonzero", {x});
+    const NodeInput rows = builder.call("permute", {found}, {{"dims", std::vector<int64_t>{1, 0}}});
+    std::vector<NodeInput> inputs = {builder.parameter("of", of), rows};
+    if (!updates.empty()) inputs.push_back(builder.parameter("updates", updates));
+    const IntegerProgram program(builder.finish(builder.call(op, inputs, std::move(attributes))));
+    const Tensor input = Tensor::from(Shape{std::ssize(values)}, values);
+    return error_of([&] { program.run(std::span(&input, 1)); });
+  };
+  const std::vector<float> two = {1, 0, 1, 0};
+  const std::vector<float> none = {0, 0, 0, 0};
+  const char* const indices = "got indices of shape [2, 1] for a tensor of shape [1, 4]";
+  EXPECT_THAT(error("gather_elements", {1, 4}, {{"dim", 1}}, {}, two), HasSubstr(indices));
+  EXPECT_THAT(error("scatter_elements", {1, 4}, {{"dim", 1}}, {2, 1}, two), HasSubstr(indices));
+  EXPECT_THAT(error("scatter_elements", {4, 1}, {{"dim", 0}}, {1, 1}, two),
+              HasSubstr("got elements of shape [1, 1], expected 2 of them"));
+  EXPECT_THAT(error("scatter_nd", {4}, {}, {1}, two),
+              HasSubstr("got elements of shape [1], expected 2 of them"));
+  EXPECT_THAT(error("gather_nd", {3, 4}, {{"batch_dims", 1}}, {}, none),
+              HasSubstr("got indices of shape [0, 1] for a tensor of shape [3, 4]"));
+}
+
 TEST(IntegerExecutor, NamesTheNodeWhoseOperandsCannotBe) {
   GraphBuilder builder("quotients");
   const NodeInput x = builder.input("x", TensorType{DType::kInt64, {kBatchName, 2}});

@@ -242,6 +242,18 @@ TEST_F(Microsoft, GroupedAttentionKeepsACacheOfEachSample) {
                               0});
 }
 
+/// Values of an open width have that of the queries' heads.
+TEST_F(Microsoft, GroupedAttentionTakesHeadsOfOneSize) {
+  input("q", varied_numbers({2, 1, 64}, 1));
+  input("k", varied_numbers({2, 1, 32}, 2));
+  input("v", varied_numbers({2, 1, 48}, 3));
+  integers("last", {2}, {0, 0});
+  integers("whole", {}, {1});
+  node("GroupQueryAttention", {"q", "k", "v", "", "", "last", "whole"}, {"y"},
+       {{"num_heads", 2}, {"kv_num_heads", 1}});
+  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("48 columns of value, expected 1 x 32"));
+}
+
 TEST_F(Microsoft, GroupedAttentionRefusesAQuantizedCache) {
   input("q", varied_numbers({2, 1, 64}, 1));
   integers("last", {2}, {0, 0});

@@ -57,6 +57,12 @@ GroupedParts grouped_parts(NodeImport& node) {
     value = sliced_last(node, query, of_queries + of_keys, columns);
     query = sliced_last(node, query, 0, of_queries);
   } else {
+    for (const size_t input : {kNewKeys, kNewValues}) {
+      const int64_t width = known_size(node, input, 2);
+      if (width != parts.of_keys * parts.size)
+        fail("{} columns of {}, expected {} x {}", width, input == kNewKeys ? "key" : "value", parts.of_keys,
+             parts.size);
+    }
     key = node.input(kNewKeys);
     value = node.input(kNewValues);
   }

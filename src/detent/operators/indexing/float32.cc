@@ -19,6 +19,11 @@ namespace {
   fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, index, size);
 }
 
+[[noreturn]] void fail_shapes(const FloatNode& n, const Shape& indices, const Shape& of) {
+  fail("node \"{}\" ({}): got indices of shape {} for a tensor of shape {}", n.node.name, n.node.op,
+       shape_text(indices), shape_text(of));
+}
+
 int64_t from_front(const FloatNode& n, int64_t index, int64_t size) {
   if (index < -size || index >= size) fail_index(n, index, size);
   return index < 0 ? index + size : index;
@@ -145,7 +150,11 @@ struct IndexedElements {
         indices(to_dtype(n.operand(1), DType::kInt64)),
         all(indices.values<int64_t>().data()),
         stride(StridedView::of(shape).strides[dim]),
-        length(indices.shape().back()) {}
+        length(indices.shape().back()) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d != dim && indices.shape()[d] > shape[d]) fail_shapes(n, indices.shape(), shape);
+    }
+  }
 
   /// From position 0 of the dimension to that of index i.
   int64_t offset(int64_t i) const { return from_front(node, all[i], shape[dim]) * stride; }
@@ -219,6 +228,8 @@ Tensor gathered_by_position(const FloatNode& n) {
   const Tensor indices = n.operand(1);
   const auto batch = static_cast<size_t>(integer_attribute(n.node, "batch_dims"));
   const auto depth = static_cast<size_t>(indices.dim(-1));
+  if (!std::ranges::equal(std::span(x.shape()).first(batch), std::span(indices.shape()).first(batch)))
+    fail_shapes(n, indices.shape(), x.shape());
   const std::span<const int64_t> sizes = std::span(x.shape()).subspan(batch, depth);
   Shape shape(indices.shape().begin(), indices.shape().end() - 1);
   const auto after = static_cast<int64_t>(batch + depth);
@@ -245,11 +256,14 @@ auto reduction_of(const Node& node) -> T (*)(T, T) {
 }
 
 /// Calls `scatter(to, from, put)` with the elements of a copy of input 0 and those of input 2, which `put`
-/// combines; returns the copy.
+/// combines; returns the copy. Input 2 has `count` elements.
 template <class Scatter>
-Tensor scattered(const FloatNode& n, const Scatter& scatter) {
+Tensor scattered(const FloatNode& n, int64_t count, const Scatter& scatter) {
   Tensor result = n.operand(0).clone();
   const Tensor updates = n.operand(2);
+  if (updates.numel() != count)
+    fail("node \"{}\" ({}): got elements of shape {}, expected {} of them", n.node.name, n.node.op,
+         shape_text(updates.shape()), count);
   const std::string& reduction = choice_attribute(n.node, "reduction");
   if (reduction == "none") {
     visit_words(result.dtype(), [&]<class Word>(Word) {
@@ -280,7 +294,7 @@ bool are_equal(const int64_t* values, int64_t count) {
 Tensor scattered_elements(const FloatNode& n) {
   const IndexedElements elements(n, n.operand(0));
   const int64_t length = elements.length;
-  return scattered(n, [&](auto* to, const auto* from, auto put) {
+  return scattered(n, elements.indices.numel(), [&](auto* to, const auto* from, auto put) {
     for_each_line(elements, [&](int64_t begin, int64_t first, int64_t step) {
       const auto* const updates = from + begin;
       if (step == 1 && are_equal(elements.all + begin, length)) {
@@ -302,7 +316,7 @@ Tensor scattered_parts(const FloatNode& n) {
   const auto depth = static_cast<size_t>(indices.dim(-1));
   const std::vector<int64_t> rows = joined_rows(n, indices, std::span(shape).first(depth));
   const int64_t part = element_count({shape.begin() + static_cast<int64_t>(depth), shape.end()});
-  return scattered(n, [&](auto* to, const auto* from, auto put) {
+  return scattered(n, std::ssize(rows) * part, [&](auto* to, const auto* from, auto put) {
     for (const int64_t row : rows) {
       auto* const there = to + row * part;
       for (int64_t i = 0; i < part; ++i) there[i] = put(there[i], from[i]);

@@ -74,10 +74,12 @@ OperatorSchema gather() {
 Operand infer_gather_elements(const Node& node, std::span<const Operand> inputs) {
   const Shape& shape = tensor_shape(inputs, 0);
   expect_indices(inputs, 1);
-  dimension_index(integer_attribute(node, "dim"), shape.size());
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
   const Shape& indices = tensor_shape(inputs, 1);
-  if (indices.size() != shape.size())
-    fail("got indices of shape {} for a tensor of shape {}", shape_text(indices), shape_text(shape));
+  bool fits = indices.size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d)
+    fits = d == dim || indices[d] <= shape[d] || shape[d] == kOpenSize;
+  if (!fits) fail("got indices of shape {} for a tensor of shape {}", shape_text(indices), shape_text(shape));
   return {indices, Value(), inputs[0].dtype};
 }
 
