@@ -3,6 +3,7 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph/operators.h"
@@ -75,6 +76,28 @@ TEST(KeptLoops, RunAsOftenAsAnInputSays) {
                     {row({2, -4}), Tensor::from(Shape{2, 2}, std::vector<float>{1, -2, 2, -4})});
   for (const int64_t none : {0, -3})
     expect_everywhere(graph, {x, count_of(none)}, {row({0, 0}), Tensor(DType::kFloat32, {0, 2})});
+}
+
+/// ONNX Runtime wants a name for the condition, if an empty one, where nothing is carried either.
+TEST(KeptLoops, MayCarryNothing) {
+  OnnxModelForTest model(17);
+  model.input("x", {2});
+  model.input("count", {}, kOnnxInt64);
+  model.output("all");
+  model.node("Loop", {"count", ""}, {"all"},
+             {{"body", onnx_body({"i", "go"},
+                                 {onnx_node("Cast", {"i"}, {"number"}, {{"to", 1}}),
+                                  onnx_node("Mul", {"x", "number"}, {"y"})},
+                                 {"go", "y"})}});
+  const Graph graph = import_onnx(model.write());
+  expect_everywhere(graph, {row({1, -2}), count_of(2)},
+                    {Tensor::from(Shape{2, 2}, std::vector<float>{0, -0.0F, 1, -2})});
+  const TemporaryPath exported("kept.onnx");
+  export_onnx(graph, exported.get(), {});
+  onnx::ModelProto proto;
+  ASSERT_TRUE(proto.ParseFromString(read_file(exported.get())));
+  const auto& loop = *std::ranges::find(proto.graph().node(), "Loop", &onnx::NodeProto::op_type);
+  EXPECT_EQ(loop.input_size(), 2);
 }
 
 /// Doubles x while it is below `limit`.

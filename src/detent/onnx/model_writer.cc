@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/files/file.h"
 #include "detent/files/unfinished_file.h"
+#include "detent/graph/loop.h"
 #include "detent/onnx/import_steps.h"
 #include "detent/onnx/tensor_data.h"
 #include "detent/onnx/weights_file.h"
@@ -240,7 +241,8 @@ void OnnxModelWriter::add_node(const OnnxNode& node) {
   if (!node.domain.empty()) domains_.insert(node.domain);
   proto.set_name(node.name);
   OnnxValues inputs = node.inputs;
-  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  const size_t least = node.body != nullptr ? kLoopControls : 0;  // ONNX Runtime refuses fewer, empty or not
+  while (inputs.size() > least && inputs.back().empty()) inputs.pop_back();
   for (const std::string& input : inputs) proto.add_input(input);
   for (const std::string& output : node.outputs) {
     proto.add_output(output);
