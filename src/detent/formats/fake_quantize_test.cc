@@ -161,14 +161,17 @@ TEST(Ternary, OnlyFiniteElementsHaveAPartInTheMeans) {
   EXPECT_THAT(rounded("ternary:scaling_factor=true", {1, -kInfinity, 3, 0.5F}), ElementsAre(0, -3, 3, 0));
 }
 
-TEST(Ternary, AThresholdThatIsNotAboveZeroNamesTheChannel) {
+/// As a channel whose weights are pruned.
+TEST(Ternary, KeepsZeros) {
+  EXPECT_THAT(rounded("ternary", {0, -0.0F}), ElementsAre(0, 0));
+  for (const char* scaling : {"false", "true"}) {
+    const std::string spec = fmt::format("ternary:granularity=channel,scaling_factor={}", scaling);
+    EXPECT_THAT(rounded(spec, {2, 2}, {1, 1, 0, 0}), ElementsAre(1, 1, 0, 0)) << spec;
+  }
   EXPECT_THAT(error_of([] {
-                rounded("ternary", {0, 0});
+                rounded("ternary:mean=0", {0, 0});
               }),
-              HasSubstr("the mean |x| of the tensor itself (2 elements)"));
-  const std::string error = error_of([] { rounded("ternary:granularity=channel", {2, 2}, {1, 2, 0, 0}); });
-  EXPECT_THAT(error, HasSubstr("channel 1"));
-  EXPECT_THAT(error, HasSubstr("range_min_max with abs = true (key \"max\")"));
+              HasSubstr("key \"mean\": got 0.0, which gives the threshold 0.75 * mean = 0.0"));
 }
 
 TEST(Binary, SignsAndScales) {

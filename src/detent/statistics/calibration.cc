@@ -134,8 +134,12 @@ Format calibrated(const Format& format, std::span<const Distribution> parts,
   return qparams_from_range(format, ranges, options.scale_form, where);
 }
 
+/// Weights are as one sample.
 Distribution distribution_for(Calibrator calibrator, std::span<const float> values) {
-  return calibrator == Calibrator::kMinMax ? Distribution::range_of(values) : Distribution::of(values);
+  const bool has_range_alone = calibrator == Calibrator::kMinMax || calibrator == Calibrator::kAverageRange;
+  Distribution distribution = has_range_alone ? Distribution::range_of(values) : Distribution::of(values);
+  if (calibrator == Calibrator::kAverageRange) distribution.average_range = distribution.range;
+  return distribution;
 }
 
 void check_weights_are_finite(std::span<const float> values, const std::string& where) {

@@ -165,6 +165,23 @@ TEST(Calibrate, AverageRangeIsTaken) {
   EXPECT_EQ(fixed.frac_width, 4);
 }
 
+TEST(Calibrate, AverageRangeOfWeightsIsTheirRange) {
+  const Tensor weight = Tensor::from<float>({2, 2}, std::vector<float>{-1, 3, 0, 0.5F});
+  const auto distributions = weight_distributions(weight, parse_quant_spec_text("int8:granularity=channel"),
+                                                  Calibrator::kAverageRange, "");
+  ASSERT_EQ(distributions.size(), 2U);
+  EXPECT_EQ(distributions[0].average_range->low, -1);
+  EXPECT_EQ(distributions[0].average_range->high, 3);
+  EXPECT_EQ(distributions[1].average_range->high, 0.5F);
+}
+
+/// As a value that a pruned layer gives.
+TEST(Calibrate, ZerosHaveTheSmallestThreshold) {
+  const auto ternary = calibrated_format<Ternary>("ternary", Distribution::of(std::vector<float>{0, -0.0F}),
+                                                  Calibrator::kMinMax);
+  EXPECT_EQ(ternary.max, std::numeric_limits<float>::denorm_min());
+}
+
 // All frac_widths and biases there are, tried one by one.
 TEST(CalibrateMse, FindsTheBestPowerOfTwo) {
   std::vector<float> values = normal_values(5000);
@@ -346,8 +363,6 @@ TEST(Calibrate, SaysWhatIsMissing) {
               HasSubstr("mx has no parameters that depend on a range, expected one of fixed"));
   EXPECT_THAT(calibration_error("binary_residual", {Distribution::of(normal_values(3))}, {}),
               HasSubstr("expected calibrator \"mse\""));
-  EXPECT_THAT(calibration_error("ternary", {Distribution::of(std::vector<float>{0, 0})}, {}),
-              HasSubstr("expected one above 0"));
 }
 
 }  // namespace

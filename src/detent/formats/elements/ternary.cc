@@ -65,7 +65,9 @@ ElementKernels<TernaryParameters> TernaryParameters::kernels() {
 Ternary Ternary::qparams_from_range(std::span<const Interval> ranges, ScaleForm /*form*/) const {
   Ternary result = *this;
   result.threshold = result.mean = result.median = std::nullopt;
-  result.max = static_cast<float>(format_detail::largest_magnitude(ranges));
+  // The smallest, where the data is all 0.
+  result.max = std::max(std::numeric_limits<float>::denorm_min(),
+                        static_cast<float>(format_detail::largest_magnitude(ranges)));
   return result;
 }
 
@@ -114,15 +116,6 @@ void Ternary::validate(const std::string& where) const {
 Ternary::Parameters Ternary::parameters(const Group& group, uint64_t /*seed*/) const {
   const std::optional<Threshold> given = given_threshold();
   const double exact = given ? given->value : 0.75 * group.magnitudes().mean();
-  if (!(exact > 0)) {
-    fail(
-        "ternary: the mean |x| of {} itself ({} elements) is 0, so the threshold 0.75 * mean is not above 0; "
-        "give "
-        "\"threshold\", or collect abs_mean (key \"mean\") or range_min_max with abs = true (key \"max\") "
-        "over "
-        "data that is not all 0",
-        group.name(), group.element_count());
-  }
   const float delta = round_down(exact);
   const float alpha = scaling_factor ? static_cast<float>(group.magnitudes_above(delta).mean()) : 1.0F;
   return {.delta = delta, .alpha = alpha};
