@@ -113,6 +113,13 @@ TEST_F(Space, SaysWhatIsWrong) {
   EXPECT_THAT(refused(options), HasSubstr("it is given twice"));
 }
 
+TEST_F(Space, MayBeTooLargeForAStrategy) {
+  const auto check = [](const char* strategy) { check_size(find_strategy(strategy, "s"), 2e6); };
+  EXPECT_THAT(error_of([&] { check("brute_force"); }),
+              HasSubstr("brute_force: there are 2e+06 assignments, expected at most 1000000"));
+  EXPECT_EQ(error_of([&] { check("random"); }), "");
+}
+
 TEST_F(Space, UniformTakesTheNearestFormatWhereThereIsNone) {
   SearchOptions options = with_choices("conv1:weight=int8,linear:weight=int2|int6");
   options.weights = {"int2", "int4", "int8"};

@@ -39,13 +39,20 @@ std::string end_text(const Study& study, const StudyLimits& limits) {
   return study.is_spent() ? "evaluations are spent" : "nothing is left to try";
 }
 
+/// Before anything is measured.
+SearchSpace tried_space(const SearchRequest& request, const CodePlan& plan, const std::string& where) {
+  SearchSpace space = make_search_space(request.network, plan, request.options, where);
+  check_size(find_strategy(request.options.strategy, where), space.size());
+  return space;
+}
+
 class Search {
  public:
   Search(const SearchRequest& request, PassContext& context)
       : request_(request),
         options_(request.options),
         plan_(plan_codes(request.network, masked_scores(request.network, context).in_float)),
-        space_(make_search_space(request.network, plan_, options_, context.where)),
+        space_(tried_space(request, plan_, context.where)),
         model_(request.network, space_),
         judge_(request.network, context.executor(), request.samples, options_.eval_samples),
         objective_(options_, judge_.reference(), judge_.has_labels(), model_, space_, context.where),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -43,10 +44,13 @@ struct Strategy {
   std::string name;
   std::string help;
   std::function<void(Study& study, Sensitivities& found)> run;
+  double most = std::numeric_limits<double>::infinity();  // assignments that it can try
 };
 
 /// In the order to list them: the first is the default.
 std::span<const Strategy> all_strategies();
+/// Throws Error where the space has more assignments than the strategy can try.
+void check_size(const Strategy& strategy, double assignments);
 /// Throws Error with the nearest known name.
 const Strategy& find_strategy(std::string_view name, const std::string& where);
 

@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/graph/accumulator.h"
 #include "detent/language/cache_format.h"
 #include "detent/language/cached_tensor.h"
 #include "detent/onnx/export_onnx.h"
@@ -68,9 +69,18 @@ void append_usual_improvement(const StaticQuantizeOptions& options, Table& passe
   passes["bias_correction"] = Table{{"report", false}};
 }
 
-/// Before any work: weights of a format that a pass could not choose.
+bool has_integers(const AccumulatorChoice& choice) {
+  return std::ranges::any_of(choice, [](const std::string& entry) {
+    const std::string accumulator = entry.substr(entry.rfind('=') + 1);
+    return accumulator != "none" && !Accumulator::parse(accumulator).is_float();
+  });
+}
+
+/// Before any work: weights of a format that a pass could not choose, or without sums that it could bound.
 void check_improvable(const std::vector<std::string>& passes, const StaticQuantizeOptions& options) {
   for (const std::string& name : passes) {
+    if (name == "axe" && !has_integers(options.accumulator))
+      throw UsageError("--improve axe: it bounds sums in accumulators of integers: --accumulator int16");
     const auto obstacle_of = find_pass(name).weight_obstacle;
     if (obstacle_of == nullptr) continue;
     const auto check = [&](const std::string& flag, const QuantSpec& spec) {

@@ -29,5 +29,18 @@ TEST(QuantizePasses, ChangeTheFloatNetworkFirst) {
   EXPECT_THAT(error_of([&] { quantize_passes(wish); }), HasSubstr("each once"));
 }
 
+TEST(QuantizePasses, RefuseToBoundSumsWithoutAccumulators) {
+  for (const char* accumulator : {"", "none", "fp16", "fc=bf16"}) {
+    QuantizeWish wish{.options = {{"accumulator", List{accumulator}}},
+                      .improve = std::vector<std::string>{"axe"}};
+    if (accumulator[0] == '\0') wish.options = {};
+    EXPECT_THAT(error_of([&] { quantize_passes(wish); }), HasSubstr("--improve axe: it bounds sums"))
+        << accumulator;
+  }
+  const QuantizeWish wish{.options = {{"accumulator", List{"fc=fp16", "conv.*=int14:wrap"}}},
+                          .improve = std::vector<std::string>{"axe"}};
+  EXPECT_THAT(quantize_passes(wish).keys(), testing::Contains("axe"));
+}
+
 }  // namespace
 }  // namespace detent

@@ -1,17 +1,9 @@
-#include "detent/core/error.h"
 #include "detent/search/strategy.h"
 
 namespace detent {
 
 void search_brute_force(Study& study, Sensitivities&) {
-  constexpr double kMost = 1e6;
   constexpr size_t kTogether = 64;  // what networks of a batch have in common is run once
-  if (study.space().size() > kMost) {
-    fail(
-        "brute_force: there are {:.3g} assignments, expected at most {:.0f}: give fewer formats, or another "
-        "--strategy",
-        study.space().size(), kMost);
-  }
   const std::vector<Choice>& choices = study.space().choices;
   Assignment next(choices.size(), 0);
   bool is_last = false;
