@@ -19,6 +19,7 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/inference/integer_executor.h"
 #include "detent/inference/plan.h"
 #include "detent/report/network.h"
@@ -141,6 +142,8 @@ void measure(BenchOptions options, Graph graph, CommandResults& results) {
   NamedSizes sizes = given_sizes(graph, options.given);
   sizes.emplace(kBatchName, options.batch);
   options.batch = sizes.find(kBatchName)->second;
+  for (const auto& [symbol, size] : with_batch(graph, usual_sizes(graph), options.batch))
+    sizes.emplace(symbol, size);
   const std::vector<Tensor> inputs = input_tensors(graph, options.given, sizes, fill_with_numbers);
   if (options.engine == "reference") {
     const IntegerProgram program(graph);

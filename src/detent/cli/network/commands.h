@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "detent/cli/results.h"
 #include "detent/cli/run_options.h"
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
@@ -33,9 +34,10 @@ void run_compare(const TorchCommand& command, ProcessGroup& group);
 void run_model(const TorchCommand& command);
 
 /// Writes `options.dump` of the first samples of `dataset`: logits, labels and predictions, the results of
-/// the chosen nodes as the next nodes get them, that is after quantization, and index.json. Reports what it
-/// wrote. Throws Error where a pattern matches no node, where the network has no integers to write, and where
-/// check_dump_folder does.
-void write_dump(const RunOptions& options, const Graph& graph, const Dataset& dataset);
+/// the chosen nodes as the next nodes get them, that is after quantization, and index.json. Says what it
+/// wrote in `results`. Throws Error where a pattern matches no node, where the network has no integers to
+/// write, and where check_dump_folder does.
+void write_dump(const RunOptions& options, const Graph& graph, const Dataset& dataset,
+                const CommandResults& results);
 
 }  // namespace detent

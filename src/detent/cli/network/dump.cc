@@ -137,7 +137,7 @@ class Dump {
     logits_.shape = shapes.at(graph.nodes().back().name).shape;
   }
 
-  void write() {
+  void write(const CommandResults& results) {
     const auto warn = [](const std::string& text) { log_warning("{}", text); };
     const FolderLock lock(folder_, "detent test --dump", warn);
     check_dump_folder(folder_, options_.overwrite);
@@ -162,8 +162,8 @@ class Dump {
     for (Array* array : arrays()) array->writer->commit();
     write_json(outputs.staged(folder_ / kDumpIndex), index());
     outputs.commit();
-    print(fmt::format("dump: {} samples, logits and {} nodes in {}\n", samples_, nodes_.size(),
-                      folder_.string()));
+    results.say(fmt::format("dump: {} samples, logits and {} nodes in {}\n", samples_, nodes_.size(),
+                            folder_.string()));
   }
 
  private:
@@ -260,8 +260,9 @@ class Dump {
 
 }  // namespace
 
-void write_dump(const RunOptions& options, const Graph& graph, const Dataset& dataset) {
-  Dump(options, graph, dataset).write();
+void write_dump(const RunOptions& options, const Graph& graph, const Dataset& dataset,
+                const CommandResults& results) {
+  Dump(options, graph, dataset).write(results);
 }
 
 }  // namespace detent

@@ -71,8 +71,18 @@ std::string statistics_text(const Tensor& tensor) {
   if (tensor.numel() == 0) return "";
   const Tensor floats = to_float32(tensor);
   const auto values = floats.values<float>();
-  const auto [low, high] = std::ranges::minmax(values);
-  return fmt::format("{:.6g} to {:.6g}", low, high);
+  int64_t numbers = 0;
+  float low = std::numeric_limits<float>::infinity();
+  float high = -low;
+  for (const float value : values) {
+    if (std::isnan(value)) continue;
+    ++numbers;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  if (numbers == 0) return "NaN";
+  const std::string range = fmt::format("{:.6g} to {:.6g}", low, high);
+  return numbers == tensor.numel() ? range : fmt::format("{}, {} x NaN", range, tensor.numel() - numbers);
 }
 
 /// By the engine that was asked for, or the fast one. Says so where a network that is quantized for integers

@@ -196,7 +196,11 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
   if (command.network) {
-    Graph graph = fitted_to_data(*command.network, dataset, *options.load, options.labels.has_value());
+    const DatasetInfo& info = dataset_info(*options.dataset);
+    const bool has_numbers =
+        info.class_count == 0 && !info.has_images;  // which need not reach the last class
+    Graph graph =
+        fitted_to_data(*command.network, dataset, *options.load, options.labels.has_value() || has_numbers);
     if (options.model && find_model(*options.model).name != graph.name()) {
       log_warning("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
     }

@@ -20,7 +20,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
   check_engine(graph, command.options.engine);
-  if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
+  if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset, results);
   const bool simulates = command.options.engine == Engine::kSimulation;
   const std::unique_ptr<const Program> program =
       simulates ? FastExecutor().compile(graph) : integer_program(graph, command.options.engine);
