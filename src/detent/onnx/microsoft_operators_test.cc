@@ -251,7 +251,19 @@ TEST_F(Microsoft, GroupedAttentionTakesHeadsOfOneSize) {
   integers("whole", {}, {1});
   node("GroupQueryAttention", {"q", "k", "v", "", "", "last", "whole"}, {"y"},
        {{"num_heads", 2}, {"kv_num_heads", 1}});
-  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("48 columns of value, expected 1 x 32"));
+  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("48 columns of value, expected 32"));
+}
+
+/// As exporters leave a size open that only one fits.
+TEST_F(Microsoft, GroupedAttentionFixesTheWidthOfItsValues) {
+  input("q", varied_numbers({2, 1, 64}, 1));
+  input("k", varied_numbers({2, 1, 32}, 2));
+  model.input("v", {2, 1, -1});
+  integers("last", {2}, {0, 0});
+  integers("whole", {}, {1});
+  node("GroupQueryAttention", {"q", "k", "v", "", "", "last", "whole"}, {"y"},
+       {{"num_heads", 2}, {"kv_num_heads", 1}});
+  EXPECT_EQ(tensor_type_text(graph().input_types().at("v")), "float32 [2, 1, 32]");
 }
 
 TEST_F(Microsoft, GroupedAttentionRefusesAQuantizedCache) {

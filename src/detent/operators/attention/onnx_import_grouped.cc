@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "detent/core/error.h"
 #include "detent/operators/attention/onnx_heads.h"
@@ -37,6 +38,17 @@ struct GroupedParts {
   int64_t size = 0;
 };
 
+/// An open width does not fit what has the right one, so that the import takes that.
+void expect_width(NodeImport& node, size_t input, int64_t width) {
+  const std::optional<int64_t> given = node.size(input, 2);
+  if (!given) {
+    static_cast<void>(
+        node.add("add", {node.input(input), node.constant_of(Tensor(DType::kFloat32, {width}))}));
+  } else if (*given != width) {
+    fail("{} columns of {}, expected {}", *given, input == kNewKeys ? "key" : "value", width);
+  }
+}
+
 GroupedParts grouped_parts(NodeImport& node) {
   GroupedParts parts;
   parts.heads = node.integer("num_heads", 0);
@@ -57,12 +69,7 @@ GroupedParts grouped_parts(NodeImport& node) {
     value = sliced_last(node, query, of_queries + of_keys, columns);
     query = sliced_last(node, query, 0, of_queries);
   } else {
-    for (const size_t input : {kNewKeys, kNewValues}) {
-      const int64_t width = known_size(node, input, 2);
-      if (width != parts.of_keys * parts.size)
-        fail("{} columns of {}, expected {} x {}", width, input == kNewKeys ? "key" : "value", parts.of_keys,
-             parts.size);
-    }
+    for (const size_t input : {kNewKeys, kNewValues}) expect_width(node, input, parts.of_keys * parts.size);
     key = node.input(kNewKeys);
     value = node.input(kNewValues);
   }
