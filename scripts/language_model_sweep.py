@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM
+from transformers import CONFIG_MAPPING, AutoModel, AutoModelForCausalLM, AutoModelForTextEncoding
 
 TOKENS = 24
 VOCABULARY = 97
@@ -45,6 +45,7 @@ SIZES = {
     "attention_dropout": 0.0, "hidden_dropout": 0.0, "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
+ENCODERS_OF_PAIRS = ("t5", "mt5", "umt5")  # networks of an encoder and a decoder, of which Detent runs the first
 LISTS = {"layer_types", "mlp_layer_types", "no_rope_layers", "attention_types", "attention_layers",
          "head_dim_list", "moe_layers", "mlp_only_layers"}
 
@@ -64,6 +65,11 @@ def tiny(model_type, changes=None):
         given["attention_types"] = [[["global", "local"], 2]]
     if model_type in ("falcon", "mpt", "bloom"):
         given.pop("num_key_value_heads", None)
+    if "kv_lora_rank" in given:
+        given["num_key_value_heads"] = given["num_attention_heads"]
+        given.pop("head_dim", None)
+    if model_type == "deepseek_v2":
+        given["topk_method"] = "group_limited_greedy"
     changes = changes or {}
     given.update(changes)
     if base.to_dict().get("rope_parameters") and "rope_parameters" not in changes:
@@ -71,15 +77,24 @@ def tiny(model_type, changes=None):
     return CONFIG_MAPPING[model_type](**given)
 
 
+def attention_of(config):
+    """Falcon adds its slopes twice in "eager"."""
+    return "sdpa" if config.model_type == "falcon" else "eager"
+
+
 def network(config, seed=0):
     torch.manual_seed(seed)
+    attention = attention_of(config)
     try:
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        if config.model_type in ENCODERS_OF_PAIRS:
+            raise ValueError
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
         is_causal = config.model_type not in ("bert", "roberta", "electra", "xlm-roberta", "camembert")
         if not is_causal:
             raise ValueError
     except Exception:
-        model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        kind = AutoModelForTextEncoding if config.model_type in ENCODERS_OF_PAIRS else AutoModel
+        model = kind.from_config(config, dtype=torch.float32, attn_implementation=attention)
         is_causal = False
     model.eval()
     if hasattr(model, "set_experts_implementation"):
@@ -275,7 +290,8 @@ def golden(text):
     keys.update(json.loads(text))
     config = CONFIG_MAPPING[keys.pop("model_type")](**keys)
     model, is_causal = network(config)
-    prefix = "" if is_causal else model.base_model_prefix + "."
+    has_prefix = is_causal or config.model_type in ENCODERS_OF_PAIRS
+    prefix = "" if has_prefix else model.base_model_prefix + "."
     folder = tempfile.mkdtemp()
     model.save_pretrained(folder)
     path = os.path.join(folder, "model.safetensors")
@@ -285,7 +301,7 @@ def golden(text):
             is_norm = ("norm" in stored or "Norm" in stored) and stored.endswith("weight")
             part.copy_(filled(stored, part.shape, is_norm))
     save_file(tensors, path, {"format": "pt"})
-    model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    model = type(model).from_pretrained(folder, dtype=torch.float32, attn_implementation=attention_of(config))
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")
     shutil.rmtree(folder)
