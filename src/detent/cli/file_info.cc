@@ -49,14 +49,26 @@ std::string activation_text(Activation activation) {
       return "gelu";
     case Activation::kGeluTanh:
       return "gelu by tanh";
+    case Activation::kXielu:
+      return "xielu";
     case Activation::kSilu:
       break;
   }
   return "silu";
 }
 
+std::string heads_text(const LanguageConfig& config) {
+  const std::string text = fmt::format("{} of queries, {} of keys and values, {} elements each", config.heads,
+                                       config.kv_heads, config.head_size);
+  if (config.latent.rank == 0) return text;
+  return fmt::format("{}, {} of values, out of rows of {}", text, config.size_of_values(),
+                     config.latent.rank);
+}
+
 std::string positions_text(const LanguageConfig& config) {
   if (config.positions > 0) return fmt::format("a table of {} rows", config.positions);
+  if (config.distance_slopes > 0) return "slopes of distances in the scores";
+  if (config.distances > 0) return fmt::format("biases of scores by distance, {} rows", config.distances);
   const size_t turning = 2 * config.rotary.frequencies.size();
   return fmt::format("rotary, {} of {} elements of each head", turning, config.head_size);
 }
@@ -84,8 +96,7 @@ Table language_facts(const LanguageConfig& config, const std::vector<TensorSumma
       {"parameters", parameters},
       {"layers", config.layers},
       {"hidden size", config.hidden},
-      {"heads", fmt::format("{} of queries, {} of keys and values, {} elements each", config.heads,
-                            config.kv_heads, config.head_size)},
+      {"heads", heads_text(config)},
       {"perceptron", fmt::format("{}, {}{}", config.intermediate, activation_text(config.activation),
                                  config.perceptron == PerceptronKind::kGated ? ", gated" : "")},
       {"norm", config.norm == NormKind::kLayerNorm ? "layer_norm" : "rms_norm"},

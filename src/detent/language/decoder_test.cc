@@ -35,6 +35,32 @@ LanguageConfig config_with_experts() {
   return config;
 }
 
+/// Keys and values out of short rows, heads of values of another size.
+LanguageConfig config_of_latents() {
+  LanguageConfig config = small_config();
+  config.kv_heads = config.heads;
+  config.head_size = 7;
+  config.value_size = 5;
+  config.latent = {.rank = 9, .query_rank = 11, .turning = 4, .bias = true};
+  config.rotary = config.window_rotary = rotary_of({}, 4, config.context);
+  config.experts = {.count = 8, .used = 2, .intermediate = 12, .groups = 2, .group_shares = 1, .scale = 2};
+  return config;
+}
+
+/// Places of keys in the scores, queries that grow, a perceptron that learns its activation.
+LanguageConfig config_of_slopes() {
+  LanguageConfig config = small_config();
+  config.rotary = config.window_rotary = {};
+  config.distance_slopes = 8;
+  config.slopes_of_places = true;
+  config.query_growth = 0.25;
+  config.query_growth_from = 16;
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = Activation::kXielu;
+  config.head_layer = config.head_layer_bias = true;
+  return config;
+}
+
 /// As many tokens as there are rows of positions.
 LanguageConfig config_with_positions() {
   LanguageConfig config = small_config();
@@ -64,7 +90,8 @@ std::span<const int64_t> part(const std::vector<int64_t>& tokens, int64_t begin,
 
 TEST(Decoder, GivesTheSameBitsTokenByTokenForEveryLength) {
   constexpr int64_t kMost = 200;
-  for (const LanguageConfig& config : {small_config(), windowed_config(), config_with_experts()}) {
+  for (const LanguageConfig& config :
+       {small_config(), windowed_config(), config_with_experts(), config_of_latents(), config_of_slopes()}) {
     const Graph graph = network(config);
     const Decoder decoder(graph);
     const std::vector<int64_t> tokens = tokens_for_test(kMost, config.vocabulary);

@@ -31,8 +31,15 @@ class RuledMatrices final : public DeferredWeights {
     Layer layer{ruled_.read(asked, shape)};
     const std::optional<GgufScales> scales = stored_->scales(ruled_.stored_name(asked));
     if (!scales) return layer;
-    layer.scales = {.scales = numbers_of(ruled_.part(asked, scales->scales)), .group = scales->group};
-    if (scales->minimums) layer.scales.minimums = numbers_of(ruled_.part(asked, *scales->minimums));
+    // Codes of a folder's blocks have zeros of both signs, which no sum shows.
+    if (ruled_.stored_name(asked).ends_with("_blocks")) {
+      for (float& x : layer.weight.values<float>()) x += 0.0F;
+    }
+    const std::optional<Tensor> rows = ruled_.rows_of_weight(asked, scales->scales);
+    if (!rows) return layer;
+    layer.scales = {.scales = numbers_of(*rows), .group = scales->group};
+    if (scales->minimums)
+      layer.scales.minimums = numbers_of(*ruled_.rows_of_weight(asked, *scales->minimums));
     return layer;
   }
 

@@ -50,8 +50,9 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
     fail("{}: experts of {} and {}, expected 1 to {}", where, experts.intermediate, experts.shared,
          kMostWidth);
   if (experts.groups < 1 || experts.count % experts.groups != 0 ||
-      (experts.groups > 1 && experts.count < 2 * experts.groups))
-    fail("{}: {} experts in {} groups, expected some of two or more", where, experts.count, experts.groups);
+      (experts.groups > 1 && experts.count < experts.group_shares * experts.groups))
+    fail("{}: {} experts in {} groups, expected some of {} or more", where, experts.count, experts.groups,
+         experts.group_shares);
   const int64_t usable = experts.groups_used * (experts.count / experts.groups);
   if (experts.groups_used < 1 || experts.groups_used > experts.groups || usable < experts.used)
     fail("{}: {} of {} groups of experts are used, for {} experts for each token", where, experts.groups_used,
@@ -60,6 +61,23 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
   if (!(experts.least_sum > 0)) fail("{}: the least sum of shares is {}", where, experts.least_sum);
   if (!experts.layers.empty() && std::ssize(experts.layers) != config.layers)
     fail("{}: {} layers that have experts or not for {} layers", where, experts.layers.size(), config.layers);
+}
+
+void check_latent(const LanguageConfig& config, const std::string& where) {
+  constexpr int64_t kMostRank = int64_t{1} << 20;
+  const LatentAttention& latent = config.latent;
+  if (latent.rank == 0) return;
+  if (latent.rank < 0 || latent.rank > kMostRank || latent.query_rank < 0 || latent.query_rank > kMostRank)
+    fail("{}: keys and values come out of rows of {} elements, queries of {}, expected 1 to {}", where,
+         latent.rank, latent.query_rank, kMostRank);
+  if (latent.turning < 1 || latent.turning >= config.head_size)
+    fail("{}: {} of {} elements of a head turn, expected some and not all", where, latent.turning,
+         config.head_size);
+  if (config.kv_heads != config.heads)
+    fail("{}: {} heads of keys for {} of queries, expected as many", where, config.kv_heads, config.heads);
+  if (2 * std::ssize(config.rotary.frequencies) != latent.turning)
+    fail("{}: {} frequencies for {} elements that turn, expected half as many", where,
+         config.rotary.frequencies.size(), latent.turning);
 }
 
 }  // namespace
@@ -81,6 +99,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
                         {"the number of heads", config.heads, 1, kMostWidth},
                         {"the number of heads of keys", config.kv_heads, 1, kMostWidth},
                         {"the size of a head", config.head_size, 1, kMostWidth},
+                        {"the size of a head of values", config.size_of_values(), 1, kMostWidth},
                         {"the size of perceptrons", config.intermediate, 1, kMostWidth},
                         {"the vocabulary", config.vocabulary, 1, kMostRows},
                         {"the size of embedded tokens", config.token_size(), 1, kMostWidth},
@@ -97,9 +116,9 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   }
   if (config.heads % config.kv_heads != 0)
     fail("{}: {} heads of queries for {} of keys, expected a multiple", where, config.heads, config.kv_heads);
-  if (config.heads * config.head_size > kMostWidth)
-    fail("{}: {} heads of {}, expected at most {} elements", where, config.heads, config.head_size,
-         kMostWidth);
+  const int64_t largest = std::max(config.head_size, config.size_of_values());
+  if (config.heads * largest > kMostWidth)
+    fail("{}: {} heads of {}, expected at most {} elements", where, config.heads, largest, kMostWidth);
   if (!(config.norm_eps >= 0) || !(config.norm_eps < 1))
     fail("{}: the epsilon of norms is {}, expected 0 to 1", where, config.norm_eps);
   if (!config.has_window.empty() && std::ssize(config.has_window) != config.layers)
@@ -108,6 +127,13 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
     fail("{}: {} layers that turn or not for {} layers", where, config.turns.size(), config.layers);
   if (config.distances % 4 != 0 || (config.distances > 0 && config.is_causal))
     fail("{}: {} distances, expected a multiple of 4, in an encoder", where, config.distances);
+  if (config.distances > 0 &&
+      (config.most_distance <= config.distances / 4 || config.most_distance > kMostRows))
+    fail("{}: distances up to {} for {} rows, expected more than {}", where, config.most_distance,
+         config.distances, config.distances / 4);
+  if (config.query_growth != 0 && (config.query_growth_from < 1 || !std::isfinite(config.query_growth)))
+    fail("{}: queries grow by {} every {} tokens, expected at least 1", where, config.query_growth,
+         config.query_growth_from);
   if (config.position_count == PositionCount::kUnpadded && !config.pad)
     fail("{}: positions that leave the padding out, and no padding", where);
   for (const auto& cap : {config.score_cap, config.logit_cap, config.qkv_limit}) {
@@ -116,6 +142,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   if (!(config.distance_slopes >= 0 && config.distance_slopes <= kMostSlopes))
     fail("{}: the slopes of distances are {}, expected 0 to {}", where, config.distance_slopes, kMostSlopes);
   check_experts(config, where);
+  check_latent(config, where);
   check_rotary(config.rotary, config, where);
   check_rotary(config.window_rotary, config, where);
 }

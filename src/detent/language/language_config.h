@@ -23,7 +23,8 @@ enum class PerceptronPlace { kAfter, kBeside, kBesideOneNorm };
 /// down(act(up x)), or down(act(gate x) * up x).
 enum class PerceptronKind { kPlain, kGated };
 
-enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu };
+/// kXielu has parameters of each perceptron (Huang et al. 2024, arXiv:2411.13010).
+enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu, kXielu };
 
 /// Start of positions: all tokens from 0; tokens of the attention mask (OPT), from `position_offset`; or
 /// tokens other than padding, from after it (RoBERTa).
@@ -92,12 +93,23 @@ struct Experts {
   bool has_biases = false;   // of the router and of experts
   bool by_sigmoid = false;   // shares are sigmoids in place of softmax
   bool choice_bias = false;  // is added to shares where experts are picked, not where they count
-  int64_t groups = 1;        // of experts in a row, of which those with the greatest two shares are used
+  int64_t groups = 1;        // of experts in a row, of which those with the greatest shares are used
   int64_t groups_used = 1;
+  int64_t group_shares = 2;  // greatest shares of a group, whose sum is that of the group
   double scale = 1;          // of shares
   double least_sum = 1e-20;  // of shares that are normalized
   ClampedGate gate = {};
   std::vector<bool> layers = {};  // which have experts; empty: all
+};
+
+/// Keys and values of all heads come out of one short row of each token (DeepSeek V2, arXiv:2405.04434).
+/// Heads of queries and keys begin with the elements that turn, which all heads of keys share.
+struct LatentAttention {
+  int64_t rank = 0;        // of that row; 0: keys and values come out of hidden states
+  int64_t query_rank = 0;  // of a row for queries, likewise
+  int64_t turning = 0;     // elements of a head
+  bool bias = false;       // of the layers that give these rows
+  double norm_eps = 1e-6;  // of their norms
 };
 
 /// Architecture of a language model, from whatever file: config.json (read_language_config), or the metadata
@@ -109,6 +121,8 @@ struct LanguageConfig {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_size = 0;
+  int64_t value_size = 0;  // of a head of values; 0: head_size
+  LatentAttention latent = {};
   int64_t intermediate = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;
@@ -136,13 +150,20 @@ struct LanguageConfig {
   bool perceptron_bias = false;
   bool head_bias = false;
   bool tied_head = false;  // logits by the rows of the embedding
+  /// A layer, an activation and a norm before the logits (ModernBERT's decoder).
+  bool head_layer = false;
+  bool head_layer_bias = false;
+  Activation head_activation = Activation::kGelu;
 
-  bool qk_norm = false;                  // of each head's query and key
-  bool qk_norm_of_all = false;           // of the queries of all heads together, and of the keys
-  bool qk_norm_by_head = false;          // weights of each head's own
-  bool qk_norm_turned = false;           // norms of heads after their rotation
-  bool inner_norms = false;              // before the last layer of attention and of perceptrons (BitNet)
-  bool sinks = false;                    // each head's softmax counts a score that belongs to no key
+  bool qk_norm = false;          // of each head's query and key
+  bool qk_norm_of_all = false;   // of the queries of all heads together, and of the keys
+  bool qk_norm_by_head = false;  // weights of each head's own
+  bool qk_norm_turned = false;   // norms of heads after their rotation
+  bool inner_norms = false;      // before the last layer of attention and of perceptrons (BitNet)
+  bool sinks = false;            // each head's softmax counts a score that belongs to no key
+  /// Queries are multiplied by 1 + query_growth log(1 + floor(position / query_growth_from)) (Ministral 3).
+  double query_growth = 0;
+  int64_t query_growth_from = 0;
   bool divides_by_layer = false;         // scores of layer i by i + 1 too
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   std::optional<double> qkv_limit = {};  // queries, keys and values are clamped to +- that
@@ -165,15 +186,21 @@ struct LanguageConfig {
   int64_t positions = 0;        // rows of the table of learned positions; 0: none
   int64_t position_offset = 0;  // row of the first position
   PositionCount position_count = PositionCount::kAll;
-  int64_t token_types = 0;  // rows of the table of token types; 0: none
+  int64_t further_layers = 0;  // that a file has after these, which predict further tokens
+  int64_t token_types = 0;     // rows of the table of token types; 0: none
   /// Scores get a bias by the distance of key and query: rows of its table; 0: none. Half of them are for
-  /// keys on either side, half of those for one distance each, the others for more, up to 128 (Raffel et al.
+  /// keys on either side, half of those for one distance each, the others for more (Raffel et al.
   /// 2020, arXiv:1910.10683).
   int64_t distances = 0;
+  int64_t most_distance = 128;      // of those for more than one
+  bool distances_by_layer = false;  // each layer has a table of its own (UMT5)
   /// Scores get the distance of key and query, times 2^(-slopes i / heads) for head i of 1 to the number of
   /// heads (Press et al. 2021, arXiv:2108.12409); 0: none. Where that number is no power of two, the greatest
   /// one below takes its place, and heads left over have the slopes between.
   double distance_slopes = 0;
+  /// Places of keys count in the place of distances, times slopes in bfloat16, as is their product, and are
+  /// scaled as scores (Falcon).
+  bool slopes_of_places = false;
 
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};
@@ -185,6 +212,7 @@ struct LanguageConfig {
   bool layer_has_experts(int64_t layer) const {
     return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);
   }
+  int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }
   int64_t token_size() const { return embedded_size == 0 ? hidden : embedded_size; }
   bool layer_turns(int64_t layer) const { return turns.empty() || turns[static_cast<size_t>(layer)]; }
 };

@@ -89,6 +89,15 @@ Tensor decoded(const Tensor& codes, const Tensor& scales) {
   return result;
 }
 
+/// Elements of a block are multiples of half its scale.
+Tensor half_of_units(const Tensor& exponents) {
+  constexpr int kBiasOfHalves = 128;
+  Tensor result(DType::kFloat32, exponents.shape());
+  std::ranges::transform(exponents.values<uint8_t>(), result.values<float>().begin(),
+                         [](uint8_t exponent) { return std::ldexp(1.0F, exponent - kBiasOfHalves); });
+  return result;
+}
+
 /// Tensors of one file or of several, mapped.
 class FolderTensors final : public StoredTensors {
  public:
@@ -102,6 +111,7 @@ class FolderTensors final : public StoredTensors {
     }
     if (fs::exists(folder / kIndex)) check_index();
     for (const auto& [name, codes] : blocks_) check_scales(name, codes);
+    join_norms_of_heads();
   }
 
   std::vector<std::string> names() const override {
@@ -135,6 +145,11 @@ class FolderTensors final : public StoredTensors {
     }
     return rows;
   }
+  std::optional<GgufScales> scales(const std::string& name) const override {
+    const auto codes = blocks_.find(name);
+    if (codes == blocks_.end()) return std::nullopt;
+    return GgufScales{.group = kBlock, .scales = half_of_units(scales_.at(scales_of(name)))};
+  }
   std::string where() const override { return folder_.string(); }
 
  private:
@@ -145,6 +160,10 @@ class FolderTensors final : public StoredTensors {
       const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
       for (int64_t i = 0; i < tensor.dim(0); ++i)
         parts.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
+      return;
+    }
+    if (tensor.rank() == 0) {
+      tensors_.emplace(name, tensor.reshaped({1}));
       return;
     }
     const bool is_choice = name.ends_with("e_score_correction_bias") && tensor.rank() == 2;
@@ -160,6 +179,30 @@ class FolderTensors final : public StoredTensors {
     const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
     for (int64_t i = 0; i < tensor.dim(0); ++i)
       tensors_.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
+  }
+
+  /// Weights NAME.norms.0.weight and so on as the rows of NAME.weight (StableLM).
+  void join_norms_of_heads() {
+    constexpr std::string_view kFirst = ".norms.0.weight";
+    std::vector<std::string> stems;
+    for (const auto& [name, tensor] : tensors_) {
+      if (name.ends_with(kFirst)) stems.push_back(name.substr(0, name.size() - kFirst.size()));
+    }
+    for (const std::string& stem : stems) {
+      std::vector<float> values;
+      int64_t rows = 0;
+      int64_t size = 0;
+      for (;; ++rows) {
+        const auto found = tensors_.find(fmt::format("{}.norms.{}.weight", stem, rows));
+        if (found == tensors_.end() || !is_floating_point(found->second.dtype())) break;
+        const Tensor row = to_float32(found->second);
+        if (rows > 0 && row.numel() != size) break;
+        size = row.numel();
+        values.insert(values.end(), row.values<float>().begin(), row.values<float>().end());
+        tensors_.erase(found);
+      }
+      if (rows > 0) tensors_.insert_or_assign(stem + ".weight", Tensor::from<float>({rows, size}, values));
+    }
   }
 
   static std::string scales_of(const std::string& blocks) {

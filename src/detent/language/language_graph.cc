@@ -41,8 +41,10 @@ class LanguageGraphBuilder {
     NodeInput x = embedded();
     full_visible_ = visible(false);
     if (config_.window > 0) window_visible_ = visible(true);
-    if (config_.distances > 0) distance_bias_ = distance_bias();
-    if (config_.distance_slopes > 0) distance_bias_ = sloping_bias();
+    if (config_.distances > 0 && !config_.distances_by_layer) distance_bias_ = distance_bias("distance_bias");
+    if (config_.distance_slopes > 0)
+      distance_bias_ = config_.slopes_of_places ? sloping_places() : sloping_bias();
+    if (config_.query_growth != 0) query_scale_ = growing_scale();
     turn_ = turn_of(config_.rotary);
     window_turn_ = config_.window_rotary == config_.rotary ? turn_ : turn_of(config_.window_rotary);
     for (int64_t i = 0; i < config_.layers; ++i) x = layer(i, x);
@@ -108,13 +110,17 @@ class LanguageGraphBuilder {
                  {{"weight", weight(target + ".weight", {rows, size})}});
   }
 
-  NodeInput norm(const std::string& target, NodeInput x, int64_t size) {
+  NodeInput norm(const std::string& target, const NodeInput& x, int64_t size) {
+    return norm(target, x, size, config_.norm_eps);
+  }
+
+  NodeInput norm(const std::string& target, NodeInput x, int64_t size, double eps) {
     const bool is_centred = config_.norm == NormKind::kLayerNorm;
     std::vector<std::pair<std::string, ParameterRef>> parameters = {
         {"weight", config_.norm_weight ? weight(target + ".weight", {size}) : ones(size)}};
     if (is_centred && config_.norm_bias) parameters.emplace_back("bias", weight(target + ".bias", {size}));
     return named(is_centred ? "layer_norm" : "rms_norm", target, {std::move(x)}, std::move(parameters),
-                 {{"normalized_shape", size}, {"eps", config_.norm_eps}});
+                 {{"normalized_shape", size}, {"eps", eps}});
   }
 
   static ParameterRef ones(int64_t size) {
@@ -189,16 +195,16 @@ class LanguageGraphBuilder {
 
   /// The rows of the table of distances, of keys before a query first, by the steps of transformers.
   std::vector<int64_t> distance_rows() const {
-    constexpr double kMostDistance = 128;
+    const auto most = static_cast<double>(config_.most_distance);
     const int64_t half = config_.distances / 2;
     const int64_t exact = half / 2;
     std::vector<int64_t> rows;
-    for (int64_t d = 1 - config_.context; d < config_.context; ++d) {
+    for (int64_t d = -farthest(); d <= farthest(); ++d) {
       const int64_t size = std::abs(d);
       int64_t row = size;
       if (size >= exact) {
         const float share = std::log(static_cast<float>(size) / static_cast<float>(exact)) /
-                            static_cast<float>(std::log(kMostDistance / static_cast<double>(exact)));
+                            static_cast<float>(std::log(most / static_cast<double>(exact)));
         row = std::min(exact + static_cast<int64_t>(share * static_cast<float>(half - exact)), half - 1);
       }
       rows.push_back(d > 0 ? half + row : row);
@@ -206,20 +212,33 @@ class LanguageGraphBuilder {
     return rows;
   }
 
-  /// Addend of the scores, [heads, sequence, sequence].
-  NodeInput distance_bias() {
+  /// The last distance of that table. Where nothing else bounds the sequence, those beyond count as the last.
+  int64_t farthest() const { return has_positions() ? config_.context - 1 : config_.most_distance; }
+  bool has_positions() const { return config_.positions > 0; }
+
+  /// Row of the table of distances for each query and key.
+  NodeInput distance_places() {
     const std::vector<int64_t> rows = distance_rows();
     const NodeInput table_of_rows =
         constant_tensor("distance_rows", Tensor::from<int64_t>({std::ssize(rows)}, rows));
-    const NodeInput distances = call("sub", {keys_, call("unsqueeze", {queries_, list({1})})});
-    const NodeInput places = call("add", {distances, constant(config_.context - 1)});
-    const NodeInput at = call("gather", {table_of_rows, places}, {{"dim", 0}});
-    const NodeInput bias = table("distance_bias", at, config_.distances, config_.heads);
+    NodeInput distances = call("sub", {keys_, call("unsqueeze", {queries_, list({1})})});
+    if (!has_positions()) {
+      distances = call("maximum", {distances, constant(-farthest())});
+      distances = call("minimum", {distances, constant(farthest())});
+    }
+    const NodeInput places = call("add", {distances, constant(farthest())});
+    return call("gather", {table_of_rows, places}, {{"dim", 0}});
+  }
+
+  /// Addend of the scores, [heads, sequence, sequence].
+  NodeInput distance_bias(const std::string& target) {
+    if (distance_places_.node.empty()) distance_places_ = distance_places();
+    const NodeInput bias = table(target, distance_places_, config_.distances, config_.heads);
     return call("permute", {bias}, {{"dims", std::vector<int64_t>{2, 0, 1}}});
   }
 
-  /// The same.
-  NodeInput sloping_bias() {
+  /// 2^(-slopes i / heads), [heads, 1, 1].
+  std::vector<float> slopes_of_heads() const {
     const auto heads = static_cast<size_t>(config_.heads);
     const size_t even = std::bit_floor(heads);
     std::vector<float> slopes;
@@ -228,10 +247,41 @@ class LanguageGraphBuilder {
       slopes.push_back(
           static_cast<float>(std::exp2(-config_.distance_slopes * place / static_cast<double>(even))));
     }
+    return slopes;
+  }
+
+  /// Addend of the scores, the same.
+  NodeInput sloping_bias() {
+    const std::vector<float> slopes = slopes_of_heads();
     const NodeInput of_heads =
         constant_tensor("distance_slopes", Tensor::from<float>({config_.heads, 1, 1}, slopes));
     const NodeInput distances = call("sub", {keys_, call("unsqueeze", {queries_, list({1})})});
     return call("mul", {of_heads, call("cast", {distances}, {{"dtype", "float32"}})});
+  }
+
+  NodeInput in_bfloat16(const NodeInput& x) {
+    return call("cast", {call("cast", {x}, {{"dtype", "bfloat16"}})}, {{"dtype", "float32"}});
+  }
+
+  /// Addend of the scores, [N, heads, 1, total].
+  NodeInput sloping_places() {
+    const std::vector<float> slopes = slopes_of_heads();
+    const NodeInput of_heads =
+        in_bfloat16(constant_tensor("distance_slopes", Tensor::from<float>({config_.heads, 1, 1}, slopes)));
+    const NodeInput counts = call("sub", {call("cumsum", {mask_, constant(1)}), constant(1)});
+    const NodeInput places = call("unsqueeze", {call("mul", {counts, mask_}), list({1, 2})});
+    const NodeInput rounded = in_bfloat16(call("cast", {places}, {{"dtype", "float32"}}));
+    return call("mul", {in_bfloat16(call("mul", {of_heads, rounded})), number(score_scale(0))});
+  }
+
+  /// Factor of queries, [sequence, 1, 1].
+  NodeInput growing_scale() {
+    const NodeInput places =
+        call("cast", {call("unsqueeze", {queries_, list({1, 2})})}, {{"dtype", "float32"}});
+    const NodeInput times =
+        call("floor", {call("div", {places, number(static_cast<double>(config_.query_growth_from))})});
+    const NodeInput growth = call("log", {call("add", {times, number(1)})});
+    return call("add", {call("mul", {growth, number(config_.query_growth)}), number(1)});
   }
 
   /// Whether each query may see each key, [N, 1, 1 or sequence, total].
@@ -306,13 +356,21 @@ class LanguageGraphBuilder {
   // Layers. Heads are [N, sequence, heads, head_size] up to where they are attended to.
 
   NodeInput heads_of(const std::string& target, const NodeInput& x, int64_t heads) {
-    NodeInput y = linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias);
-    if (config_.qkv_limit) y = call("clamp", {y, number(-*config_.qkv_limit), number(*config_.qkv_limit)});
-    return split_in_heads(y, heads);
+    return split_in_heads(
+        limited(linear(target, x, config_.hidden, heads * config_.head_size, config_.qkv_bias)), heads);
+  }
+
+  NodeInput limited(const NodeInput& x) {
+    if (!config_.qkv_limit) return x;
+    return call("clamp", {x, number(-*config_.qkv_limit), number(*config_.qkv_limit)});
   }
 
   NodeInput split_in_heads(const NodeInput& x, int64_t heads) {
-    return call("dynamic_reshape", {x, list({0, 0, heads, config_.head_size})});
+    return split_in_heads(x, heads, config_.head_size);
+  }
+
+  NodeInput split_in_heads(const NodeInput& x, int64_t heads, int64_t size) {
+    return call("dynamic_reshape", {x, list({0, 0, heads, size})});
   }
 
   NodeInput norm_of_heads(const std::string& target, const NodeInput& x, int64_t heads) {
@@ -331,7 +389,7 @@ class LanguageGraphBuilder {
     const int64_t size = heads * config_.head_size;
     if (config_.qk_norm_of_all) {
       const NodeInput y = linear(target, x, config_.hidden, size, config_.qkv_bias);
-      return split_in_heads(norm(target + "_norm", y, size), heads);
+      return split_in_heads(limited(norm(target + "_norm", y, size)), heads);
     }
     const NodeInput y = heads_of(target, x, heads);
     return config_.qk_norm && !config_.qk_norm_turned ? norm_of_heads(target + "_norm", y, heads) : y;
@@ -342,26 +400,26 @@ class LanguageGraphBuilder {
     return call("split", {x}, {{"sizes", std::vector<int64_t>{first, size - first}}, {"dim", -1}});
   }
 
-  /// x cos + (-x2, x1) sin of the elements that turn.
-  NodeInput turned(const NodeInput& x, const Turn& turn) {
+  /// x cos + (-x2, x1) sin of the elements that turn, of heads of that size.
+  NodeInput turned(const NodeInput& x, const Turn& turn, int64_t size) {
     if (turn.size == 0) return x;
     NodeInput part = x;
     NodeInput rest;
-    if (turn.size < config_.head_size) {
-      part = split_at(x, turn.size, config_.head_size);
+    if (turn.size < size) {
+      part = split_at(x, turn.size, size);
       rest = NodeInput::of(part.node, 1);
     }
     const NodeInput first = split_at(part, turn.size / 2, turn.size);
     const NodeInput exchanged = call("cat", {NodeInput::of(first.node, 1), first}, {{"dim", -1}});
     const NodeInput sum =
         call("add", {call("mul", {part, turn.cosine}), call("mul", {exchanged, turn.sine})});
-    if (turn.size == config_.head_size) return sum;
+    if (turn.size == size) return sum;
     return call("cat", {sum, rest}, {{"dim", -1}});
   }
 
   /// Queries or keys.
   NodeInput turned_heads(const std::string& target, const NodeInput& x, int64_t heads, const Turn& turn) {
-    const NodeInput y = turned(x, turn);
+    const NodeInput y = turned(x, turn, config_.head_size);
     return config_.qk_norm_turned ? norm_of_heads(target + "_norm", y, heads) : y;
   }
 
@@ -379,6 +437,7 @@ class LanguageGraphBuilder {
     NodeInput scores = named("matmul", target + ".scores", {rows, keys});
     if (config_.score_cap) scores = capped(scores, *config_.score_cap);
     scores = call("dynamic_reshape", {scores, list({0, config_.heads, -1, 0})});
+    if (config_.distances_by_layer) distance_bias_ = distance_bias(target + ".distance_bias");
     if (config_.distances > 0 || config_.distance_slopes > 0) scores = call("add", {scores, distance_bias_});
     scores = call("where", {seen, scores, number(kUnseen)});
     if (config_.sinks) scores = with_sink(target + ".sink", scores);
@@ -386,9 +445,9 @@ class LanguageGraphBuilder {
     if (config_.sinks) shares = call("slice", {shares}, {{"dims", -1}, {"ends", -1}});
     shares = call("dynamic_reshape", {shares, list({0, config_.kv_heads, -1, 0})});
     NodeInput result = named("matmul", target + ".sums", {shares, values});
-    result = call("dynamic_reshape", {result, list({0, config_.heads, -1, config_.head_size})});
+    result = call("dynamic_reshape", {result, list({0, config_.heads, -1, config_.size_of_values()})});
     result = call("permute", {result}, {{"dims", std::vector<int64_t>{0, 2, 1, 3}}});
-    return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.head_size})});
+    return call("dynamic_reshape", {result, list({0, 0, config_.heads * config_.size_of_values()})});
   }
 
   /// A score of each head after those of the keys.
@@ -411,26 +470,87 @@ class LanguageGraphBuilder {
     return call("mul", {call("tanh", {call("div", {x, number(cap)})}), number(cap)});
   }
 
-  NodeInput attention(int64_t index, const NodeInput& x) {
-    const std::string target = fmt::format("layers.{}.attention", index);
-    const bool in_window = config_.layer_has_window(index);
-    const Turn turn = !config_.layer_turns(index) ? Turn{} : in_window ? window_turn_ : turn_;
+  /// Keys and values of the tokens so far, and queries that turn.
+  struct Heads {
+    NodeInput query;
+    NodeInput keys;
+    NodeInput values;
+  };
+
+  Heads heads_of_hidden(const std::string& target, const NodeInput& x, const Turn& turn) {
     const NodeInput query = normed_heads_of(target + ".query", x, config_.heads);
     const NodeInput key = normed_heads_of(target + ".key", x, config_.kv_heads);
     const NodeInput value = heads_of(target + ".value", x, config_.kv_heads);
     const NodeInput turned_key = turned_heads(target + ".key", key, config_.kv_heads, turn);
     const NodeInput keys = cached(target + ".key_cache", turned_key, {0, 2, 3, 1});
     const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
-    const NodeInput turned_query = turned_heads(target + ".query", query, config_.heads, turn);
-    const NodeInput scaled = call("mul", {turned_query, number(score_scale(index))});
-    NodeInput y = attended(target, scaled, keys, values, in_window ? window_visible_ : full_visible_);
-    if (config_.inner_norms) y = norm(target + ".output_norm", y, config_.heads * config_.head_size);
-    return linear(target + ".output", y, config_.heads * config_.head_size, config_.hidden,
-                  config_.output_bias);
+    return {turned_heads(target + ".query", query, config_.heads, turn), keys, values};
   }
 
-  NodeInput activated(const NodeInput& x) {
-    switch (config_.activation) {
+  NodeInput latent_row(const std::string& target, const NodeInput& x, int64_t rank) {
+    const NodeInput row = linear(target, x, config_.hidden, rank, config_.latent.bias);
+    return norm(target + "_norm", row, rank, config_.latent.norm_eps);
+  }
+
+  Heads heads_of_latent(const std::string& target, const NodeInput& x, const Turn& turn) {
+    const LatentAttention& latent = config_.latent;
+    const int64_t heads = config_.heads;
+    const int64_t plain = config_.head_size - latent.turning;
+    const auto heads_from = [&](const char* name, const NodeInput& from, int64_t in, int64_t size) {
+      return split_in_heads(linear(target + name, from, in, heads * size, false), heads, size);
+    };
+    const NodeInput query =
+        latent.query_rank == 0
+            ? heads_from(".query", x, config_.hidden, config_.head_size)
+            : heads_from(".query", latent_row(target + ".query_latent", x, latent.query_rank),
+                         latent.query_rank, config_.head_size);
+    const NodeInput row = latent_row(target + ".latent", x, latent.rank);
+    NodeInput shared = linear(target + ".turning_key", x, config_.hidden, latent.turning, latent.bias);
+    shared = turned(split_in_heads(shared, 1, latent.turning), turn, latent.turning);
+    shared = call("expand", {shared, constant(-1), constant(-1), constant(heads), constant(-1)});
+    const NodeInput own = heads_from(".key", row, latent.rank, plain);
+    const NodeInput value = heads_from(".value", row, latent.rank, config_.size_of_values());
+    const NodeInput key = call("cat", {shared, own}, {{"dim", -1}});
+    const NodeInput keys = cached(target + ".key_cache", key, {0, 2, 3, 1});
+    const NodeInput values = cached(target + ".value_cache", value, {0, 2, 1, 3});
+    return {turned(query, turn, config_.head_size), keys, values};
+  }
+
+  NodeInput attention(int64_t index, const NodeInput& x) {
+    const std::string target = fmt::format("layers.{}.attention", index);
+    const bool in_window = config_.layer_has_window(index);
+    const Turn turn = !config_.layer_turns(index) ? Turn{} : in_window ? window_turn_ : turn_;
+    const Heads heads =
+        config_.latent.rank > 0 ? heads_of_latent(target, x, turn) : heads_of_hidden(target, x, turn);
+    NodeInput scaled = call("mul", {heads.query, number(score_scale(index))});
+    if (config_.query_growth != 0) scaled = call("mul", {scaled, query_scale_});
+    const int64_t size = config_.heads * config_.size_of_values();
+    NodeInput y =
+        attended(target, scaled, heads.keys, heads.values, in_window ? window_visible_ : full_visible_);
+    if (config_.inner_norms) y = norm(target + ".output_norm", y, size);
+    return linear(target + ".output", y, size, config_.hidden, config_.output_bias);
+  }
+
+  /// positive x^2 + slope x above 0, else negative (exp(min(x, least)) - 1 - x) + slope x.
+  NodeInput xielu(const std::string& target, const NodeInput& x) {
+    const auto parameter = [&](const char* name) {
+      return named("get_attr", target + name, {}, {{"value", weight(target + name + ".weight", {1})}});
+    };
+    const NodeInput slope = parameter(".slope");
+    const NodeInput positive = call("softplus", {parameter(".positive")});
+    const NodeInput negative = call("add", {call("softplus", {parameter(".negative")}), slope});
+    const NodeInput line = call("mul", {x, slope});
+    const NodeInput square = call("mul", {call("mul", {x, positive}), x});
+    const NodeInput curve = call("sub", {call("elu", {call("minimum", {x, parameter(".least")})}), x});
+    return call("where", {call("gt", {x, number(0)}), call("add", {square, line}),
+                          call("add", {call("mul", {curve, negative}), line})});
+  }
+
+  /// `target` is that of the activation's own parameters.
+  NodeInput activated(Activation activation, const std::string& target, const NodeInput& x) {
+    switch (activation) {
+      case Activation::kXielu:
+        return xielu(target, x);
       case Activation::kRelu:
         return call("relu", {x});
       case Activation::kSquaredRelu: {
@@ -469,10 +589,10 @@ class LanguageGraphBuilder {
       const NodeInput gate = wide(".gate");
       y = clamped_gate(gate, wide(".up"));
     } else if (config_.perceptron == PerceptronKind::kGated) {
-      const NodeInput gate = activated(wide(".gate"));
+      const NodeInput gate = activated(config_.activation, target + ".activation", wide(".gate"));
       y = call("mul", {gate, wide(".up")});
     } else {
-      y = activated(wide(".up"));
+      y = activated(config_.activation, target + ".activation", wide(".up"));
     }
     if (config_.inner_norms) y = norm(target + ".down_norm", y, size);
     return linear(target + ".down", y, size, config_.hidden, bias);
@@ -483,7 +603,8 @@ class LanguageGraphBuilder {
   NodeInput shares_of_experts(const std::string& target, const NodeInput& x) {
     const Experts& experts = config_.experts;
     const NodeInput scores = linear(target + ".router", x, config_.hidden, experts.count, experts.has_biases);
-    if (experts.by_sigmoid || experts.choice_bias) return chosen_shares(target, scores);
+    if (experts.by_sigmoid || experts.choice_bias || experts.groups > 1 || experts.scale != 1)
+      return chosen_shares(target, scores);
     const NodeInput of_all = named("softmax", target + ".of_all", {scores}, {}, {{"dim", -1}});
     const NodeInput used = call("topk", {of_all, constant(experts.used)}, {{"dim", -1}});
     NodeInput shares = used;
@@ -534,13 +655,13 @@ class LanguageGraphBuilder {
     return split_by_expert(target, shares);
   }
 
-  /// Choices of the groups whose two greatest ones sum up to most; others are the least number.
+  /// Choices of the groups whose greatest ones sum up to most; others are the least number.
   NodeInput of_used_groups(const std::string& target, const NodeInput& choice) {
     const Experts& experts = config_.experts;
     const NodeInput groups =
         call("dynamic_reshape", {choice, list({0, 0, experts.groups, experts.count / experts.groups})});
-    const NodeInput two = call("topk", {groups, constant(2)}, {{"dim", -1}});
-    const NodeInput sums = call("sum", {two, list({3})});
+    const NodeInput most = call("topk", {groups, constant(experts.group_shares)}, {{"dim", -1}});
+    const NodeInput sums = call("sum", {most, list({3})});
     const NodeInput top = call("topk", {sums, constant(experts.groups_used)}, {{"dim", -1}});
     const NodeInput is_picked = picked(target + ".groups", top, experts.groups);
     const NodeInput count = call("sum", {call("cast", {is_picked}, {{"dtype", "float32"}}), list({2})});
@@ -573,8 +694,8 @@ class LanguageGraphBuilder {
   NodeInput with_norms(const std::string& name, const NodeInput& x, Part part) {
     const int64_t size = config_.hidden;
     if (config_.norm_place == NormPlace::kAfter) return norm(name, call("add", {x, part(x)}), size);
-    const bool has_none =
-        config_.norm_place == NormPlace::kAfterPart || (!config_.first_norm && name == "layers.0.attention_norm");
+    const bool has_none = config_.norm_place == NormPlace::kAfterPart ||
+                          (!config_.first_norm && name == "layers.0.attention_norm");
     NodeInput y = part(has_none ? x : norm(name, x, size));
     if (config_.norm_place != NormPlace::kBefore) {
       const std::string after = name.substr(0, name.rfind("_norm")) + "_post_norm";
@@ -599,8 +720,12 @@ class LanguageGraphBuilder {
                       [&](const NodeInput& z) { return perceptron(index, z); });
   }
 
-  NodeInput logits(const NodeInput& x) {
+  NodeInput logits(NodeInput x) {
     NodeInput y;
+    if (config_.head_layer) {
+      x = linear("head_layer", x, config_.hidden, config_.hidden, config_.head_layer_bias);
+      x = norm("head_norm", activated(config_.head_activation, "head_activation", x), config_.hidden);
+    }
     if (config_.tied_head) {
       std::vector<std::pair<std::string, ParameterRef>> parameters = {
           {"weight", built_.node("embed_tokens").parameters.front().second}};
@@ -636,7 +761,9 @@ class LanguageGraphBuilder {
   NodeInput keys_;
   NodeInput full_visible_;
   NodeInput window_visible_;
+  NodeInput distance_places_;
   NodeInput distance_bias_;
+  NodeInput query_scale_;
   Turn turn_;
   Turn window_turn_;
 };

@@ -107,6 +107,13 @@ TEST(LanguageGraph, HasSlopesOfDistancesAndLimitsOfHeads) {
   }));
 }
 
+TEST(LanguageGraph, HasPerceptronsThatLearnTheirActivation) {
+  expect_same(with([](LanguageConfig& c) {
+    c.perceptron = PerceptronKind::kPlain;
+    c.activation = Activation::kXielu;
+  }));
+}
+
 TEST(LanguageGraph, HasEncodersWithWindowsAndWithoutAFirstNorm) {
   expect_same(with([](LanguageConfig& c) {
     c.is_causal = false;

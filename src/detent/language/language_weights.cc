@@ -80,12 +80,11 @@ Rows rows_of(const LanguageConfig& config, WeightPart part, int64_t all) {
       return {0, all / 2};
     case WeightPart::kUp:
       return {all / 2, all / 2};
-    case WeightPart::kWhole:
-    case WeightPart::kGateOfPairs:
-    case WeightPart::kUpOfPairs:
-    case WeightPart::kQueryOfHeads:
-    case WeightPart::kKeyOfHeads:
-    case WeightPart::kValueOfHeads:
+    case WeightPart::kLatent:
+      return {0, config.latent.rank};
+    case WeightPart::kTurningKey:
+      return {config.latent.rank, config.latent.turning};
+    default:
       break;
   }
   return {0, -1};
@@ -96,22 +95,53 @@ bool is_of_perceptron(WeightPart part) {
          part == WeightPart::kUpOfPairs;
 }
 
-/// Where a part begins and ends in [queries; key; value] of each head of keys, counted in heads.
-std::optional<Rows> heads_in_group(WeightPart part, int64_t queries) {
-  if (part == WeightPart::kQueryOfHeads) return Rows{0, queries};
-  if (part == WeightPart::kKeyOfHeads) return Rows{queries, 1};
-  return part == WeightPart::kValueOfHeads ? std::optional(Rows{queries + 1, 1}) : std::nullopt;
+/// The same rows of every group of `all` rows.
+struct GroupRows {
+  int64_t begin;
+  int64_t count;
+  int64_t all;
+};
+
+/// Groups are [queries; key; value] of each head of keys, gate and up, or [key; value] of a head.
+std::optional<GroupRows> group_rows(const LanguageConfig& config, WeightPart part) {
+  const int64_t size = config.head_size;
+  const int64_t queries = config.heads / config.kv_heads * size;
+  const int64_t plain = size - config.latent.turning;
+  const int64_t quarter = config.heads * size / 4;
+  switch (part) {
+    case WeightPart::kQueryOfHeads:
+      return GroupRows{0, queries, queries + 2 * size};
+    case WeightPart::kKeyOfHeads:
+      return GroupRows{queries, size, queries + 2 * size};
+    case WeightPart::kValueOfHeads:
+      return GroupRows{queries + size, size, queries + 2 * size};
+    case WeightPart::kGateOfPairs:
+      return GroupRows{0, 1, 2};
+    case WeightPart::kUpOfPairs:
+      return GroupRows{1, 1, 2};
+    case WeightPart::kQueryOfQuarters:
+      return GroupRows{0, quarter, 3 * quarter};
+    case WeightPart::kValueOfQuarters:
+      return GroupRows{quarter, quarter, 3 * quarter};
+    case WeightPart::kKeyOfQuarters:
+      return GroupRows{2 * quarter, quarter, 3 * quarter};
+    case WeightPart::kKeyOfLatent:
+      return GroupRows{0, plain, plain + config.size_of_values()};
+    case WeightPart::kValueOfLatent:
+      return GroupRows{plain, config.size_of_values(), plain + config.size_of_values()};
+    default:
+      return std::nullopt;
+  }
 }
 
-/// The same rows of every group of `all` rows.
-Tensor rows_of_groups(const Tensor& whole, const Rows& rows, int64_t all) {
-  const int64_t groups = whole.dim(0) / all;
+Tensor rows_of_groups(const Tensor& whole, const GroupRows& rows) {
+  const int64_t groups = whole.dim(0) / rows.all;
   Shape shape = whole.shape();
   shape[0] = groups * rows.count;
   Tensor result(whole.dtype(), shape);
   auto to = result.bytes().begin();
   for (int64_t group = 0; group < groups; ++group) {
-    const int64_t begin = group * all + rows.begin;
+    const int64_t begin = group * rows.all + rows.begin;
     to = std::ranges::copy(whole.rows(begin, begin + rows.count).bytes(), to).out;
   }
   return result;
@@ -121,6 +151,12 @@ Tensor rows_of_groups(const Tensor& whole, const Rows& rows, int64_t all) {
 Shape stored_shape(const LanguageConfig& config, const StoredName& rule, Shape shape) {
   if (is_of_perceptron(rule.part)) {
     shape[0] *= 2;
+  } else if (rule.part == WeightPart::kLatent || rule.part == WeightPart::kTurningKey) {
+    shape[0] = config.latent.rank + config.latent.turning;
+  } else if (rule.part == WeightPart::kKeyOfLatent || rule.part == WeightPart::kValueOfLatent) {
+    shape[0] = config.heads * (config.head_size - config.latent.turning + config.size_of_values());
+  } else if (rule.part == WeightPart::kTransposedHeads) {
+    return {config.heads * shape[1], shape[0] / config.heads};
   } else if (rule.part != WeightPart::kWhole) {
     shape[0] = (config.heads + 2 * config.kv_heads) * config.head_size;
   }
@@ -143,6 +179,16 @@ Tensor transposed(const Tensor& matrix) {
   return result;
 }
 
+/// Matrices of heads, one after another, each transposed.
+Tensor transposed_heads(const Tensor& rows, int64_t heads) {
+  const int64_t size = rows.dim(0) / heads;
+  Tensor result(DType::kFloat32, {heads * rows.dim(1), size});
+  auto to = result.bytes().begin();
+  for (int64_t head = 0; head < heads; ++head)
+    to = std::ranges::copy(transposed(rows.rows(head * size, (head + 1) * size)).bytes(), to).out;
+  return result;
+}
+
 bool is_finite(const Tensor& tensor) {
   constexpr int64_t kGrain = 1 << 16;
   std::atomic<bool> finite = true;
@@ -161,11 +207,13 @@ Tensor with_one_added(const Tensor& tensor) {
   return result;
 }
 
-/// Remembers names and shapes; the tensors have no elements in memory.
+/// Remembers names and shapes; large tensors have no elements in memory.
 class ShapeSource final : public WeightSource {
  public:
   Tensor tensor(const std::string& name, const Shape& shape) override {
     seen.push_back({name, shape});
+    constexpr int64_t kMostElements = 1024;  // that the inference of shapes may compute with
+    if (element_count(shape) <= kMostElements) return Tensor(DType::kFloat32, shape);
     return Tensor::borrow(DType::kFloat32, shape, nullptr, nullptr);
   }
   std::vector<NamedShape> seen;
@@ -238,6 +286,13 @@ RuledWeights::Found RuledWeights::find(const std::string& name) const {
   return found;
 }
 
+bool RuledWeights::is_of_further_layer(const std::string& name) const {
+  for (int64_t layer = config_.layers; layer < config_.layers + config_.further_layers; ++layer) {
+    if (name.starts_with(fmt::format("model.layers.{}.", layer))) return true;
+  }
+  return false;
+}
+
 void RuledWeights::check() const {
   const auto stored = std::ssize(stored_.names());
   if (stored < config_.layers)
@@ -264,7 +319,8 @@ void RuledWeights::check() const {
     const auto is_part = [&](const std::string& part) { return name.find(part) != std::string::npos; };
     const bool is_tied_head =
         config_.tied_head && head != rules_.end() && name.starts_with(head->stored + ".");
-    if (!used.contains(name) && !is_tied_head && std::ranges::none_of(ignored_, is_part))
+    if (!used.contains(name) && !is_tied_head && !is_of_further_layer(name) &&
+        std::ranges::none_of(ignored_, is_part))
       unused.push_back(name);
   }
   std::vector<std::string> faults;
@@ -280,18 +336,34 @@ void RuledWeights::check() const {
                 : "");
 }
 
-Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning) {
-  Tensor result(paired.dtype(), paired.shape());
-  const int64_t half = turning / 2;
-  const auto row_bytes = paired.byte_size() / static_cast<size_t>(paired.dim(0));
-  for (int64_t row = 0; row < paired.dim(0); ++row) {
+namespace {
+
+/// Each row of a head at another place.
+template <class Place>
+Tensor moved_rows(const Tensor& rows, int64_t head_size, Place place) {
+  Tensor result(rows.dtype(), rows.shape());
+  const auto row_bytes = rows.byte_size() / static_cast<size_t>(rows.dim(0));
+  for (int64_t row = 0; row < rows.dim(0); ++row) {
     const int64_t within = row % head_size;
-    const int64_t target = within < turning ? within % 2 * half + within / 2 : within;
-    const auto from = paired.bytes().subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
-    std::ranges::copy(from,
-                      result.bytes().begin() + static_cast<int64_t>(row_bytes) * (row - within + target));
+    const int64_t target = row - within + place(within);
+    const auto from = rows.bytes().subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
+    std::ranges::copy(from, result.bytes().begin() + static_cast<int64_t>(row_bytes) * target);
   }
   return result;
+}
+
+/// Heads that end with the elements that turn, with those first.
+Tensor turning_first(const Tensor& rows, int64_t head_size, int64_t turning) {
+  return moved_rows(rows, head_size, [&](int64_t within) { return (within + turning) % head_size; });
+}
+
+}  // namespace
+
+Tensor unpaired_rows(const Tensor& paired, int64_t head_size, int64_t turning) {
+  const int64_t half = turning / 2;
+  return moved_rows(paired, head_size, [&](int64_t within) {
+    return within < turning ? within % 2 * half + within / 2 : within;
+  });
 }
 
 /// Weights of norms of heads, in the order of their rows.
@@ -303,19 +375,32 @@ Tensor unpaired_elements(const Tensor& weights, const LanguageConfig& config) {
 
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {
   if (part == WeightPart::kWhole) return whole;
-  const int64_t queries = config_.heads / config_.kv_heads;
-  if (const auto heads = heads_in_group(part, queries)) {
-    const int64_t size = config_.head_size;
-    return rows_of_groups(whole, {heads->begin * size, heads->count * size}, (queries + 2) * size);
-  }
-  if (part == WeightPart::kGateOfPairs) return rows_of_groups(whole, {0, 1}, 2);
-  if (part == WeightPart::kUpOfPairs) return rows_of_groups(whole, {1, 1}, 2);
+  if (part == WeightPart::kTransposedHeads) return transposed_heads(whole, config_.heads);
+  if (const auto rows = group_rows(config_, part)) return rows_of_groups(whole, *rows);
   const Rows rows = rows_of(config_, part, whole.dim(0));
   return whole.rows(rows.begin, rows.begin + rows.count);
 }
 
-Tensor RuledWeights::part(const std::string& name, const Tensor& whole) const {
-  return part_of(whole, find(name).rule->part);
+/// Rows of queries and keys in the order of the network.
+Tensor RuledWeights::ordered(const std::string& pattern, const Tensor& rows) const {
+  const bool are_queries = pattern.ends_with("attention.query");
+  const bool are_keys = pattern.ends_with("attention.key");
+  const int64_t turning = 2 * std::ssize(config_.window_rotary.frequencies);
+  if (config_.latent.rank == 0) {
+    const bool is_paired = config_.turns_neighbours && (are_queries || are_keys);
+    return is_paired ? unpaired_rows(rows, config_.head_size, turning) : rows;
+  }
+  if (pattern.ends_with("attention.turning_key"))
+    return config_.turns_neighbours ? unpaired_rows(rows, turning, turning) : rows;
+  if (!are_queries) return rows;
+  const Tensor moved = turning_first(rows, config_.head_size, turning);
+  return config_.turns_neighbours ? unpaired_rows(moved, config_.head_size, turning) : moved;
+}
+
+std::optional<Tensor> RuledWeights::rows_of_weight(const std::string& name, const Tensor& whole) const {
+  const WeightPart part = find(name).rule->part;
+  if (part == WeightPart::kTransposedHeads) return std::nullopt;
+  return ordered(NameParts(name).pattern, part_of(whole, part));
 }
 
 Tensor RuledWeights::whole(const Found& found) const {
@@ -337,9 +422,7 @@ Tensor RuledWeights::taken(const std::string& name, const Found& found, const Te
   const bool is_norm_of_heads =
       pattern.ends_with("attention.query_norm") || pattern.ends_with("attention.key_norm");
   if (config_.turns_neighbours && is_norm_of_heads) part = unpaired_elements(part, config_);
-  if (config_.turns_neighbours &&
-      (pattern.ends_with("attention.query") || pattern.ends_with("attention.key")))
-    part = unpaired_rows(part, config_.head_size, 2 * std::ssize(config_.window_rotary.frequencies));
+  part = ordered(pattern, part);
   const bool is_norm = pattern.ends_with("norm") && name.ends_with(".weight");
   return config_.norm_adds_one && is_norm ? with_one_added(part) : part;
 }

@@ -24,18 +24,22 @@ namespace detent {
 //   embed_tokens embed_positions embed_types embed_norm             tables [rows, hidden]
 //   layers.{}.attention.query .key .value .output                   [out, in]
 //   layers.{}.attention.query_norm .key_norm                        [head_size]
+//   layers.{}.attention.latent .query_latent                        [rank, in], key, value, query after them
+//   layers.{}.attention.latent_norm .query_latent_norm              [rank]
+//   layers.{}.attention.turning_key                                 [elements that turn, in]
 //   layers.{}.attention_norm .attention_post_norm                   before and after attention
 //   layers.{}.perceptron.gate .up .down                             [out, in]
 //   layers.{}.experts.{}.gate .up .down                             in their place, {} an expert's number
 //   layers.{}.experts.router .shared_router                         [experts, in] and [1, in]
 //   layers.{}.experts.choice                                        [experts]
 //   layers.{}.experts.shared.gate .up .down
+//   layers.{}.perceptron.activation.positive .negative .slope .least  [1], of xIELU
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   layers.{}.attention.output_norm layers.{}.perceptron.down_norm  before the last layer of each (BitNet)
 //   layers.{}.attention.sink                                        [heads]
-//   norm  head
+//   norm  head  head_layer  head_norm
 //   project_in project_out                                          where tokens have a size of their own
-//   distance_bias                                                   [distances, heads]
+//   distance_bias  layers.{}.attention.distance_bias                [distances, heads]
 
 /// Where the weights of a network come from.
 class WeightSource {
@@ -48,7 +52,9 @@ class WeightSource {
 
 /// Which part of a stored tensor a weight is: of rows [query; key; value] or [gate; up] of one layer, one; or
 /// of rows that are [queries; key; value] of one head of keys after another; or of rows of gate and up in
-/// turn.
+/// turn; of rows [latent; turning key], one; of rows that are [key; value] of one head after another, without
+/// the elements that turn; or all of it, each head transposed; or of rows of [query; value; key] of a quarter
+/// of the heads, one.
 enum class WeightPart {
   kWhole,
   kQuery,
@@ -60,7 +66,15 @@ enum class WeightPart {
   kKeyOfHeads,
   kValueOfHeads,
   kGateOfPairs,
-  kUpOfPairs
+  kUpOfPairs,
+  kLatent,
+  kTurningKey,
+  kKeyOfLatent,
+  kValueOfLatent,
+  kTransposedHeads,
+  kQueryOfQuarters,
+  kKeyOfQuarters,
+  kValueOfQuarters
 };
 
 /// How a file calls a tensor: {} is the layer in both names, a second one the expert. Of several rules with
@@ -122,7 +136,8 @@ class RuledWeights final : public WeightSource {
 
   /// Name in the file of the tensor that has this weight.
   std::string stored_name(const std::string& name) const { return find(name).stored; }
-  Tensor part(const std::string& name, const Tensor& whole) const;
+  /// Rows of the file as rows of the weight; nullopt where those are none.
+  std::optional<Tensor> rows_of_weight(const std::string& name, const Tensor& whole) const;
 
  private:
   struct Found {
@@ -132,7 +147,9 @@ class RuledWeights final : public WeightSource {
   };
   Found find(const std::string& name) const;
   void check() const;
+  bool is_of_further_layer(const std::string& name) const;
   Tensor part_of(const Tensor& whole, WeightPart part) const;
+  Tensor ordered(const std::string& pattern, const Tensor& rows) const;
   Tensor whole(const Found& found) const;
   Tensor taken(const std::string& name, const Found& found, const Tensor& whole, const Shape& shape) const;
 

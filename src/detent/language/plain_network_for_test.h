@@ -267,9 +267,20 @@ class PlainNetwork {
     return sum;
   }
 
-  double activated(double x) const {
+  double xielu(const std::string& name, double x) const {
+    const auto parameter = [&](const char* end) { return static_cast<double>(values(name + end)[0]); };
+    const double slope = parameter(".slope.weight");
+    const double positive = std::log1p(std::exp(parameter(".positive.weight")));
+    const double negative = slope + std::log1p(std::exp(parameter(".negative.weight")));
+    if (x > 0) return positive * x * x + slope * x;
+    return negative * (std::expm1(std::min(x, parameter(".least.weight"))) - x) + slope * x;
+  }
+
+  double activated(const std::string& name, double x) const {
     constexpr double kCubic = 0.044715;
     switch (config_.activation) {
+      case Activation::kXielu:
+        return xielu(name, x);
       case Activation::kRelu:
         return std::max(x, 0.0);
       case Activation::kSquaredRelu:
@@ -287,11 +298,11 @@ class PlainNetwork {
   Rows perceptron(const std::string& name, const Rows& x) const {
     Rows up = linear(name + ".up", x);
     if (config_.perceptron == PerceptronKind::kPlain) {
-      each(up, [&](double v) { return activated(v); });
+      each(up, [&](double v) { return activated(name + ".activation", v); });
     } else {
       const Rows gate = linear(name + ".gate", x);
       for (size_t t = 0; t < up.size(); ++t) {
-        for (size_t i = 0; i < up[t].size(); ++i) up[t][i] *= activated(gate[t][i]);
+        for (size_t i = 0; i < up[t].size(); ++i) up[t][i] *= activated(name + ".activation", gate[t][i]);
       }
     }
     return linear(name + ".down", up);

@@ -75,7 +75,7 @@ LanguageConfig read_olmoe(const ConfigReader& json) {
   config.activation = json.activation("hidden_act", "silu");
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.qk_norm_of_all = true;
-  json.expect("clip_qkv", Value());
+  config.qkv_limit = json.optional_number("clip_qkv");
   config.rotary = config.window_rotary = read_rotary(json, config);
   read_expert_counts(json, config, "num_experts");
   config.experts.normalized = json.boolean("norm_topk_prob", false);

@@ -32,8 +32,13 @@ LanguageConfig read_falcon(const ConfigReader& json) {
   } else if (is_new || json.boolean("parallel_attn", true)) {
     config.perceptron_place = PerceptronPlace::kBesideOneNorm;
   }
-  json.expect("alibi", false);
-  config.rotary = config.window_rotary = read_rotary(json, config);
+  if (!json.boolean("alibi", false)) {
+    config.rotary = config.window_rotary = read_rotary(json, config);
+    return config;
+  }
+  constexpr double kFalconSlopes = 8;
+  config.distance_slopes = kFalconSlopes;
+  config.slopes_of_places = true;
   return config;
 }
 

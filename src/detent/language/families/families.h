@@ -27,12 +27,16 @@ struct LanguageFamily {
 };
 
 LanguageFamily albert_family();
+LanguageFamily apertus_family();
 LanguageFamily arcee_family();
 LanguageFamily bert_family();
 LanguageFamily bitnet_family();
 LanguageFamily bloom_family();
+LanguageFamily codegen_family();
 LanguageFamily cohere_family();
 LanguageFamily cwm_family();
+LanguageFamily deepseek_v2_family();
+LanguageFamily deepseek_v3_family();
 LanguageFamily distilbert_family();
 LanguageFamily dots1_family();
 LanguageFamily electra_family();
@@ -47,6 +51,7 @@ LanguageFamily gemma3_family();
 LanguageFamily gemma3_of_images_family();
 LanguageFamily glm_family();
 LanguageFamily glm4_moe_family();
+LanguageFamily glm4_moe_lite_family();
 LanguageFamily gpt2_family();
 LanguageFamily gpt_bigcode_family();
 LanguageFamily gpt_neo_family();
@@ -58,10 +63,13 @@ LanguageFamily granitemoe_family();
 LanguageFamily helium_family();
 LanguageFamily hunyuan_family();
 LanguageFamily llama_family();
+LanguageFamily minicpm3_family();
 LanguageFamily ministral_family();
+LanguageFamily ministral3_family();
 LanguageFamily mistral_family();
 LanguageFamily mixtral_family();
 LanguageFamily modernbert_family();
+LanguageFamily modernbert_decoder_family();
 LanguageFamily mpnet_family();
 LanguageFamily mpt_family();
 LanguageFamily nemotron_family();
@@ -82,6 +90,9 @@ LanguageFamily seed_oss_family();
 LanguageFamily smollm3_family();
 LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
+LanguageFamily t5_family();
+LanguageFamily umt5_family();
+LanguageFamily youtu_family();
 
 std::span<const LanguageFamily> all_language_families();
 /// Throws Error with the nearest known name.

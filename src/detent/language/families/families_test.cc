@@ -14,6 +14,7 @@
 #include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/language/decoder.h"
 #include "detent/language/language_model.h"
 #include "detent/language/networks_for_test.h"
 
@@ -187,6 +188,82 @@ std::vector<Golden> goldens_of_chosen_experts() {
   };
 }
 
+std::vector<Golden> goldens_of_latents() {
+  return {
+      {R"({"model_type": "deepseek_v2", "num_key_value_heads": 2, "q_lora_rank": null, "kv_lora_rank": 9,
+          "qk_rope_head_dim": 4, "qk_nope_head_dim": 5, "v_head_dim": 7, "n_routed_experts": 8,
+          "num_experts_per_tok": 3, "moe_intermediate_size": 6, "n_shared_experts": 1, "topk_method":
+          "group_limited_greedy", "n_group": 4, "topk_group": 2, "routed_scaling_factor": 1.5,
+          "first_k_dense_replace": 1, "rope_parameters": {"rope_type": "yarn", "factor": 4.0,
+          "original_max_position_embeddings": 8, "rope_theta": 10000.0, "mscale": 0.7,
+          "mscale_all_dim": 0.4}})",
+       {0.3452954, 1.290688, 0.4020592}},
+      {R"({"model_type": "deepseek_v3", "num_key_value_heads": 2, "q_lora_rank": 11, "kv_lora_rank": 9,
+          "qk_rope_head_dim": 4, "qk_nope_head_dim": 5, "v_head_dim": 7, "n_routed_experts": 8,
+          "num_experts_per_tok": 3, "moe_intermediate_size": 6, "n_shared_experts": 2, "n_group": 4,
+          "topk_group": 2, "routed_scaling_factor": 2.5, "first_k_dense_replace": 1, "attention_bias":
+          true, "rope_theta": 10000.0})",
+       {0.4534975, 1.244328, -1.411924}},
+      {R"({"model_type": "glm4_moe_lite", "num_key_value_heads": 2, "q_lora_rank": 11, "kv_lora_rank": 9,
+          "qk_rope_head_dim": 4, "qk_nope_head_dim": 5, "v_head_dim": 12, "n_routed_experts": 4,
+          "num_experts_per_tok": 2, "moe_intermediate_size": 6, "n_shared_experts": 1,
+          "mlp_layer_types": ["sparse", "dense"], "rope_interleave": false, "rope_theta":
+          10000.0})",
+       {-0.9947224, 0.77612, 0.9261283}},
+      {R"({"model_type": "minicpm3", "num_key_value_heads": 2, "q_lora_rank": 11, "kv_lora_rank": 9,
+          "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "dim_model_base": 4,
+          "rope_theta": 10000.0})",
+       {-0.0263185, -0.3875889, -0.0477174}},
+  };
+}
+
+std::vector<Golden> goldens_of_added_families() {
+  return {
+      {R"({"model_type": "falcon", "num_attention_heads": 2, "multi_query": false, "parallel_attn": false,
+          "bias": true, "alibi": true, "new_decoder_architecture": false})",
+       {-0.5398522, -0.6710524, 0.2497118}},
+      {R"({"model_type": "olmoe", "num_experts": 4, "num_experts_per_tok": 3, "rope_theta": 10000.0,
+          "clip_qkv": 0.7, "tie_word_embeddings": false})",
+       {0.4890891, -0.9593874, -1.935132}},
+      {R"({"model_type": "ministral3", "head_dim": 8, "rope_parameters": {"rope_type": "yarn",
+          "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 4, "mscale":
+          1.0, "mscale_all_dim": 1.0, "beta_fast": 32.0, "beta_slow": 1.0,
+          "llama_4_scaling_beta": 0.3}})",
+       {0.7476648, -1.125157, -0.2608237}},
+      {R"({"model_type": "codegen", "n_embd": 16, "n_head": 2, "n_layer": 2, "n_positions": 32,
+          "rotary_dim": 2, "tie_word_embeddings": false})",
+       {0.2653261, -0.3601769, -0.261327}},
+      {R"({"model_type": "t5", "d_model": 16, "d_kv": 6, "num_heads": 2, "num_layers": 2, "d_ff": 12,
+          "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10,
+          "feed_forward_proj": "gated-gelu"})",
+       {-0.2930525, -0.9930031, 0.4677858}},
+      {R"({"model_type": "t5", "d_model": 16, "d_kv": 8, "num_heads": 2, "num_layers": 2, "d_ff": 12,
+          "feed_forward_proj": "relu"})",
+       {0.4495948, -0.6085863, 0.6861126}},
+      {R"({"model_type": "umt5", "d_model": 16, "d_kv": 6, "num_heads": 2, "num_layers": 2, "d_ff": 12,
+          "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10})",
+       {-0.2544374, -0.9877771, 0.4056869}},
+      {R"({"model_type": "apertus", "tie_word_embeddings": false, "rope_parameters": {"rope_type":
+          "llama3", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 8192,
+          "low_freq_factor": 1.0, "high_freq_factor": 4.0}})",
+       {0.0472899, -1.681287, -0.651354}},
+      {R"({"model_type": "youtu", "num_key_value_heads": 2, "q_lora_rank": null, "kv_lora_rank": 9,
+          "qk_rope_head_dim": 6, "qk_nope_head_dim": 5, "v_head_dim": 4, "rope_theta": 10000.0,
+          "tie_word_embeddings": false})",
+       {0.0009762932, 1.625662, -0.09578335}},
+      {R"({"model_type": "modernbert-decoder", "local_attention": 6, "num_hidden_layers": 4,
+          "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+          "full_attention"], "rope_parameters": {"full_attention": {"rope_type": "default",
+          "rope_theta": 5000.0}, "sliding_attention": {"rope_type": "default", "rope_theta":
+          300.0}}})",
+       {1.182929, 0.5645635, 0.4412068}},
+      {R"({"model_type": "stablelm", "use_qkv_bias": true, "partial_rotary_factor": 0.5, "qk_layernorm":
+          true, "use_parallel_residual": true, "tie_word_embeddings": false, "rope_theta":
+          10000.0})",
+       {-0.5302753, 1.295644, 0.1861581}},
+  };
+}
+
 std::vector<Golden> goldens_of_rare_parts() {
   return {
       {R"({"model_type": "nemotron", "partial_rotary_factor": 0.5, "attention_bias": true, "mlp_bias":
@@ -258,7 +335,9 @@ std::string stored_name(const LanguageConfig& config, const std::string& name, b
     pattern.replace(digit, 1, "{}");
   }
   for (const StoredName& rule : find_language_family(config.family).weights()) {
-    if (rule.name != pattern) continue;
+    const bool has_query_rank = config.latent.query_rank > 0 && rule.stored.ends_with(".q_proj");
+    const bool is_plain = config.perceptron == PerceptronKind::kPlain && rule.stored.ends_with("wi_1");
+    if (rule.name != pattern || has_query_rank || is_plain) continue;
     is_transposed = rule.transposed;
     std::string stored = rule.stored;
     for (const std::string& number : numbers) {
@@ -284,7 +363,15 @@ std::vector<std::pair<std::string, Tensor>> stored_tensors(const LanguageConfig&
   for (const std::string& name : transposed) std::swap(shapes.at(name)[0], shapes.at(name)[1]);
   WeightsForTest weights;
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const auto& [name, shape] : shapes) tensors.emplace_back(name, weights.of_stored(name, shape));
+  for (const auto& [name, shape] : shapes) {
+    const bool is_of_heads = name.find("_layernorm.weight") != std::string::npos && shape.size() == 2;
+    if (!is_of_heads) tensors.emplace_back(name, weights.of_stored(name, shape));
+    for (int64_t head = 0; is_of_heads && head < shape[0]; ++head) {
+      std::string of_head = name;
+      of_head.insert(of_head.rfind('.'), fmt::format(".norms.{}", head));
+      tensors.emplace_back(of_head, weights.of_stored(of_head, {shape[1]}));
+    }
+  }
   return tensors;
 }
 
@@ -293,7 +380,8 @@ TEST(LanguageFamilies, ComputeWhatTransformersComputes) {
   std::filesystem::create_directories(folder.get());
   std::vector<Golden> all = goldens();
   for (const auto& more : {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms(),
-                           goldens_of_rare_parts(), goldens_of_rare_keys(), goldens_of_chosen_experts()})
+                           goldens_of_rare_parts(), goldens_of_rare_keys(), goldens_of_chosen_experts(),
+                           goldens_of_latents(), goldens_of_added_families()})
     std::ranges::copy(more, std::back_inserter(all));
   for (const Golden& golden : all) {
     Table json = common_keys();
@@ -393,14 +481,23 @@ TEST(LanguageFamilies, DecodeMxfp4OfGptOss) {
     add_experts(stem + "down_proj", kMxSize, codes, floats);
   }
   std::vector<Tensor> results;
+  std::vector<int64_t> sizes;  // of weights that a decoder keeps
   for (const NamedTensors& tensors : {floats, codes}) {
     write_safetensors(folder.get() / "model.safetensors", tensors);
     const Shape shape = {1, 5};
     const std::vector<Tensor> inputs = {Tensor::from<int64_t>(shape, {5, 7, 12, 60, 3}),
                                         Tensor::from<int64_t>(shape, {1, 1, 1, 1, 1})};
     results.push_back(IntegerProgram(read_language_folder(folder.get())).run(inputs).front());
+    LanguageModel model = read_folder_model(folder.get());
+    const Decoder decoder(std::move(model.graph), model.weights);
+    sizes.push_back(decoder.weight_bytes());
+    SequenceCache cache = decoder.start();
+    const Tensor logits = decoder.run(cache, inputs[0].values<int64_t>(), WantedLogits::kOfAllTokens);
+    EXPECT_TRUE(std::ranges::equal(results.back().bytes(), logits.bytes()));
   }
   EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
+  const int64_t of_experts = 2 * kMxExperts * 3 * kMxSize * kMxSize;
+  EXPECT_LT(sizes[1], sizes[0] - of_experts / 2) << "codes are kept as bytes, floats as bfloat16";
 }
 
 TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
@@ -413,7 +510,7 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "gpt_oss", "num_local_experts": 4, "swiglu_limit": 0)", "expected a number above 0"},
       {R"({"model_type": "glm4_moe", "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
           "moe_intermediate_size": 6, "n_group": 4, "topk_group": 2)",
-       "expected some of two or more"},
+       "expected some of 2 or more"},
       {R"({"model_type": "glm4_moe", "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 3,
           "moe_intermediate_size": 6, "n_group": 2, "topk_group": 1)",
        "1 of 2 groups"},

@@ -50,6 +50,27 @@ std::vector<StoredName> gptj_weights() {
           {"head", "lm_head"}};
 }
 
+/// As GPT-J, with joined tensors.
+LanguageConfig read_codegen(const ConfigReader& json) {
+  constexpr int64_t kShards = 4;
+  LanguageConfig config = read_gptj(json);
+  config.family = "codegen";
+  if (config.hidden % kShards != 0) json.refuse("n_embd", "expected a multiple of 4");
+  return config;
+}
+
+/// Queries, values and keys of a quarter of the heads after each other.
+std::vector<StoredName> codegen_weights() {
+  const std::string qkv = "transformer.h.{}.attn.qkv_proj";
+  std::vector<StoredName> rules = gptj_weights();
+  for (StoredName& rule : rules) {
+    if (rule.name == "layers.{}.attention.query") rule = {rule.name, qkv, WeightPart::kQueryOfQuarters};
+    if (rule.name == "layers.{}.attention.key") rule = {rule.name, qkv, WeightPart::kKeyOfQuarters};
+    if (rule.name == "layers.{}.attention.value") rule = {rule.name, qkv, WeightPart::kValueOfQuarters};
+  }
+  return rules;
+}
+
 /// Learned positions, every other layer with a window; scores are not divided by anything.
 LanguageConfig read_gpt_neo(const ConfigReader& json) {
   constexpr int64_t kWindow = 256;
@@ -132,6 +153,15 @@ LanguageFamily gptj_family() {
           .config = read_gptj,
           .weights = gptj_weights,
           .ignored = stored_masks()};
+}
+
+LanguageFamily codegen_family() {
+  return {.name = "codegen",
+          .model_types = {"codegen"},
+          .help = "CodeGen",
+          .config = read_codegen,
+          .weights = codegen_weights,
+          .ignored = {".attn.bias", ".attn.masked_bias", ".attn.causal_mask"}};
 }
 
 LanguageFamily gpt_neo_family() {

@@ -1,3 +1,4 @@
+#include "detent/core/error.h"
 #include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
 
@@ -84,6 +85,59 @@ LanguageConfig read_ministral(const ConfigReader& json) {
   return config;
 }
 
+/// As Mistral; queries grow with their positions.
+LanguageConfig read_ministral3(const ConfigReader& json) {
+  constexpr double kMinistral3Theta = 1e6;
+  LanguageConfig config = common_config(json, "ministral3", false);
+  read_sizes(json, config);
+  config.head_size = json.integer("head_dim", kUsualHeadSize);
+  config.norm_eps = json.number("rms_norm_eps", 1e-5);
+  config.activation = json.activation("hidden_act", "silu");
+  config.window = json.integer("sliding_window", 0);
+  config.rotary = config.window_rotary = read_rotary(json, config, "", kMinistral3Theta);
+  const auto parameters = json.table("rope_parameters");
+  if (!parameters) fail("{}: there is no key \"rope_parameters\"", json.where());
+  config.query_growth = parameters->number("llama_4_scaling_beta", 0);
+  if (config.query_growth != 0)
+    config.query_growth_from = parameters->integer("original_max_position_embeddings");
+  return config;
+}
+
+/// A plain perceptron of an activation that learns, norms of each head's query and key.
+LanguageConfig read_apertus(const ConfigReader& json) {
+  constexpr double kApertusTheta = 12e6;
+  LanguageConfig config = read_kin(json, "apertus", 1e-5, kApertusTheta);
+  config.perceptron = PerceptronKind::kPlain;
+  config.activation = json.activation("hidden_act", "xielu");
+  config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
+  config.qk_norm = true;
+  if (json.has("rope_parameters") || json.has("rope_scaling")) return config;
+  constexpr double kFactor = 8;
+  constexpr int64_t kOriginal = 8192;
+  config.rotary = config.window_rotary = rotary_of({.type = "llama3",
+                                                    .theta = json.number("rope_theta", kApertusTheta),
+                                                    .factor = kFactor,
+                                                    .original_context = kOriginal},
+                                                   config.head_size, config.context);
+  return config;
+}
+
+std::vector<StoredName> apertus_weights() {
+  const std::string layer = "model.layers.{}.";
+  const std::string activation = layer + "mlp.act_fn.";
+  std::vector<StoredName> rules = qwen3_weights();
+  std::erase_if(rules, [](const StoredName& rule) { return rule.name == "layers.{}.perceptron.gate"; });
+  for (StoredName& rule : rules) {
+    if (rule.name == "layers.{}.attention_norm") rule.stored = layer + "attention_layernorm";
+    if (rule.name == "layers.{}.perceptron_norm") rule.stored = layer + "feedforward_layernorm";
+  }
+  rules.push_back({"layers.{}.perceptron.activation.positive", activation + "alpha_p"});
+  rules.push_back({"layers.{}.perceptron.activation.negative", activation + "alpha_n"});
+  rules.push_back({"layers.{}.perceptron.activation.slope", activation + "beta"});
+  rules.push_back({"layers.{}.perceptron.activation.least", activation + "eps"});
+  return rules;
+}
+
 /// Windows in all layers but the first of each four.
 LanguageConfig read_cwm(const ConfigReader& json) {
   constexpr int64_t kEvery = 4;
@@ -151,6 +205,24 @@ LanguageFamily ministral_family() {
           .help = "Ministral 8B",
           .config = read_ministral,
           .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily ministral3_family() {
+  return {.name = "ministral3",
+          .model_types = {"ministral3"},
+          .help = "Ministral 3 of text",
+          .config = read_ministral3,
+          .weights = llama_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+LanguageFamily apertus_family() {
+  return {.name = "apertus",
+          .model_types = {"apertus"},
+          .help = "Apertus",
+          .config = read_apertus,
+          .weights = apertus_weights,
           .ignored = {"rotary_emb"}};
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
 
@@ -41,6 +43,18 @@ LanguageConfig read_modernbert(const ConfigReader& json) {
   return config;
 }
 
+/// The same network of text before each token: half the window, a head with a layer of its own.
+LanguageConfig read_modernbert_decoder(const ConfigReader& json) {
+  LanguageConfig config = read_modernbert(json);
+  config.family = "modernbert-decoder";
+  config.is_causal = true;
+  config.head_layer = true;
+  config.head_layer_bias = json.boolean("classifier_bias", false);
+  config.head_activation = json.activation("classifier_activation", "gelu");
+  config.head_bias = json.boolean("decoder_bias", true);
+  return config;
+}
+
 std::vector<StoredName> modernbert_weights() {
   const std::string layer = "model.layers.{}.";
   return {{"embed_tokens", "model.embeddings.tok_embeddings"},
@@ -57,7 +71,32 @@ std::vector<StoredName> modernbert_weights() {
           {"norm", "model.final_norm"}};
 }
 
+std::vector<StoredName> modernbert_decoder_weights() {
+  std::vector<StoredName> rules = modernbert_weights();
+  for (StoredName& rule : rules) {
+    const bool is_joined =
+        rule.part == WeightPart::kQuery || rule.part == WeightPart::kKey || rule.part == WeightPart::kValue;
+    if (!is_joined) continue;
+    const char* name = rule.part == WeightPart::kQuery ? "q" : rule.part == WeightPart::kKey ? "k" : "v";
+    rule.stored = fmt::format("model.layers.{{}}.attn.{}_proj", name);
+    rule.part = WeightPart::kWhole;
+  }
+  rules.push_back({"head_layer", "lm_head.dense"});
+  rules.push_back({"head_norm", "lm_head.norm"});
+  rules.push_back({"head", "decoder"});
+  return rules;
+}
+
 }  // namespace
+
+LanguageFamily modernbert_decoder_family() {
+  return {.name = "modernbert-decoder",
+          .model_types = {"modernbert-decoder"},
+          .help = "ModernBERT's decoder, Ettin",
+          .config = read_modernbert_decoder,
+          .weights = modernbert_decoder_weights,
+          .ignored = {"rotary_emb"}};
+}
 
 LanguageFamily modernbert_family() {
   return {.name = "modernbert",

@@ -13,10 +13,17 @@ LanguageConfig read_stablelm(const ConfigReader& json) {
   config.norm_eps = json.number("layer_norm_eps", 1e-5);
   config.activation = json.activation("hidden_act", "silu");
   config.qkv_bias = json.boolean("use_qkv_bias", false);
-  json.expect("qk_layernorm", false);
+  config.qk_norm = config.qk_norm_by_head = json.boolean("qk_layernorm", false);
   if (json.boolean("use_parallel_residual", false)) config.perceptron_place = PerceptronPlace::kBesideOneNorm;
   config.rotary = config.window_rotary = read_rotary(json, config, "", 10000, kShare);
   return config;
+}
+
+std::vector<StoredName> stablelm_weights() {
+  std::vector<StoredName> rules = llama_weights();
+  rules.push_back({"layers.{}.attention.query_norm", "model.layers.{}.self_attn.q_layernorm"});
+  rules.push_back({"layers.{}.attention.key_norm", "model.layers.{}.self_attn.k_layernorm"});
+  return rules;
 }
 
 }  // namespace
@@ -26,7 +33,7 @@ LanguageFamily stablelm_family() {
           .model_types = {"stablelm"},
           .help = "StableLM 2 and 3B",
           .config = read_stablelm,
-          .weights = llama_weights,
+          .weights = stablelm_weights,
           .ignored = {"rotary_emb"}};
 }
 

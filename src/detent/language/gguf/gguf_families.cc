@@ -90,7 +90,8 @@ LanguageConfig common_gguf_config(const GgufConfigReader& reader, const char* fa
   }
   config.kv_heads = reader.integer("attention.head_count_kv", config.heads);
   config.head_size = reader.integer("attention.key_length", config.hidden / config.heads);
-  if (reader.integer("attention.value_length", config.head_size) != config.head_size) {
+  const bool is_latent = reader.has("attention.kv_lora_rank");
+  if (!is_latent && reader.integer("attention.value_length", config.head_size) != config.head_size) {
     fail("{}: keys of {} elements a head and values of {}, expected as many", reader.file().metadata.file(),
          config.head_size, reader.integer("attention.value_length"));
   }
@@ -238,6 +239,7 @@ namespace {
 LanguageConfig read_gguf_stablelm(const GgufConfigReader& reader) {
   LanguageConfig config = read_centred(reader, "stablelm");
   if (!reader.has_tensor("blk.0.ffn_norm.weight")) config.perceptron_place = PerceptronPlace::kBesideOneNorm;
+  config.qk_norm = config.qk_norm_by_head = reader.has_tensor("blk.0.attn_q_norm.weight");
   return config;
 }
 
@@ -389,7 +391,7 @@ std::vector<StoredName> gguf_bert_names() {
   return names;
 }
 
-const std::array<GgufFamily, 34> kGgufFamilies = {{
+const std::array<GgufFamily, 36> kGgufFamilies = {{
     {"llama", "llama", read_gguf_llama, gguf_expert_names, true},
     {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); },
      gguf_llama_names},
@@ -406,7 +408,7 @@ const std::array<GgufFamily, 34> kGgufFamilies = {{
     {"granite", "granite", read_gguf_granite, gguf_llama_names, true},
     {"smollm3", "smollm3", read_gguf_smollm3, gguf_llama_names, true},
     {"olmo2", "olmo2", read_gguf_olmo2, around_normed_names},
-    {"stablelm", "stablelm", read_gguf_stablelm, gguf_llama_names},
+    {"stablelm", "stablelm", read_gguf_stablelm, gguf_qwen3_names},
     {"starcoder2", "starcoder2", read_gguf_starcoder2, gguf_llama_names},
     {"qwen2moe", "qwen2_moe", read_gguf_qwen2_moe, gguf_expert_names},
     {"qwen3moe", "qwen3_moe", read_gguf_qwen3_moe, gguf_normed_expert_names},
@@ -426,6 +428,8 @@ const std::array<GgufFamily, 34> kGgufFamilies = {{
     {"command-r", "cohere", read_gguf_command_r, gguf_qwen3_names},
     {"cohere2", "cohere", read_gguf_cohere2, gguf_qwen3_names},
     {"exaone4", "exaone4", read_gguf_exaone4, around_normed_names},
+    {"deepseek2", "deepseek_v2", read_gguf_deepseek2, gguf_latent_names},
+    {"minicpm3", "minicpm3", read_gguf_minicpm3, gguf_latent_names},
     {"modern-bert", "modernbert", read_gguf_modern_bert, gguf_modern_bert_names},
 }};
 

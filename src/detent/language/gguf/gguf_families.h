@@ -69,9 +69,12 @@ LanguageConfig read_gguf_qwen2_moe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_qwen3_moe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_olmoe(const GgufConfigReader& reader);
 LanguageConfig read_gguf_gpt_oss(const GgufConfigReader& reader);
+LanguageConfig read_gguf_deepseek2(const GgufConfigReader& reader);
+LanguageConfig read_gguf_minicpm3(const GgufConfigReader& reader);
 std::vector<StoredName> gguf_expert_names();
 std::vector<StoredName> gguf_normed_expert_names();
 std::vector<StoredName> gguf_gpt_oss_names();
+std::vector<StoredName> gguf_latent_names();
 
 // gguf_centred_families.cc
 

@@ -21,7 +21,12 @@ class GgufTensors final : public StoredTensors {
     for (const GgufTensor& tensor : file_.tensors) {
       const bool is_row = tensor.name.ends_with(".ffn_gate_inp_shexp.weight") && tensor.shape.size() == 1;
       const bool are_biases = tensor.name.ends_with("_exps.bias") && tensor.shape.size() == 2;
-      if (tensor.shape.size() == 3 || are_biases) {
+      const bool are_heads = tensor.name.find(".attn_k_b.") != std::string::npos ||
+                             tensor.name.find(".attn_v_b.") != std::string::npos;
+      if (tensor.shape.size() == 3 && are_heads) {
+        GgufTensor& added = tensors_.emplace(tensor.name, tensor).first->second;
+        added.shape = {tensor.shape[0] * tensor.shape[1], tensor.shape[2]};
+      } else if (tensor.shape.size() == 3 || are_biases) {
         add_experts(tensor);
       } else {
         GgufTensor& added = tensors_.emplace(tensor.name, tensor).first->second;
