@@ -13,6 +13,7 @@
 #include "detent/engine/fusion.h"
 #include "detent/engine/place.h"
 #include "detent/engine/plan/plan_nodes.h"
+#include "detent/engine/plan/tree_walks.h"
 #include "detent/engine/row_layer.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/traits.h"
@@ -77,6 +78,8 @@ class Planner {
     }
     comparisons_ = counted_comparisons(steps_, types_, shown_);
     for (const auto& [conversion, comparison] : comparisons_) inner_.insert(comparison);
+    walks_ = tree_walks(steps_, types_, shown_);
+    for (const auto& [last, walk] : walks_) inner_.insert(walk.steps.begin(), walk.steps.end() - 1);
     dynamic_bytes_ = dynamic_bytes(steps_, weights_, code_chains_);
     std::erase_if(dynamic_bytes_, [&](const auto& found) {
       return shown_.needs(value_name(steps_[found.first].node->name));
@@ -130,6 +133,8 @@ class Planner {
                        pad == pads_.end() ? nullptr : &steps_[pad->second]);
     } else if (const auto chain = code_chains_.find(i); chain != code_chains_.end()) {
       plan_code_chain(plan_, weights_, steps_, chain->second);
+    } else if (const auto walk = walks_.find(i); walk != walks_.end()) {
+      plan_tree_walk(plan_, steps_, walk->second);
     } else if (step.role == OperatorRole::kInput) {
       plan_input(step);
     } else if (step.role == OperatorRole::kOutput) {
@@ -411,6 +416,7 @@ class Planner {
   std::map<size_t, size_t> pads_;  // by the layer that reads what they give
   std::map<size_t, CodeChain> code_chains_;
   std::map<size_t, size_t> comparisons_;
+  std::map<size_t, TreeWalk> walks_;
   std::map<size_t, Layout> dynamic_bytes_;
   std::vector<std::string> later_;  // values that the steps from `end_` on read
   std::set<size_t> inner_;          // steps that a later one computes
