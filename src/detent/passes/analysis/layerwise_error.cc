@@ -21,6 +21,7 @@
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/analysis/saturation.h"
+#include "detent/passes/analysis/waiting_runs.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 
@@ -169,11 +170,12 @@ class LayerwiseErrorAnalysis {
       }
       const size_t index = index_.at(node.name);
       Tensor result = kept_copy(node, compared(index, value), value, results);
-      add_alone(index, operands, result);
+      waiting_.push_back({index, std::exchange(operands, {}), result});
+      if (waits_enough()) run_waiting();
       results[node.name] = std::move(result);
-      operands.clear();
     };
     const std::vector<Tensor> expected = in_float_->run(inputs, observed_in_float_);
+    run_waiting();
     observed_together_.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
       const size_t index = index_.at(node.name);
       const auto kept = results.find(node.name);
@@ -211,6 +213,13 @@ class LayerwiseErrorAnalysis {
   }
 
  private:
+  /// A node that is to be run by itself.
+  struct NodeAlone {
+    size_t index;
+    Values operands;  // in float
+    Tensor expected;
+  };
+
   void add_output(size_t index, const Tensor& expected, const Tensor& actual) {
     OutputError& errors = outputs_[index];
     if (expected.shape() != actual.shape()) {  // of detections, say
@@ -254,7 +263,25 @@ class LayerwiseErrorAnalysis {
     return distortion;
   }
 
-  void add_alone(size_t index, const Values& operands, const Tensor& expected) {
+  /// As many nodes as there are threads, unless their operands take much memory.
+  bool waits_enough() const {
+    constexpr size_t kBytes = size_t{2} << 20;
+    size_t bytes = 0;
+    for (const NodeAlone& alone : waiting_)
+      for (const auto& [operand, value] : alone.operands) bytes += value.byte_size();
+    return bytes > kBytes || std::ssize(waiting_) >= runs_at_once(quantized_);
+  }
+
+  void run_waiting() {
+    run_at_once(std::ssize(waiting_), [&](size_t i) { add_alone(waiting_[i]); });
+    nodes_done_ += std::ssize(waiting_);
+    if (!waiting_.empty()) progress_->update(nodes_done_, node_errors_[waiting_.back().index].node);
+    waiting_.clear();
+  }
+
+  /// Several nodes may be under way.
+  void add_alone(const NodeAlone& alone_node) {
+    const auto& [index, operands, expected] = alone_node;
     const Node& node = quantized_.node(node_errors_[index].node);
     for (const auto& [operand, value] : operands) {
       if (const std::optional<QuantSpec> rounding = node.rounding(operand))
@@ -263,7 +290,6 @@ class LayerwiseErrorAnalysis {
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
     const auto program = context_.executor().compile_like(alone, {quantized_, *together_});
     node_errors_[index].alone.update(expected, compared(index, program->run({}).at(0)));
-    progress_->update(++nodes_done_, node.name);
   }
 
   inline static const Distortion kMeasures{Distortion::Values::kIgnored};
@@ -286,6 +312,7 @@ class LayerwiseErrorAnalysis {
   int64_t gain_samples_ = 0;
   std::vector<Saturation> saturation_;
   std::vector<std::optional<Clamp>> clamps_;
+  std::vector<NodeAlone> waiting_;
   std::optional<Progress> progress_;
   int64_t nodes_done_ = 0;
 };

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/parallel.h"
 #include "detent/files/file.h"
+#include "detent/files/json.h"
 #include "detent/graph/builder.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/layerwise_error.h"
@@ -40,6 +42,21 @@ TEST(LayerwiseErrors, TellsWhoIsToBlame) {
   EXPECT_LT(last.together.sqnr_db(), last.alone.sqnr_db() - 10) << "it inherits the error";
   EXPECT_GT(errors.nodes[0].output_gain, 10);
   EXPECT_LT(errors.nodes[1].output_gain, 1);
+}
+
+TEST(LayerwiseErrors, AreTheSameForAnyNumberOfThreads) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  const Graph reference = bench.graph.deep_copy();
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 20");
+  const auto text = [&](int threads) {
+    set_thread_count(threads);
+    const auto errors = analyze_layerwise_error(reference, bench.graph, 20, bench.context);
+    return json_text(layerwise_errors_value(errors)) + outputs_table(errors).to_csv();
+  };
+  const int usual = thread_count();
+  const std::string of_one = text(1);
+  for (const int threads : {2, 3}) EXPECT_EQ(text(threads), of_one) << threads;
+  set_thread_count(usual);
 }
 
 /// SQNR of a network's logits, over the samples of the analysis.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/passes/analysis/waiting_runs.h"
 #include "detent/passes/staged_runs/executor_in_parts.h"
 
 namespace detent {
@@ -78,12 +79,32 @@ void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, c
 
 Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
                         const std::function<void(size_t variant, const Tensor& output)>& visit) const {
-  const Call call{inputs, {base_, program}, executor, visit};
-  Values values;
-  const auto observe = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
-    pass(call, of_base_, node, value, values);
+  struct WaitingPart {
+    const Part* part;
+    Values values;
   };
-  return program.run(inputs, {observe, ObservedValues::kAfterQuantization, observed_}).at(output_).clone();
+  const Call call{inputs, {base_, program}, executor, visit};
+  const Parts none;
+  const int64_t at_once = runs_at_once(base_);
+  Values values;
+  std::vector<WaitingPart> waiting;
+  const auto run_waiting = [&] {
+    run_at_once(std::ssize(waiting), [&](size_t i) { run_part(call, *waiting[i].part, waiting[i].values); });
+    waiting.clear();
+  };
+  const auto observe = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    if (const auto here = of_base_.find(base_.position(node.name)); here != of_base_.end()) {
+      for (const Part& part : here->second) {
+        waiting.push_back({&part, values});
+        if (std::ssize(waiting) >= at_once) run_waiting();
+      }
+    }
+    pass(call, none, node, value, values);
+  };
+  const Tensor result =
+      program.run(inputs, {observe, ObservedValues::kAfterQuantization, observed_}).at(output_).clone();
+  run_waiting();
+  return result;
 }
 
 }  // namespace detent

@@ -30,8 +30,8 @@ class VariantRuns {
   /// Looks at the network's output number `output`, which is the first result of a node.
   VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output = 0);
 
-  /// That output, after `visit` has seen that of each variant, in the order in which they begin.
-  /// `program` is what `executor` makes of the network.
+  /// That output, after `visit` has seen that of each variant, from several threads unless inside
+  /// parallel_for. `program` is what `executor` makes of the network.
   Tensor run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
              const std::function<void(size_t variant, const Tensor& output)>& visit) const;
 
