@@ -25,7 +25,7 @@ RunMemory ReadyPlan::take_memory() const {
       return memory;
     }
   }
-  RunMemory memory{Tensor(DType::kUInt8, {std::max<int64_t>(plan_.arena_bytes, 1)}),
+  RunMemory memory{unfilled_tensor(DType::kUInt8, {std::max<int64_t>(plan_.arena_bytes, 1)}),
                    std::vector<Flow>(plan_.flow_count)};
   RunState state{.places = plan_.places,
                  .arena = memory.arena.bytes().data(),
