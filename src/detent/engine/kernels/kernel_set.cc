@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include <atomic>
+#include <mutex>
 
 #include "detent/core/error.h"
 
@@ -117,7 +118,23 @@ void set_engine_target(std::string_view name) {
 const KernelSet& kernel_set() {
   const KernelSet* set = chosen;
   if (set != nullptr) return *set;
-  return *sets(hwy::SupportedTargets()).front();
+  static std::mutex mutex;
+  static const KernelSet* usual = nullptr;
+  static size_t usual_index = 0;
+  const std::lock_guard lock(mutex);
+  // Highway asks the processor each time, which takes a virtual machine some 100 microseconds. It forgets the
+  // target it has chosen when another is set.
+  const hwy::ChosenTarget& target = hwy::GetChosenTarget();
+  if (usual != nullptr && target.IsInitialized() && target.GetIndex() == usual_index) return *usual;
+  const int64_t allowed = hwy::SupportedTargets();
+  const KernelSet& best = *sets(allowed).front();
+  // One and the same target goes with VNNI and, where it is asked for by name, without.
+  const bool is_plain_avx512 = (allowed & -allowed) == HWY_AVX3;
+  if (target.IsInitialized() && !is_plain_avx512) {
+    usual = &best;
+    usual_index = target.GetIndex();
+  }
+  return best;
 }
 
 KeptTileShapes::KeptTileShapes() {
