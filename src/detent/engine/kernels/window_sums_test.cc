@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "detent/engine/engine_target_for_test.h"
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/formats/kernel_environment.h"
 
 // Sums over windows that lie anywhere, against a plain loop, on every instruction set.
 
@@ -156,6 +158,18 @@ TEST_F(WindowSumsTest, EqualAPlainLoopWhereverWindowsLie) {
       expect_plain_results(drawn_sums.sums, expected);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+/// Not the ones that were chosen before.
+TEST_F(WindowSumsTest, KernelsFollowTheTargetThatIsSet) {
+  const std::vector<std::string> targets = simd_targets();
+  if (std::ranges::count(targets, "AVX2") == 0) GTEST_SKIP() << "no AVX2";
+  for (int i = 0; i < 3; ++i) {
+    set_simd_target("AVX2", "test");
+    for (int again = 0; again < 2; ++again) EXPECT_STREQ(kernel_set().name, "AVX2");
+    set_simd_target(targets.front(), "test");
+    EXPECT_EQ(kernel_set().name == std::string("AVX2"), targets.front() == "AVX2");
   }
 }
 
