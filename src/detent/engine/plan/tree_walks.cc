@@ -16,21 +16,36 @@ namespace detent {
 
 namespace {
 
-/// The place of one row in each tree after all steps.
+/// The place after that one.
+template <class Holds>
+int32_t place_after(const WalkedTrees& trees, const float* row, int32_t at, const Holds& holds) {
+  const WalkedTrees::Place& place = trees.places[static_cast<size_t>(at)];
+  const float x = row[place.feature];
+  bool is_next = holds(x, place.threshold);
+  if (!trees.missing.empty()) is_next |= trees.missing[static_cast<size_t>(at)] != 0 && std::isnan(x);
+  return place.next[is_next ? 1 : 0];
+}
+
+/// The place of one row in each tree after all steps. Several trees at once, for each step waits for the one
+/// before.
 template <class Holds>
 void walk_row(const WalkedTrees& trees, const float* row, int64_t* leaves, const Holds& holds) {
-  for (size_t tree = 0; tree < trees.roots.size(); ++tree) {
-    int32_t at = trees.roots[tree];
-    for (int64_t step = 0; step < trees.depth; ++step) {
-      const WalkedTrees::Place& place = trees.places[static_cast<size_t>(at)];
-      const float x = row[place.feature];
-      bool is_next = holds(x, place.threshold);
-      if (!trees.missing.empty()) is_next |= trees.missing[static_cast<size_t>(at)] != 0 && std::isnan(x);
-      const int32_t next = place.next[is_next ? 1 : 0];
-      if (next == at) break;  // so will all others be
-      at = next;
+  constexpr size_t kAtOnce = 8;
+  const size_t count = trees.roots.size();
+  std::array<int32_t, kAtOnce> at = {};
+  for (size_t first = 0; first < count; first += kAtOnce) {
+    const size_t size = std::min(kAtOnce, count - first);
+    std::copy_n(trees.roots.begin() + static_cast<int64_t>(first), size, at.begin());
+    bool moves = true;
+    for (int64_t step = 0; moves && step < trees.depth; ++step) {
+      moves = false;  // a place that stays once stays for good
+      for (size_t i = 0; i < size; ++i) {
+        const int32_t next = place_after(trees, row, at[i], holds);
+        moves |= next != at[i];
+        at[i] = next;
+      }
     }
-    leaves[tree] = at;
+    std::copy_n(at.begin(), size, leaves + first);
   }
 }
 
