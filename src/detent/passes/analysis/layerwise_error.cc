@@ -121,7 +121,8 @@ class LayerwiseErrorAnalysis {
         quantized_(quantized),
         context_(context),
         in_float_(context.executor().compile(reference)),
-        together_(context.executor().compile(quantized)) {
+        together_(context.executor().compile(quantized)),
+        at_once_(runs_at_once(quantized)) {
     const ValueTypes types = infer_shapes(quantized);
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
@@ -269,7 +270,7 @@ class LayerwiseErrorAnalysis {
     size_t bytes = 0;
     for (const NodeAlone& alone : waiting_)
       for (const auto& [operand, value] : alone.operands) bytes += value.byte_size();
-    return bytes > kBytes || std::ssize(waiting_) >= runs_at_once(quantized_);
+    return bytes > kBytes || std::ssize(waiting_) >= at_once_;
   }
 
   void run_waiting() {
@@ -299,6 +300,7 @@ class LayerwiseErrorAnalysis {
   PassContext& context_;
   std::unique_ptr<const Program> in_float_;
   std::unique_ptr<const Program> together_;
+  const int64_t at_once_;  // nodes that run alone
   std::map<std::string, size_t, std::less<>> index_;
   Observation observed_in_float_ = Observation::of_none();
   Observation observed_together_ = Observation::of_none();
