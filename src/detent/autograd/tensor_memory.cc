@@ -13,7 +13,7 @@ namespace detent {
 namespace {
 
 /// Never destroyed: tensors may outlive what is. The first call decides on `spare`.
-BlockCache& tensor_blocks(size_t spare = kSpareForTraining) {
+BlockCache& torch_blocks(size_t spare = kSpareForTraining) {
   static auto* const cache = new BlockCache(spare);
   return *cache;
 }
@@ -37,19 +37,19 @@ class CachingAllocator final : public c10::Allocator {
 private:
 static void* take(size_t bytes) {
   try {
-    return tensor_blocks().take(bytes);
+    return torch_blocks().take(bytes);
   } catch (const std::bad_alloc&) {
     TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes");
   }
 }
-static void give_back(void* data) { tensor_blocks().give_back(data); }
+static void give_back(void* data) { torch_blocks().give_back(data); }
 };  // namespace
 
 }  // namespace detent
 
 void use_block_cache_for_tensors([[maybe_unused]] size_t spare) {
 #ifndef __SANITIZE_ADDRESS__  // it watches the blocks of malloc
-  tensor_blocks(spare);
+  torch_blocks(spare);
   [[maybe_unused]] static CachingAllocator* const allocator = [] {
     auto* created = new CachingAllocator;
     c10::SetCPUAllocator(created, 1);  // above libtorch's own
@@ -58,6 +58,6 @@ void use_block_cache_for_tensors([[maybe_unused]] size_t spare) {
 #endif
 }
 
-void give_back_idle_tensor_memory() { tensor_blocks().give_back_to_system(); }
+void give_back_idle_tensor_memory() { torch_blocks().give_back_to_system(); }
 
 }  // namespace detent
