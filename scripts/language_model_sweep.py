@@ -345,7 +345,7 @@ def main():
     parser.add_argument("--fields", action="store_true")
     parser.add_argument("--golden", help="a config, whose results are printed for a test")
     parser.add_argument("--keep", help="folder of the last network")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

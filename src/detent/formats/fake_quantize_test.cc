@@ -162,12 +162,15 @@ TEST(Ternary, OnlyFiniteElementsHaveAPartInTheMeans) {
 }
 
 /// As a channel whose weights are pruned.
-TEST(Ternary, KeepsZeros) {
-  EXPECT_THAT(rounded("ternary", {0, -0.0F}), ElementsAre(0, 0));
+TEST(Ternary, KeepsChannelsOfZeros) {
   for (const char* scaling : {"false", "true"}) {
     const std::string spec = fmt::format("ternary:granularity=channel,scaling_factor={}", scaling);
     EXPECT_THAT(rounded(spec, {2, 2}, {1, 1, 0, 0}), ElementsAre(1, 1, 0, 0)) << spec;
   }
+  EXPECT_THAT(error_of([] {
+                rounded("ternary", {0, 0});
+              }),
+              HasSubstr("the mean |x| of the tensor itself (2 elements)"));
   EXPECT_THAT(error_of([] {
                 rounded("ternary:mean=0", {0, 0});
               }),

@@ -116,6 +116,13 @@ void Ternary::validate(const std::string& where) const {
 Ternary::Parameters Ternary::parameters(const Group& group, uint64_t /*seed*/) const {
   const std::optional<Threshold> given = given_threshold();
   const double exact = given ? given->value : 0.75 * group.magnitudes().mean();
+  if (!(exact > 0) && group.group_count() == 1) {
+    fail(
+        "ternary: the mean |x| of the tensor itself ({} elements) is 0, so the threshold 0.75 * mean is not "
+        "above 0; give \"threshold\", or collect abs_mean (key \"mean\") or range_min_max with abs = true "
+        "(key \"max\") over data that is not all 0",
+        group.element_count());
+  }
   const float delta = round_down(exact);
   const float alpha = scaling_factor ? static_cast<float>(group.magnitudes_above(delta).mean()) : 1.0F;
   return {.delta = delta, .alpha = alpha};

@@ -29,8 +29,8 @@ struct TernaryParameters {
 /// -1, 0, +1, times a scale alpha per group when `scaling_factor` (Li et al. 2016, arXiv:1605.04711).
 /// +1 above delta, -1 below -delta, else 0. delta is the first that is given of `threshold`, 0.75 * `mean`,
 /// 0.05 * `max`, 0.75 * `median`; else 0.75 * mean|x| of the group. alpha = mean of |x| over |x| > delta, 0
-/// where nothing is above. A delta that is given and not above 0 is an error;
-/// that of a group of zeros is 0. Means are of the finite elements; infinities give
+/// where nothing is above. A delta that is not above 0 is an error, except in a group of zeros among
+/// others, such as a pruned channel, which stay zeros. Means are of the finite elements; infinities give
 /// +-alpha, NaN stays.
 struct Ternary {
   static constexpr const char* kName = "ternary";

@@ -432,6 +432,17 @@ TEST(LanguageFamilies, GiveAllLayersOfQwen3MoeAWindowOrNone) {
   EXPECT_EQ(config.rotary.frequencies.size(), 6);
 }
 
+TEST(LanguageFamilies, TakeTheWindowOfADecoderFromEitherKey) {
+  const auto window = [](const char* keys) {
+    Table json = common_keys();
+    const Value more = parse_json(keys, "config");
+    for (const auto& [key, value] : *more.get_if<Table>()) json[key] = value;
+    return read_language_config(Value(json), "config.json").window;
+  };
+  EXPECT_EQ(window(R"({"model_type": "modernbert-decoder", "local_attention": 6})"), 3);
+  EXPECT_EQ(window(R"({"model_type": "modernbert-decoder", "local_attention": 6, "sliding_window": 5})"), 5);
+}
+
 constexpr int64_t kMxSize = 32;
 constexpr int64_t kMxExperts = 2;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -507,6 +518,10 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "smollm3", "no_rope_layers": [1, 0, 1])", "3 layers that turn or not for 2 layers"},
       {R"({"model_type": "llama", "partial_rotary_factor": 0.5)", "whole heads of this family turn"},
       {R"({"model_type": "modernbert", "local_attention": 1)", "expected at least 2"},
+      {R"({"model_type": "modernbert-decoder", "sliding_window": 0)", "expected at least 1"},
+      {R"({"model_type": "youtu", "kv_lora_rank": 9, "qk_rope_head_dim": 6, "qk_nope_head_dim": 5,
+          "v_head_dim": 4, "head_dim": 5)",
+       "expected qk_rope_head_dim, 6"},
       {R"({"model_type": "gpt_oss", "num_local_experts": 4, "swiglu_limit": 0)", "expected a number above 0"},
       {R"({"model_type": "glm4_moe", "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
           "moe_intermediate_size": 6, "n_group": 4, "topk_group": 2)",

@@ -115,10 +115,17 @@ void read_sigmoid_experts(const ConfigReader& json, LanguageConfig& config, int6
   experts.groups_used = json.integer("topk_group", 1);
 }
 
+/// Files that name the size of what turns twice.
+void check_head_dim(const ConfigReader& json, const LanguageConfig& config) {
+  if (json.integer("head_dim", config.latent.turning) != config.latent.turning)
+    json.refuse("head_dim", fmt::format("expected qk_rope_head_dim, {}", config.latent.turning));
+}
+
 LanguageConfig read_deepseek_v3(const ConfigReader& json) {
   constexpr int64_t kFirst = 3;
   constexpr double kThirdScale = 2.5;
   LanguageConfig config = read_latent(json, "deepseek_v3", 1e-6, false);
+  check_head_dim(json, config);
   read_sigmoid_experts(json, config, kFirst, kThirdScale);
   return config;
 }
@@ -130,7 +137,11 @@ LanguageConfig read_glm4_moe_lite(const ConfigReader& json) {
   return config;
 }
 
-LanguageConfig read_youtu(const ConfigReader& json) { return read_latent(json, "youtu", 1e-6, true); }
+LanguageConfig read_youtu(const ConfigReader& json) {
+  LanguageConfig config = read_latent(json, "youtu", 1e-6, true);
+  check_head_dim(json, config);
+  return config;
+}
 
 /// Scaled embeddings, sums and logits; halves of the elements turn.
 LanguageConfig read_minicpm3(const ConfigReader& json) {

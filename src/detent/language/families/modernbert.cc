@@ -48,6 +48,8 @@ LanguageConfig read_modernbert_decoder(const ConfigReader& json) {
   LanguageConfig config = read_modernbert(json);
   config.family = "modernbert-decoder";
   config.is_causal = true;
+  config.window = json.integer("sliding_window", config.window);
+  if (config.window < 1) json.refuse("sliding_window", "expected at least 1");
   config.head_layer = true;
   config.head_layer_bias = json.boolean("classifier_bias", false);
   config.head_activation = json.activation("classifier_activation", "gelu");
