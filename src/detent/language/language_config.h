@@ -126,8 +126,7 @@ struct LanguageConfig {
   int64_t intermediate = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;
-  int64_t embedded_size = 0;        // of tokens, projected to and from the hidden size; 0: hidden
-  bool projects_embedding = false;  // even where that is the hidden size
+  int64_t embedded_size = 0;  // of tokens, projected to and from the hidden size; 0: hidden
 
   NormKind norm = NormKind::kRmsNorm;
   NormPlace norm_place = NormPlace::kBefore;
@@ -138,7 +137,8 @@ struct LanguageConfig {
   bool first_norm = true;      // before the first attention
   bool final_norm = true;
   bool embedding_norm = false;
-  bool is_causal = true;  // else an encoder, which gives last_hidden_state in place of logits
+  bool is_causal = true;            // else an encoder, which gives last_hidden_state in place of logits
+  bool projects_embedding = false;  // from embedded_size, even where that is the hidden size
 
   PerceptronKind perceptron = PerceptronKind::kGated;
   PerceptronPlace perceptron_place = PerceptronPlace::kAfter;
@@ -155,16 +155,19 @@ struct LanguageConfig {
   bool head_layer_bias = false;
   Activation head_activation = Activation::kGelu;
 
-  bool qk_norm = false;          // of each head's query and key
-  bool qk_norm_of_all = false;   // of the queries of all heads together, and of the keys
-  bool qk_norm_by_head = false;  // weights of each head's own
-  bool qk_norm_turned = false;   // norms of heads after their rotation
-  bool inner_norms = false;      // before the last layer of attention and of perceptrons (BitNet)
-  bool sinks = false;            // each head's softmax counts a score that belongs to no key
+  bool qk_norm = false;           // of each head's query and key
+  bool qk_norm_of_all = false;    // of the queries of all heads together, and of the keys
+  bool qk_norm_by_head = false;   // weights of each head's own
+  bool qk_norm_turned = false;    // norms of heads after their rotation
+  bool inner_norms = false;       // before the last layer of attention and of perceptrons (BitNet)
+  bool sinks = false;             // each head's softmax counts a score that belongs to no key
+  bool divides_by_layer = false;  // scores of layer i by i + 1 too
+  /// The file has elements 2 i and 2 i + 1 as a pair (GPT-J), by rows of queries and keys that are reordered
+  /// as they are read.
+  bool turns_neighbours = false;
   /// Queries are multiplied by 1 + query_growth log(1 + floor(position / query_growth_from)) (Ministral 3).
   double query_growth = 0;
   int64_t query_growth_from = 0;
-  bool divides_by_layer = false;         // scores of layer i by i + 1 too
   double attention_scale = 0;            // of the scores; 0: 1 / sqrt(head_size)
   std::optional<double> qkv_limit = {};  // queries, keys and values are clamped to +- that
   std::optional<double> score_cap = {};  // cap tanh(score / cap)
@@ -179,9 +182,6 @@ struct LanguageConfig {
   int64_t window = 0;
   std::vector<bool> has_window = {};  // of each layer; empty: all, if there is a window
   std::vector<bool> turns = {};       // which layers have `rotary`; empty: all
-  /// The file has elements 2 i and 2 i + 1 as a pair (GPT-J), by rows of queries and keys that are reordered
-  /// as they are read.
-  bool turns_neighbours = false;
 
   int64_t positions = 0;        // rows of the table of learned positions; 0: none
   int64_t position_offset = 0;  // row of the first position

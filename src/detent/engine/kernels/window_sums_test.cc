@@ -116,7 +116,7 @@ void expect_plain_results(WindowSums w, const std::vector<int32_t>& expected) {
   w.sums_after = sums.data();
   kernel_set().add_windows(w);
   w.sums_after = nullptr;
-  constexpr int64_t kRow = 4 * 4 * kBlockOutputs + 8;  // bytes, of which some must stay
+  constexpr int64_t kRow = int64_t{16} * kBlockOutputs + 8;  // bytes, of which some must stay
   constexpr std::byte kUntouched{0xA5};
   std::vector<std::byte> stored[3];
   for (int kind = 0; kind < 3; ++kind) {

@@ -178,8 +178,10 @@ std::vector<StoredName> latent_weights() {
   rules.push_back({"layers.{}.experts.choice", layer + "mlp.gate.e_score_correction_bias"});
   for (const char* part : {"gate", "up", "down"}) {
     const std::string end = fmt::format(".{}_proj", part);
-    rules.push_back({fmt::format("layers.{{}}.experts.{{}}.{}", part), layer + "mlp.experts.{}" + end});
-    rules.push_back({fmt::format("layers.{{}}.experts.shared.{}", part), layer + "mlp.shared_experts" + end});
+    rules.push_back(
+        {fmt::format("layers.{{}}.experts.{{}}.{}", part), fmt::format("{}mlp.experts.{{}}{}", layer, end)});
+    rules.push_back({fmt::format("layers.{{}}.experts.shared.{}", part),
+                     fmt::format("{}mlp.shared_experts{}", layer, end)});
   }
   return rules;
 }
