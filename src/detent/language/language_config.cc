@@ -82,6 +82,11 @@ void check_latent(const LanguageConfig& config, const std::string& where) {
 
 }  // namespace
 
+double LanguageConfig::score_scale(int64_t layer) const {
+  const double scale = attention_scale != 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_size));
+  return divides_by_layer ? scale / static_cast<double>(layer + 1) : scale;
+}
+
 std::vector<bool> all_but_each(int64_t layers, int64_t every) {
   std::vector<bool> others;
   for (int64_t layer = 0; layer < layers; ++layer) others.push_back((layer + 1) % every != 0);

@@ -74,6 +74,10 @@ struct RotaryScaling {
 /// unknown type and on factors that are too few or not positive.
 Rotary rotary_of(const RotaryScaling& scaling, int64_t size, int64_t context);
 
+/// YaRN's factor of queries and keys for positions stretched by `factor`: 0.1 mscale ln(factor) + 1, and 1
+/// where nothing is stretched (Peng et al. 2023, arXiv:2309.00071, section 3.4).
+double yarn_magnitude(double factor, double mscale = 1);
+
 /// How perceptrons of GPT-OSS gate: up and gate are clamped to +- limit, the gate only from above; then
 /// (up + 1) gate sigmoid(slope gate).
 struct ClampedGate {
@@ -212,6 +216,8 @@ struct LanguageConfig {
   bool layer_has_experts(int64_t layer) const {
     return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);
   }
+  /// Factor of the products of queries and keys.
+  double score_scale(int64_t layer) const;
   int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }
   int64_t token_size() const { return embedded_size == 0 ? hidden : embedded_size; }
   bool layer_turns(int64_t layer) const { return turns.empty() || turns[static_cast<size_t>(layer)]; }

@@ -68,8 +68,9 @@ class Yarn {
     if (scaling_.attention_factor) return *scaling_.attention_factor;
     const double mscale = scaling_.mscale.value_or(0);
     const double of_all = scaling_.mscale_all_dim.value_or(0);
-    if (mscale != 0 && of_all != 0) return scale(mscale) / scale(of_all);
-    return scale(1);
+    if (mscale != 0 && of_all != 0)
+      return yarn_magnitude(scaling_.factor, mscale) / yarn_magnitude(scaling_.factor, of_all);
+    return yarn_magnitude(scaling_.factor);
   }
 
  private:
@@ -78,11 +79,6 @@ class Yarn {
     const auto context = static_cast<double>(scaling_.original_context);
     return static_cast<double>(size_) * std::log(context / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(scaling_.theta));
-  }
-
-  double scale(double by) const {
-    constexpr double kSlope = 0.1;
-    return scaling_.factor <= 1 ? 1 : kSlope * by * std::log(scaling_.factor) + 1;
   }
 
   const RotaryScaling& scaling_;
@@ -125,6 +121,11 @@ void check_scaling(const RotaryScaling& scaling, int64_t size) {
 }
 
 }  // namespace
+
+double yarn_magnitude(double factor, double mscale) {
+  constexpr double kSlope = 0.1;
+  return factor <= 1 ? 1 : kSlope * mscale * std::log(factor) + 1;
+}
 
 Rotary rotary_of(const RotaryScaling& given, int64_t size, int64_t context) {
   RotaryScaling scaling = given;

@@ -6,51 +6,28 @@
 namespace detent {
 namespace {
 
-// Families whose routers pick experts by shares with a bias. Files may have layers after those of the
-// network, which predict further tokens.
+// Families whose routers pick experts by shares with a bias.
 
-struct ExpertKeys {
-  const char* count;
-  const char* used;
-  const char* shared;
-};
-
-/// As Llama, with experts from some layer on.
-LanguageConfig read_chosen(const ConfigReader& json, const std::string& family, const ExpertKeys& keys) {
+/// As Llama, but for its experts.
+LanguageConfig read_chosen(const ConfigReader& json, const std::string& family) {
   LanguageConfig config = common_config(json, family, false);
   read_sizes(json, config);
   config.norm_eps = json.number("rms_norm_eps", 1e-5);
   config.activation = json.activation("hidden_act", "silu");
-  Experts& experts = config.experts;
-  experts.count = json.integer(keys.count, json.integer("num_local_experts", 0));
-  if (experts.count < 1) json.refuse(keys.count, "expected at least 1");
-  experts.used = json.integer(keys.used);
-  experts.intermediate = json.integer("moe_intermediate_size");
-  experts.choice_bias = true;
-  const int64_t shared = json.integer(keys.shared, 0);
-  if (shared < 0 || shared > experts.count) json.refuse(keys.shared, "expected 0 to the number of experts");
-  experts.shared = shared * experts.intermediate;
   return config;
 }
 
-LanguageConfig read_by_sigmoid(const ConfigReader& json, const std::string& family, bool normalized) {
-  LanguageConfig config =
-      read_chosen(json, family, {"n_routed_experts", "num_experts_per_tok", "n_shared_experts"});
-  Experts& experts = config.experts;
-  experts.by_sigmoid = true;
-  experts.normalized = json.boolean("norm_topk_prob", normalized);
-  experts.scale = json.number("routed_scaling_factor", 1);
-  experts.groups = json.integer("n_group", 1);
-  experts.groups_used = json.integer("topk_group", 1);
-  const int64_t first = json.integer("first_k_dense_replace", normalized ? 1 : 0);
-  for (int64_t layer = 0; layer < config.layers; ++layer) experts.layers.push_back(layer >= first);
-  return config;
+int64_t read_count(const ConfigReader& json, const char* key) {
+  const int64_t count = json.integer(key, 0);
+  if (count < 0 || count > INT16_MAX) json.refuse(key, fmt::format("expected 0 to {}", INT16_MAX));
+  return count;
 }
 
 /// A part of each head turns.
 LanguageConfig read_glm4_moe(const ConfigReader& json) {
   constexpr double kShare = 0.5;
-  LanguageConfig config = read_by_sigmoid(json, "glm4_moe", true);
+  LanguageConfig config = read_chosen(json, "glm4_moe");
+  read_sigmoid_experts(json, config, {});
   config.qkv_bias = json.boolean("attention_bias", false);
   config.qk_norm = json.boolean("use_qk_norm", false);
   config.rotary = config.window_rotary = read_rotary(json, config, "", 10000, kShare);
@@ -60,7 +37,8 @@ LanguageConfig read_glm4_moe(const ConfigReader& json) {
 /// Norms of each head's query and key; layers from max_window_layers on have a window.
 LanguageConfig read_dots1(const ConfigReader& json) {
   constexpr int64_t kDotsWindow = 4096;
-  LanguageConfig config = read_by_sigmoid(json, "dots1", false);
+  LanguageConfig config = read_chosen(json, "dots1");
+  read_sigmoid_experts(json, config, {.first_layer = 0, .normalized = false});
   config.norm_eps = json.number("rms_norm_eps", 1e-6);
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.qk_norm = true;
@@ -76,8 +54,9 @@ LanguageConfig read_dots1(const ConfigReader& json) {
 /// Pairs of neighbours turn; shares are softmax.
 LanguageConfig read_ernie_moe(const ConfigReader& json) {
   constexpr double kErnieMoeTheta = 5e5;
-  LanguageConfig config =
-      read_chosen(json, "ernie4_5_moe", {"moe_num_experts", "moe_k", "moe_num_shared_experts"});
+  LanguageConfig config = read_chosen(json, "ernie4_5_moe");
+  read_experts(json, config, {"moe_num_experts", "moe_k", "moe_num_shared_experts"});
+  config.experts.choice_bias = true;
   config.tied_head = json.boolean("tie_word_embeddings", true);
   config.qkv_bias = config.output_bias = config.perceptron_bias = config.head_bias =
       json.boolean("use_bias", false);
@@ -111,13 +90,51 @@ std::vector<StoredName> chosen_weights(const char* choice) {
 
 }  // namespace
 
+void read_experts(const ConfigReader& json, LanguageConfig& config, const ExpertKeys& keys) {
+  Experts& experts = config.experts;
+  experts.count = json.integer(keys.count, json.integer("num_local_experts", 0));
+  if (experts.count < 1) json.refuse(keys.count, "expected at least 1");
+  experts.used = json.integer(keys.used);
+  experts.intermediate = json.integer("moe_intermediate_size");
+  experts.shared = read_count(json, keys.shared) * experts.intermediate;
+}
+
+void read_sparse_layers(const ConfigReader& json, LanguageConfig& config, int64_t first) {
+  json.expect("moe_layer_freq", 1);
+  config.further_layers = read_count(json, "num_nextn_predict_layers");
+  std::vector<bool>& sparse = config.experts.layers;
+  if (json.has("mlp_layer_types")) {
+    for (const std::string& type : json.texts("mlp_layer_types")) {
+      if (type != "dense" && type != "sparse")
+        json.refuse("mlp_layer_types", "expected \"dense\" or \"sparse\" for each layer");
+      sparse.push_back(type == "sparse");
+    }
+    return;
+  }
+  const int64_t begin = json.integer("first_k_dense_replace", first);
+  for (int64_t layer = 0; layer < config.layers; ++layer) sparse.push_back(layer >= begin);
+}
+
+void read_sigmoid_experts(const ConfigReader& json, LanguageConfig& config, const SigmoidExperts& defaults) {
+  json.expect("scoring_func", "sigmoid");
+  json.expect("topk_method", "noaux_tc");
+  read_experts(json, config, {});
+  read_sparse_layers(json, config, defaults.first_layer);
+  Experts& experts = config.experts;
+  experts.by_sigmoid = experts.choice_bias = true;
+  experts.normalized = json.boolean("norm_topk_prob", defaults.normalized);
+  experts.scale = json.number("routed_scaling_factor", defaults.scale);
+  experts.groups = json.integer("n_group", 1);
+  experts.groups_used = json.integer("topk_group", 1);
+}
+
 LanguageFamily glm4_moe_family() {
   return {.name = "glm4_moe",
           .model_types = {"glm4_moe"},
           .help = "GLM 4.5 to 4.7 of text",
           .config = read_glm4_moe,
           .weights = [] { return chosen_weights("gate"); },
-          .ignored = {"rotary_emb", "model.layers.46.", "model.layers.92."}};
+          .ignored = {"rotary_emb"}};
 }
 
 LanguageFamily dots1_family() {

@@ -123,6 +123,33 @@ std::vector<StoredName> around_weights();
 /// Names of tensors with norms after each part, and of queries and keys (OLMo 2, EXAONE 4).
 std::vector<StoredName> behind_weights();
 
+// Experts, and which layers have them.
+
+/// Keys of config.json that count experts.
+struct ExpertKeys {
+  const char* count = "n_routed_experts";
+  const char* used = "num_experts_per_tok";
+  const char* shared = "n_shared_experts";
+};
+
+/// How many experts there are, a token uses and all tokens share, and their size. Throws Error on counts
+/// below 1.
+void read_experts(const ConfigReader& json, LanguageConfig& config, const ExpertKeys& keys);
+/// mlp_layer_types, or all layers from first_k_dense_replace (`first` where it is missing) on. Files may have
+/// layers after those of the network, which predict further tokens.
+void read_sparse_layers(const ConfigReader& json, LanguageConfig& config, int64_t first);
+
+/// Defaults of families whose routers have sigmoids.
+struct SigmoidExperts {
+  int64_t first_layer = 1;
+  double scale = 1;
+  bool normalized = true;
+};
+
+/// Experts are picked by sigmoids with a bias, in the groups whose greatest two sum up to most (DeepSeek V3,
+/// arXiv:2412.19437).
+void read_sigmoid_experts(const ConfigReader& json, LanguageConfig& config, const SigmoidExperts& defaults);
+
 // Families whose kin have experts.
 
 LanguageConfig read_qwen2(const ConfigReader& json);

@@ -12,14 +12,13 @@ namespace {
 
 /// Scores are scaled again where YaRN stretches the positions.
 double scale_of_scores(const ConfigReader& json, int64_t head_size) {
-  constexpr double kSlope = 0.1;
   const double scale = 1 / std::sqrt(static_cast<double>(head_size));
   const auto given = json.table("rope_parameters");
   const auto table = given ? given : json.table("rope_scaling");
   if (!table || table->text("rope_type", table->text("type", "default")) == "default") return scale;
   const double of_all = table->number("mscale_all_dim", 0);
-  if (of_all == 0 || table->number("factor") <= 1) return scale;
-  const double stretched = kSlope * of_all * std::log(table->number("factor")) + 1;
+  if (of_all == 0) return scale;
+  const double stretched = yarn_magnitude(table->number("factor"), of_all);
   return scale * stretched * stretched;
 }
 
@@ -49,39 +48,6 @@ LanguageConfig read_latent(const ConfigReader& json, const std::string& family, 
   return config;
 }
 
-/// Which layers have experts: those of mlp_layer_types, or all from some layer on.
-std::vector<bool> read_sparse_layers(const ConfigReader& json, int64_t layers, int64_t usual) {
-  json.expect("moe_layer_freq", 1);
-  std::vector<bool> sparse;
-  if (json.has("mlp_layer_types")) {
-    for (const std::string& type : json.texts("mlp_layer_types")) {
-      if (type != "dense" && type != "sparse")
-        json.refuse("mlp_layer_types", "expected \"dense\" or \"sparse\" for each layer");
-      sparse.push_back(type == "sparse");
-    }
-    return sparse;
-  }
-  const int64_t first = json.integer("first_k_dense_replace", usual);
-  for (int64_t layer = 0; layer < layers; ++layer) sparse.push_back(layer >= first);
-  return sparse;
-}
-
-void read_routed_experts(const ConfigReader& json, LanguageConfig& config, int64_t first, double scale) {
-  Experts& experts = config.experts;
-  experts.count = json.integer("n_routed_experts");
-  if (experts.count < 1) json.refuse("n_routed_experts", "expected at least 1");
-  experts.used = json.integer("num_experts_per_tok");
-  experts.intermediate = json.integer("moe_intermediate_size");
-  const int64_t shared = json.integer("n_shared_experts", 0);
-  if (shared < 0 || shared > INT16_MAX) json.refuse("n_shared_experts", "expected 0 to 32767");
-  experts.shared = shared * experts.intermediate;
-  experts.scale = json.number("routed_scaling_factor", scale);
-  experts.layers = read_sparse_layers(json, config.layers, first);
-  config.further_layers = json.integer("num_nextn_predict_layers", 0);
-  if (config.further_layers < 0 || config.further_layers > INT16_MAX)
-    json.refuse("num_nextn_predict_layers", "expected 0 to 32767");
-}
-
 /// Shares are softmax. Of groups the greatest share counts.
 LanguageConfig read_deepseek_v2(const ConfigReader& json) {
   LanguageConfig config = read_latent(json, "deepseek_v2", 1e-6, false);
@@ -89,7 +55,9 @@ LanguageConfig read_deepseek_v2(const ConfigReader& json) {
   json.expect("scoring_func", "softmax");
   json.expect("norm_topk_prob", false);
   config.turns_neighbours = true;
-  read_routed_experts(json, config, 0, 1);
+  read_experts(json, config, {});
+  read_sparse_layers(json, config, 0);
+  config.experts.scale = json.number("routed_scaling_factor", 1);
   Experts& experts = config.experts;
   experts.normalized = false;
   const std::string method = json.text("topk_method", "greedy");
@@ -100,19 +68,6 @@ LanguageConfig read_deepseek_v2(const ConfigReader& json) {
   experts.groups_used = json.integer("topk_group");
   experts.group_shares = 1;
   return config;
-}
-
-/// Shares are sigmoids. Experts are picked by them with a bias, in the groups whose greatest two sum up to
-/// most.
-void read_sigmoid_experts(const ConfigReader& json, LanguageConfig& config, int64_t first, double scale) {
-  json.expect("scoring_func", "sigmoid");
-  json.expect("topk_method", "noaux_tc");
-  read_routed_experts(json, config, first, scale);
-  Experts& experts = config.experts;
-  experts.by_sigmoid = experts.choice_bias = true;
-  experts.normalized = json.boolean("norm_topk_prob", true);
-  experts.groups = json.integer("n_group", 1);
-  experts.groups_used = json.integer("topk_group", 1);
 }
 
 /// Files that name the size of what turns twice.
@@ -126,14 +81,14 @@ LanguageConfig read_deepseek_v3(const ConfigReader& json) {
   constexpr double kThirdScale = 2.5;
   LanguageConfig config = read_latent(json, "deepseek_v3", 1e-6, false);
   check_head_dim(json, config);
-  read_sigmoid_experts(json, config, kFirst, kThirdScale);
+  read_sigmoid_experts(json, config, {.first_layer = kFirst, .scale = kThirdScale});
   return config;
 }
 
 LanguageConfig read_glm4_moe_lite(const ConfigReader& json) {
   LanguageConfig config = read_latent(json, "glm4_moe_lite", 1e-5, false);
   constexpr double kLiteScale = 1.8;
-  read_sigmoid_experts(json, config, 1, kLiteScale);
+  read_sigmoid_experts(json, config, {.scale = kLiteScale});
   return config;
 }
 

@@ -31,8 +31,7 @@ Rotary read_gguf_rotary(const GgufConfigReader& reader, const LanguageConfig& co
   const double attention_factor = reader.number("rope.scaling.attn_factor", 1);
   scaling.truncate = reader.architecture() != "gpt-oss";
   if (scaling.type == "yarn") {
-    constexpr double kSlope = 0.1;
-    scaling.attention_factor = attention_factor * (1 + kSlope * std::log(scaling.factor));
+    scaling.attention_factor = attention_factor * yarn_magnitude(scaling.factor);
     scaling.beta_fast = reader.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
     scaling.beta_slow = reader.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
   }
