@@ -181,11 +181,9 @@ BlockCache& tensor_blocks() {
 
 std::shared_ptr<std::byte> tensor_block(size_t bytes) {
   if constexpr (kSanitizersTakeMemory) {
-    const size_t rounded = (std::max<size_t>(bytes, 1) + BlockCache::kAlignment - 1) /
-                           BlockCache::kAlignment * BlockCache::kAlignment;
-    auto* const data = static_cast<std::byte*>(std::aligned_alloc(BlockCache::kAlignment, rounded));
+    void* const data = std::aligned_alloc(BlockCache::kAlignment, aligned_size(bytes));
     if (data == nullptr) throw std::bad_alloc();
-    return {data, [](std::byte* block) { std::free(block); }};
+    return {static_cast<std::byte*>(data), [](std::byte* block) { std::free(block); }};
   } else {
     return {static_cast<std::byte*>(tensor_blocks().take(bytes)),
             [](std::byte* block) { tensor_blocks().give_back(block); }};

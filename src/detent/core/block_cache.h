@@ -20,7 +20,7 @@ size_t physical_memory();
 /// kRecent to 2 kRecent large allocations.
 class BlockCache {
  public:
-  static constexpr size_t kAlignment = 64;           // of all blocks
+  static constexpr size_t kAlignment = 64;  // of all blocks: a cache line, and the widest vector register
   static constexpr size_t kLarge = size_t{1} << 16;  // bytes, from which on a block is large
   static constexpr int64_t kRecent = 4096;
 
@@ -86,6 +86,12 @@ class BlockCache {
   size_t peak_ = 0;    // of what was in use in this period
   size_t peak_of_previous_ = 0;
 };
+
+/// `bytes`, at least 1, up to a multiple of the alignment of blocks.
+constexpr size_t aligned_size(size_t bytes) {
+  constexpr size_t kStep = BlockCache::kAlignment;
+  return (bytes + (bytes == 0 ? kStep : kStep - 1)) / kStep * kStep;
+}
 
 /// Memory of tensors outside libtorch. Never destroyed: tensors may outlive other static variables.
 BlockCache& tensor_blocks();

@@ -13,7 +13,7 @@
 namespace detent {
 namespace {
 
-constexpr size_t kAlignment = 64;  // one cache line, and the widest vector register
+constexpr size_t kAlignment = BlockCache::kAlignment;
 
 /// The place of tensors without elements, of which programs make many.
 alignas(kAlignment) std::byte kNoBytes[kAlignment] = {};
@@ -39,7 +39,7 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
   constexpr size_t kSmall = 4096;
   constexpr size_t kLarge = size_t{1} << 20;  // in pages of its own: in malloc's heap, small blocks that stay
                                               // kept twice as much resident as was in use
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t rounded = aligned_size(bytes);
   if (rounded <= kSmall) return allocate_small(bytes, rounded);
   std::shared_ptr<std::byte> storage;
   if (rounded >= kLarge)

@@ -100,16 +100,30 @@ void copy_run(const float* from, int64_t step, int64_t count, float* to) {
   }
 }
 
-class TileProduct {
+/// The tensors of a convolution, and where the elements of its windows lie.
+class WindowProduct {
  public:
-  TileProduct(const Geometry& geometry, const Tensor& input, const Tensor& weight,
-              const std::optional<Tensor>& bias, Tensor& output)
+  WindowProduct(const Geometry& geometry, const Tensor& input, const Tensor& weight,
+                const std::optional<Tensor>& bias, Tensor& output)
       : g_(geometry),
         input_(input.values<float>().data()),
         weight_(weight.values<float>().data()),
         bias_(bias ? bias->values<float>().data() : nullptr),
         output_(output.values<float>().data()),
         offsets_(window_offsets(geometry)) {}
+
+ protected:
+  const Geometry g_;
+  const float* input_;
+  const float* weight_;
+  const float* bias_;
+  float* output_;
+  std::vector<int64_t> offsets_;
+};
+
+class TileProduct : WindowProduct {
+ public:
+  using WindowProduct::WindowProduct;
 
   int64_t count() const { return (g_.columns() + g_.tile_columns() - 1) / g_.tile_columns() * g_.groups; }
 
@@ -172,27 +186,15 @@ class TileProduct {
       column += count;
     }
   }
-
-  const Geometry g_;
-  const float* input_;
-  const float* weight_;
-  const float* bias_;
-  float* output_;
-  std::vector<int64_t> offsets_;
 };
 
 /// Windows in steps of 1: rows of the matrix are parts of the padded input as they lie. Columns between the
 /// windows of two rows are computed too, and left out.
-class PlaneProduct {
+class PlaneProduct : WindowProduct {
  public:
   PlaneProduct(const Geometry& geometry, const Tensor& input, const Tensor& weight,
                const std::optional<Tensor>& bias, Tensor& output)
-      : g_(geometry),
-        input_(input.values<float>().data()),
-        weight_(weight.values<float>().data()),
-        bias_(bias ? bias->values<float>().data() : nullptr),
-        output_(output.values<float>().data()),
-        offsets_(window_offsets(geometry)),
+      : WindowProduct(geometry, input, weight, bias, output),
         columns_(plane_columns(geometry)),
         tile_(std::min(geometry.tile_columns(), columns_) / FloatProduct::kPadding * FloatProduct::kPadding),
         tiles_((columns_ + tile_ - 1) / tile_) {}
@@ -266,12 +268,6 @@ class PlaneProduct {
     }
   }
 
-  const Geometry g_;
-  const float* input_;
-  const float* weight_;
-  const float* bias_;
-  float* output_;
-  std::vector<int64_t> offsets_;
   int64_t columns_;  // of a plane of windows
   int64_t tile_;
   int64_t tiles_;  // of a plane

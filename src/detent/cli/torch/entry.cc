@@ -37,7 +37,7 @@ void set_up_process(const RunOptions& options) {
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   at::set_num_threads(thread_count());
-  use_block_cache_for_tensors(kSpareForTraining);
+  use_block_cache_for_tensors();
   take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
   default_generator() = MersenneTwister(static_cast<uint64_t>(options.seed));
