@@ -147,7 +147,7 @@ class Network(Unchanging):
     @checked
     def quantize(
         self,
-        calibration: SampleSource,
+        calibration: SampleSource | None = None,
         *,
         test: SampleSource | None = None,
         weights: FormatLike | None = None,
@@ -211,7 +211,7 @@ class Network(Unchanging):
             "cache_format": "" if cache_format is None else str(cache_format),
         }
         tested = None if test is None else collect(self._graph, test, "test", labels="needed")
-        samples = collect(self._graph, calibration, "calibration")
+        samples = None if calibration is None else collect(self._graph, calibration, "calibration")
         page = "" if report is None else os.fspath(report)
         found: dict[str, Any] = self._graph.quantize(
             samples, tested, wish, seed, batch_size, num_workers, analyze, page, overwrite
@@ -776,7 +776,7 @@ def _expect_network(net: Any) -> None:
         raise TypeError(f"net: got {type(net).__name__}, expected a Network")
 
 
-def quantize(net: Network, calibration: SampleSource, **options: Any) -> QuantizeResult:
+def quantize(net: Network, calibration: SampleSource | None = None, **options: Any) -> QuantizeResult:
     _expect_network(net)
     return net.quantize(calibration, **options)
 

@@ -355,3 +355,20 @@ def test_a_network_of_which_only_the_body_of_a_loop_is_quantized_is_exported_so(
     loop = next(node for node in onnx.load(tmp_path / "quantized.onnx").graph.node if node.op_type == "Loop")
     steps = next(attribute.g for attribute in loop.attribute if attribute.name == "body").node
     assert "QuantizeLinear" in [step.op_type for step in steps]
+
+
+def test_weights_alone_need_no_samples(net, tmp_path):
+    result = net.quantize(weights="int4", activations="float32")
+    layers = [node for node in result.network.nodes if "weight" in node.formats]
+    assert layers and all(set(node.formats) == {"weight"} for node in layers)
+    assert result.sizes_after.weight_bytes < result.sizes_before.weight_bytes / 6
+    again = detent.quantize(net, weights="int4", activations="float32", analyze=False)
+    for name, folder in (("a.mz", result.network), ("b.mz", again.network)):
+        folder.save(tmp_path / name)
+    assert (tmp_path / "a.mz").read_bytes() == (tmp_path / "b.mz").read_bytes()
+
+
+@pytest.mark.parametrize("options", [{}, {"activations": "float32", "improve": ["gptq"]}])
+def test_others_need_samples(net, options):
+    with pytest.raises(TypeError, match="calibration: got NoneType, expected samples"):
+        net.quantize(weights="int4", **options)

@@ -152,6 +152,43 @@ TEST_F(LanguageCommand, QuantizeKeepsKeysAndValuesInAFormat) {
               HasSubstr("--cache-format: got \"int16\""));
 }
 
+TEST_F(LanguageCommand, QuantizesWeightsAloneWithoutSamples) {
+  const auto quantize = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"quantize", folder_, "--project-dir", folder_, "--project", "p"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_program(arguments);
+  };
+  const ProgramResult done = quantize({"--weights", "int4", "--activations", "float32"});
+  ASSERT_EQ(done.status, 0) << done.errors;
+  EXPECT_THAT(done.errors, HasSubstr("no calibration samples: errors are those on random inputs"));
+  const Graph graph = read_graph(folder_ / "p/software/quantize/graph_module.mz");
+  EXPECT_NE(graph.node("layers_0_perceptron_up").find_quantizer("weight"), nullptr);
+  EXPECT_EQ(graph.node("layers_0_perceptron_up").find_quantizer("data_in_0"), nullptr);
+  EXPECT_THAT(quantize({"--weights", "int4"}).errors, HasSubstr("no data set"));
+  EXPECT_THAT(quantize({"--weights", "int4", "--activations", "float32", "--improve", "gptq"}).errors,
+              HasSubstr("no data set"));
+}
+
+TEST_F(LanguageCommand, QuantizeCalibratesWithAText) {
+  const fs::path text = folder_ / "text.txt";
+  write_file(text, "a b a c b a a b c c a b a b c a");
+  const auto quantize = [&] {
+    return run_program(
+        {"quantize", folder_, "--calibration", text, "--project-dir", folder_, "--project", "p"});
+  };
+  EXPECT_THAT(quantize().errors, HasSubstr("it has no tokenizer; calibrate with tokens, in a file .npy"));
+  const Table vocabulary = {{"[UNK]", 0}, {"a", 1}, {"b", 2}, {"c", 3}};
+  write_json(
+      folder_ / "tokenizer.json",
+      Value(Table{{"version", "1.0"},
+                  {"added_tokens", List()},
+                  {"pre_tokenizer", Table{{"type", "Whitespace"}}},
+                  {"model", Table{{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "[UNK]"}}}}));
+  const ProgramResult done = quantize();
+  EXPECT_EQ(done.status, 0) << done.errors;
+  EXPECT_THAT(done.output, HasSubstr("calibration: 1 of 1 samples of " + text.string()));
+}
+
 TEST_F(LanguageCommand, RunRefusesTokensThatTheVocabularyDoesNotHave) {
   const auto refused = [&](const std::vector<int64_t>& tokens, const std::string& message) {
     const ProgramResult result = run_program({"run", folder_, "--input", ids(tokens)});

@@ -298,12 +298,13 @@ std::string project_name(const RunOptions& options, const std::string& date) {
 }  // namespace
 
 RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date,
-                          const std::string& command) {
+                          const std::string& command, const std::string& usual_dataset) {
   const bool has_file = !config_file.empty();
   const FileContent content = has_file ? read_config(config_file) : FileContent();
   const Origins origins(config_file, content, given);
   RunOptions spelt = merge(config_file, content, given);
   take_files(spelt);
+  if (!spelt.dataset && spelt.load && !usual_dataset.empty()) spelt.dataset = usual_dataset;
   check_present(spelt, command);
   RunOptions options = spelt;
   canonicalise(options, origins);
@@ -315,9 +316,9 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
 
 std::string own_samples_text(const std::string& command) {
   if (reads_option(command, "calibration"))
-    return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images or a file of "
-           "inputs "
-           "(.npy, .npz, .safetensors); so do search and transform";
+    return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images, a file of inputs "
+           "(.npy, .npz, .safetensors) or, of a language model, a text (.txt); so do search and transform; "
+           "`detent quantize MODEL --activations float32` quantizes weights alone and needs none";
   return "your own images, with their classes, are image_folder with --data-dir FOLDER, and --labels FILE "
          "where there is no folder a class";
 }

@@ -32,9 +32,10 @@ struct RunConfig {
 /// `config_file` may be "". `date` is today's, YYYY-MM-DD; `command` one of train, test, transform, quantize,
 /// search. Throws UsageError when the name of the file does not end in .toml, and when the model or the data
 /// set is missing (a model may come from a graph to load instead), else Error naming file and key: a file
-/// that does not exist, unknown keys, passes, models, data sets and tasks, wrong types and ranges.
+/// that does not exist, unknown keys, passes, models, data sets and tasks, wrong types and ranges. A loaded
+/// network gets `usual_dataset`, if any, where none is given.
 RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date,
-                          const std::string& command);
+                          const std::string& command, const std::string& usual_dataset = "");
 
 /// How the command takes samples that are no data set of the program's, for messages.
 std::string own_samples_text(const std::string& command);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct SampleInput {
   std::string name;  // "" where only its position identifies it
   DType dtype = DType::kFloat32;
   Shape shape = {};
+  Shape usual = {};   // of a network's input: the whole shape, with usual sizes of what is open
+  int64_t below = 0;  // bound of integers; 0: not known
 };
 
 /// Samples of a batch of n, in the order they were asked for.
@@ -123,6 +126,9 @@ struct DatasetOptions {
   bool skip_broken = false;
   /// The network's inputs by name, where known, for files of tensors. Shapes whole, -1 for open sizes, or {}.
   std::vector<SampleInput> inputs = {};
+  /// Splits a text into tokens, for texts that calibrate language models; empty where there is no tokenizer.
+  std::function<std::vector<int64_t>(const std::string& text)> tokenize = {};
+  int64_t text_window = 512;  // tokens of a sample
   /// For data sets of images.
   ImageTransforms transforms = {};
   /// For their random transformations.

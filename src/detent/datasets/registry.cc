@@ -8,9 +8,9 @@ namespace detent {
 
 std::span<const DatasetInfo> all_datasets() {
   static const std::vector<DatasetInfo> kAll = {
-      toy_tiny_info(), digits_info(),   mnist_info(),        fashion_mnist_info(),
-      cifar10_info(),  cifar100_info(), safetensors_info(),  npy_info(),
-      npz_info(),      csv_info(),      image_folder_info(), unlabelled_info(),
+      toy_tiny_info(),     digits_info(),      mnist_info(),  fashion_mnist_info(), cifar10_info(),
+      cifar100_info(),     safetensors_info(), npy_info(),    npz_info(),           csv_info(),
+      image_folder_info(), unlabelled_info(),  random_info(),
   };
   return kAll;
 }

@@ -350,8 +350,11 @@ Samples read_unlabelled(const fs::path& path, const DatasetOptions& options, std
     tensors = read_npz(path);
   } else if (path.extension() == ".safetensors") {
     tensors = read_safetensors(path).tensors;
+  } else if (path.extension() == ".txt") {
+    tensors.emplace_back(kTokensName, text_windows(path, options));
   } else {
-    fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
+    fail("{}: expected a file of inputs: .npy, .npz or .safetensors, or .txt for a language model",
+         path.string());
   }
   const NamedTensors inputs = unlabelled_inputs(tensors, options.inputs, path.string());
   unread.merge(left_out(tensors, inputs));
@@ -361,17 +364,21 @@ Samples read_unlabelled(const fs::path& path, const DatasetOptions& options, std
 
 std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& options) {
   const fs::path& path = options.data_dir;
-  if (path.empty()) fail("unlabelled: got \"\", expected a file of inputs: .npy, .npz or .safetensors");
+  if (path.empty()) fail("unlabelled: got \"\", expected a file of inputs: .npy, .npz, .safetensors or .txt");
   const std::vector<fs::path> paths = fs::is_directory(path) ? arrays_in(path) : std::vector{path};
   std::vector<Samples> files;
   std::set<std::string> unread;
   for (const fs::path& file : paths) files.push_back(read_unlabelled(file, options, unread));
   warn_of(unread, path.string());
   if (files.empty()) fail("{}: holds no .npy, .npz or .safetensors", path.string());
-  return std::make_unique<TensorDataset>(std::move(files), path.string());
+  return make_sample_dataset(std::move(files), path.string());
 }
 
 }  // namespace
+
+std::unique_ptr<Dataset> make_sample_dataset(std::vector<Samples> files, std::string source) {
+  return std::make_unique<TensorDataset>(std::move(files), std::move(source));
+}
 
 std::optional<Tensor> beside_tokens(const std::string& name, const Tensor& tokens) {
   if (name != "attention_mask" && name != "token_type_ids") return std::nullopt;
@@ -402,7 +409,9 @@ DatasetInfo unlabelled_info() {
       "them as [n, ...]: .npy (of a language model the tokens), or .npz or .safetensors with one tensor, or "
       "one called inputs, or those that "
       "the network takes by their names. Or a folder of such files, whose samples may differ in the sizes "
-      "that the network leaves open.";
+      "that the network leaves open. Or a text, .txt, for a language model with a tokenizer: at most 64 "
+      "windows of "
+      "512 tokens, spread over the text.";
   info.task = "classification";
   info.make = make_unlabelled;
   return info;

@@ -18,6 +18,7 @@ namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -128,7 +129,7 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
   EXPECT_THAT(error_of("x.safetensors"), HasSubstr("holds 2 tensors, expected one, or one called"));
   fs::create_directories(directory_ / "none");
   EXPECT_THAT(error_of("none"), HasSubstr("holds no .npy, .npz or .safetensors"));
-  EXPECT_THAT(error_of("../x.txt"), HasSubstr("expected a file of inputs"));
+  EXPECT_THAT(error_of("../x.bin"), HasSubstr("expected a file of inputs"));
   write_npy(directory_ / "x.npy", Tensor(DType::kFloat32, {2}));
   EXPECT_THAT(error_of("x.npy"), HasSubstr("expected [n, ...]"));
 }
@@ -146,6 +147,32 @@ TEST_F(SampleFiles, TokensOfALanguageModelNeedNothingBesideThem) {
   options.inputs.push_back({"pixels", DType::kFloat32, {-1, 3}});
   EXPECT_THAT(detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); }),
               HasSubstr("it holds one input, the network takes 4"));
+}
+
+TEST_F(SampleFiles, ATextIsWindowsOfTokensSpreadOverIt) {
+  write_file(directory_ / "text.txt", std::string(1000, 'a') + std::string(1000, 'b'));
+  DatasetOptions options{.data_dir = directory_ / "text.txt"};
+  options.inputs = {{"input_ids", DType::kInt64, {-1, -1}}, {"attention_mask", DType::kInt64, {-1, -1}}};
+  const auto error = [&] {
+    return detent::error_of([&] { make_dataset("unlabelled", Split::kTrain, options); });
+  };
+  EXPECT_THAT(error(), HasSubstr("text.txt: a text calibrates language models that come with a tokenizer"));
+  options.tokenize = [](const std::string& text) { return std::vector<int64_t>(text.begin(), text.end()); };
+  options.text_window = 10;
+  const auto data = make_dataset("unlabelled", Split::kTrain, options);
+  ASSERT_EQ(data->size(), 64);
+  const Batch ends = data->batch(std::vector<int64_t>{0, 31, 32, 63});
+  ASSERT_EQ(ends.inputs[0].shape(), (Shape{4, 10}));
+  const auto tokens = std::as_const(ends.inputs[0]).values<int64_t>();
+  EXPECT_THAT(tokens.first(20), Each('a'));
+  EXPECT_THAT(tokens.last(20), Each('b'));
+  EXPECT_THAT(std::as_const(ends.inputs[1]).values<int64_t>(), Each(1));
+  options.text_window = 5000;
+  EXPECT_EQ(
+      make_dataset("unlabelled", Split::kTrain, options)->batch(std::vector<int64_t>{0}).inputs[0].shape(),
+      (Shape{1, 2000}));
+  write_file(directory_ / "text.txt", "");
+  EXPECT_THAT(error(), HasSubstr("text.txt: holds no text"));
 }
 
 /// A streaming network: a state of two layers, and a rate that is one number.

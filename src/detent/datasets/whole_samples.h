@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct Samples {
     return shapes;
   }
 };
+
+/// Samples without labels, file after file; their shapes may differ.
+std::unique_ptr<Dataset> make_sample_dataset(std::vector<Samples> files, std::string source);
 
 /// float32 of any numbers, int64 of all integers; others only of their own dtype. `where` is for errors.
 Tensor as_input(const Tensor& tensor, DType wanted, const std::string& where);

@@ -73,7 +73,7 @@ nb::dict outcome_dict(const QuantizeOutcome& outcome) {
   return dict;
 }
 
-nb::dict quantized(const Network& network, Samples& calibration, Samples* test, const nb::dict& wish,
+nb::dict quantized(const Network& network, Samples* calibration, Samples* test, const nb::dict& wish,
                    int64_t seed, int64_t batch_size, int64_t num_workers, bool analyzes,
                    const std::string& report, bool overwrite) {
   if (!report.empty()) claim_report({.report = report, .overwrite = overwrite});
@@ -83,8 +83,15 @@ nb::dict quantized(const Network& network, Samples& calibration, Samples* test, 
   if (!wish["improve"].is_none()) request.wish.improve = nb::cast<std::vector<std::string>>(wish["improve"]);
   if (!wish["output"].is_none()) request.wish.output = nb::cast<std::string>(wish["output"]);
   request.cache_format = nb::cast<std::string>(wish["cache_format"]);
+  if (calibration == nullptr && needs_samples(request.wish)) {
+    throw nb::type_error(
+        "calibration: got NoneType, expected samples, which ranges of activations and passes for better "
+        "weights "
+        "follow from; activations=\"float32\" without improve needs none");
+  }
   const QuantizeOutcome outcome = without_lock([&] {
-    return quantize(network, calibration.dataset(), test == nullptr ? nullptr : &test->labelled(), request);
+    return quantize(network, calibration == nullptr ? nullptr : &calibration->dataset(),
+                    test == nullptr ? nullptr : &test->labelled(), request);
   });
   return outcome_dict(outcome);
 }
@@ -202,9 +209,9 @@ void bind_networks(nb::module_& module) {
       .def("nodes", nodes_of, nb::sig("def nodes(self) -> list[dict[str, typing.Any]]"))
       .def("parameter", parameter_of, "node"_a, "name"_a,
            nb::sig("def parameter(self, node: str, name: str) -> typing.Any"))
-      .def("quantize", quantized, "calibration"_a, "test"_a.none(), "wish"_a, "seed"_a, "batch_size"_a,
+      .def("quantize", quantized, "calibration"_a.none(), "test"_a.none(), "wish"_a, "seed"_a, "batch_size"_a,
            "num_workers"_a, "analyzes"_a, "report"_a, "overwrite"_a,
-           nb::sig("def quantize(self, calibration: Samples, test: Samples | None, wish: dict[str, "
+           nb::sig("def quantize(self, calibration: Samples | None, test: Samples | None, wish: dict[str, "
                    "typing.Any], seed: int, batch_size: int, num_workers: int, analyzes: bool, report: str, "
                    "overwrite: bool) -> dict[str, "
                    "typing.Any]"))

@@ -39,14 +39,24 @@ void write_report(const QuantizeRequest& request, const QuantizeOutcome& outcome
   write_file(request.report, report_page(results));
 }
 
+/// For weights alone.
+std::unique_ptr<Dataset> samples_at_random(const Network& network, QuantizeWish& wish) {
+  leave_out_samples(wish);
+  return random_samples(network.graph());
+}
+
 Metrics measured(const Graph& graph, const Dataset& samples, int64_t batch_size, int64_t num_workers) {
   return evaluate(*FastExecutor().compile(graph), graph, samples, batch_size, single_process(), num_workers);
 }
 
 }  // namespace
 
-QuantizeOutcome quantize(const Network& network, const Dataset& calibration, const Dataset* test,
-                         const QuantizeRequest& request) {
+QuantizeOutcome quantize(const Network& network, const Dataset* samples, const Dataset* test,
+                         const QuantizeRequest& given) {
+  QuantizeRequest request = given;
+  const std::unique_ptr<Dataset> at_random =
+      samples == nullptr ? samples_at_random(network, request.wish) : nullptr;
+  const Dataset& calibration = samples == nullptr ? *at_random : *samples;
   Table passes = quantize_passes(request.wish);
   const Graph fitted = fitted_to_data(network.graph(), calibration, network.source(), true);
   if (test != nullptr) static_cast<void>(fitted_to_data(network.graph(), *test, network.source(), true));

@@ -37,7 +37,7 @@ struct QuantizeOutcome {
 
 /// `test`: samples with labels, or nullptr. One at a time: the order of samples is drawn from the generator
 /// that all commands draw from.
-QuantizeOutcome quantize(const Network& network, const Dataset& calibration, const Dataset* test,
+QuantizeOutcome quantize(const Network& network, const Dataset* calibration, const Dataset* test,
                          const QuantizeRequest& request);
 
 /// Accuracy and loss over samples with labels.

@@ -13,7 +13,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/datasets/datasets.h"
+#include "detent/datasets/whole_samples.h"
+#include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/value_sizes.h"
 
 namespace detent {
 namespace {
@@ -83,7 +87,57 @@ Graph with_sizes_of_samples(const Graph& graph, const std::vector<NamedSizes>& s
   return with_usual_sizes(graph, sizes.front());
 }
 
+/// Rows of a table that the node looks up by its input `index`; of a constant operand no more than its
+/// smallest dimension, whichever it is looked up along. 0: it looks none up.
+int64_t table_rows(const Graph& graph, const Node& node, size_t index) {
+  const auto& indices = find_operator(node.op).index_operands;
+  if (std::ranges::find(indices, fmt::format("data_in_{}", index)) == indices.end()) return 0;
+  const NodeInput& first = node.inputs.front();
+  const bool is_constant = index > 0 && !first.is_constant() && graph.find(first.node) != nullptr;
+  const Parameter* table = index == 0    ? node.find_parameter("weight")
+                           : is_constant ? graph.node(first.node).find_parameter("value")
+                                         : nullptr;
+  if (table == nullptr || table->tensor.shape().empty()) return 0;
+  return index == 0 ? table->tensor.dim(0) : std::ranges::min(table->tensor.shape());
+}
+
+/// Rows of the smallest table that an input of the network is looked up in; 0 where none is.
+int64_t rows_looked_up(const Graph& graph, const std::string& input) {
+  int64_t least = 0;
+  for (const Node& node : graph.nodes()) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant() || node.inputs[i].node != input) continue;
+      const int64_t rows = table_rows(graph, node, i);
+      if (rows > 0 && (least == 0 || rows < least)) least = rows;
+    }
+  }
+  return least;
+}
+
 }  // namespace
+
+std::vector<SampleInput> sample_inputs(const Graph& graph) {
+  std::vector<SampleInput> inputs;
+  for (const std::string& node : graph.input_names()) {
+    const TensorType& type = graph.input_types().find(node)->second;
+    Shape shape;
+    for (const Dimension& size : type.shape) shape.push_back(size.is_named() ? -1 : size.size);
+    const bool has_own_size =
+        !fixed_samples(graph) && !shape.empty() && shape[0] < 0 && type.shape[0].symbol != kBatchName;
+    if (has_own_size) shape[0] = kOwnFirstSize;
+    SampleInput& input =
+        inputs.emplace_back(source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape));
+    for (const Dimension& size : type.shape) input.usual.push_back(size.size);
+    input.below = rows_looked_up(graph, node);
+  }
+  return inputs;
+}
+
+std::unique_ptr<Dataset> random_samples(const Graph& graph) {
+  DatasetOptions options;
+  options.inputs = sample_inputs(graph);
+  return make_dataset(kRandomDataset, Split::kTrain, options);
+}
 
 std::string classes_text(const Dataset& dataset) {
   return fmt::format(

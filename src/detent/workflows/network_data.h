@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
@@ -11,6 +13,12 @@
 #include "detent/workflows/random_source.h"
 
 namespace detent {
+
+/// Inputs of a network in its order, with the sizes that it usually takes.
+std::vector<SampleInput> sample_inputs(const Graph& graph);
+
+/// Inputs at random, for networks whose weights alone are quantized: the data set "random".
+std::unique_ptr<Dataset> random_samples(const Graph& graph);
 
 /// A whole network brings its own input shapes and classes: they must be the data set's. Sizes that it leaves
 /// open are usually those of the first samples. `file` is what messages call the network; where the data

@@ -127,6 +127,21 @@ std::vector<FieldDescription> quantize_options() {
   return fields;
 }
 
+bool needs_samples(const QuantizeWish& wish) {
+  StaticQuantizeOptions given;
+  read_fields(given, wish.options, "detent quantize");
+  if (given.quantizes_activations()) return true;
+  return wish.improve && std::ranges::any_of(*wish.improve, [](const std::string& name) {
+           const auto known = std::ranges::find(all_passes(), name, &PassInfo::name);
+           return known == all_passes().end() || has_option(*known, "num_samples");
+         });
+}
+
+void leave_out_samples(QuantizeWish& wish) {
+  if (!wish.improve) wish.improve = std::vector<std::string>();
+  log_info("no calibration samples: errors are those on random inputs");
+}
+
 Table quantize_passes(const QuantizeWish& wish) {
   StaticQuantizeOptions given;
   read_fields(given, wish.options, "detent quantize");

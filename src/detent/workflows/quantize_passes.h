@@ -27,6 +27,12 @@ struct QuantizeWish {
 /// The options of static_quantize but for `report`: the layer-wise errors say more.
 std::vector<FieldDescription> quantize_options();
 
+/// Whether ranges of activations, or passes for better weights, follow from calibration samples.
+bool needs_samples(const QuantizeWish& wish);
+
+/// Settles the rest where there are none: means on random inputs are no reason to change biases.
+void leave_out_samples(QuantizeWish& wish);
+
 /// The passes with their options, in order. Throws UsageError on passes that do not exist or do not change a
 /// network, on options that are wrong, and where `output` could not hold the formats; Error on an order of
 /// passes that makes no sense.

@@ -62,7 +62,8 @@ struct RunArguments {
 void add_run_options(CLI::App& app, RunArguments& arguments);
 
 /// Defaults, the file and the command line, merged. Throws UsageError and Error as make_run_config does.
-RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments);
+RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments,
+                            const std::string& usual_dataset = "");
 
 /// Prints the options, of several workers once, and runs the command in the half with libtorch.
 void start_run(const std::string& command, const RunConfig& config);

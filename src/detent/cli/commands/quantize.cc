@@ -11,6 +11,8 @@
 #include "detent/cli/file_kind.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/datasets/datasets.h"
 #include "detent/files/file.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/passes/pass.h"
@@ -35,6 +37,11 @@ bool is_to_be_finished(const RunOptions& options) {
 std::vector<std::string> listed_passes(const std::string& names) {
   if (names == "none" || names == "NA") return {};
   return parts_of(names);
+}
+
+void say_random(QuantizeWish& wish) {
+  if (!needs_samples(wish)) return leave_out_samples(wish);
+  log_warning("random inputs say little of the ranges of real ones: the network is to try things out with");
 }
 
 /// Ends the default project's name in "_w4a8", or in "_wnvfp4_a8": networks of other widths get folders of
@@ -82,7 +89,12 @@ int run_quantize(const std::vector<std::string>& args) {
       ->group(kGroup);
   add_run_options(app, run_arguments);
   if (!parse_arguments(app, args)) return 0;
-  RunConfig config = merged_run_config(app, run_arguments);
+  for (auto& [name, value] : flags.given(app)) wish.options[name] = std::move(value);
+  check_flags("detent quantize", [&] { find_pass(kPass).parse(wish.options, "detent quantize"); });
+  StaticQuantizeOptions given;
+  read_fields(given, wish.options, "detent quantize");
+  if (improve) wish.improve = listed_passes(*improve);
+  RunConfig config = merged_run_config(app, run_arguments, needs_samples(wish) ? "" : kRandomDataset);
   if (!config.passes.empty()) {
     throw UsageError(
         fmt::format("{} has [passes.NAME] tables, which `detent transform` runs", config.config_file));
@@ -96,12 +108,8 @@ int run_quantize(const std::vector<std::string>& args) {
     throw UsageError(
         "`detent quantize` needs a trained network: `detent quantize model.onnx`, or --load FILE");
 
-  for (auto& [name, value] : flags.given(app)) wish.options[name] = std::move(value);
-  check_flags("detent quantize", [&] { find_pass(kPass).parse(wish.options, "detent quantize"); });
-  StaticQuantizeOptions given;
-  read_fields(given, wish.options, "detent quantize");
   wish.prepare = listed_passes(prepare);
-  if (improve) wish.improve = listed_passes(*improve);
+  if (config.options.dataset == kRandomDataset) say_random(wish);
   wish.output = config.options.output;
   static_cast<void>(cache_format_of(config.options.cache_format.value_or(""), "--cache-format"));
   config.passes = quantize_passes(wish);

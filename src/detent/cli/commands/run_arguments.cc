@@ -57,7 +57,8 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   for (const std::string group : option_groups()) add_options(group, false);
 }
 
-RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) {
+RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments,
+                            const std::string& usual_dataset) {
   GivenOptions given;
   const auto& fields = option_fields();
   for (size_t i = 0; i < fields.size(); ++i) {
@@ -70,7 +71,7 @@ RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) 
     }
     given.emplace_back(fields[i].name, fields[i].parse(arguments.texts[i]));
   }
-  return make_run_config(arguments.config, given, today(), arguments.command);
+  return make_run_config(arguments.config, given, today(), arguments.command, usual_dataset);
 }
 
 void say_new_folders(const std::filesystem::path& folder) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "detent/cli/file_kind.h"
+#include "detent/cli/language_model.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
@@ -20,6 +21,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/value_sizes.h"
 #include "detent/graph_files/graph_file.h"
+#include "detent/language/language_graph.h"
 #include "detent/models/model.h"
 #include "detent/workers/worker_agreement.h"
 #include "detent/workflows/network_data.h"
@@ -27,19 +29,12 @@
 namespace detent {
 namespace {
 
-/// In the order in which the network takes them.
-std::vector<SampleInput> inputs_of(const Graph& graph) {
-  std::vector<SampleInput> inputs;
-  for (const std::string& node : graph.input_names()) {
-    const TensorType& type = graph.input_types().find(node)->second;
-    Shape shape;
-    for (const Dimension& size : type.shape) shape.push_back(size.is_named() ? -1 : size.size);
-    const bool has_own_size =
-        !fixed_samples(graph) && !shape.empty() && shape[0] < 0 && type.shape[0].symbol != kBatchName;
-    if (has_own_size) shape[0] = kOwnFirstSize;
-    inputs.push_back({source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape)});
-  }
-  return inputs;
+/// Tokens of a sample of a text: no more than a causal network takes.
+int64_t text_window_of(const Graph& graph) {
+  constexpr int64_t kUsual = 512;
+  const Node* context = graph.find(kContextNode);
+  if (context == nullptr) return kUsual;
+  return std::min(kUsual, context->find_parameter("value")->tensor.values<int64_t>().front());
 }
 
 /// The size of the images that a network takes.
@@ -77,16 +72,26 @@ bool has_fixed_batch(const TorchCommand& command) {
 DatasetOptions dataset_options(const TorchCommand& command) {
   const RunOptions& options = command.options;
   DETENT_CHECK(options.dataset.has_value(), "no data set");
-  return {.data_dir = options.data_dir.value_or(""),
-          .image_size = options.image_size.value_or(DatasetOptions().image_size),
-          .own_image_size = takes_own_image_size(command),
-          .one_image_size = command.name == "train" || command.name == "search" || has_fixed_batch(command),
-          .classes = options.classes.value_or(""),
-          .labels = options.labels.value_or(""),
-          .skip_broken = options.skip_broken,
-          .inputs = command.network ? inputs_of(*command.network) : std::vector<SampleInput>(),
-          .transforms = options.transforms,
-          .seed = options.seed};
+  DatasetOptions result = {
+      .data_dir = options.data_dir.value_or(""),
+      .image_size = options.image_size.value_or(DatasetOptions().image_size),
+      .own_image_size = takes_own_image_size(command),
+      .one_image_size = command.name == "train" || command.name == "search" || has_fixed_batch(command),
+      .classes = options.classes.value_or(""),
+      .labels = options.labels.value_or(""),
+      .skip_broken = options.skip_broken,
+      .inputs = command.network ? sample_inputs(*command.network) : std::vector<SampleInput>(),
+      .transforms = options.transforms,
+      .seed = options.seed};
+  if (command.network && command.network->input_types().contains(kTokensInput)) {
+    result.text_window = text_window_of(*command.network);
+    result.tokenize = [load = *options.load](const std::string& text) {
+      const std::optional<Tokenizer> tokenizer = find_tokenizer(load);
+      if (!tokenizer) fail("{}: it has no tokenizer; calibrate with tokens, in a file .npy", load);
+      return tokenizer->encode(text);
+    };
+  }
+  return result;
 }
 
 Graph build_network(const TorchCommand& command, const Dataset& dataset) {

@@ -246,9 +246,10 @@ class Advisor {
     }
     StaticQuantizeOptions read;
     read_fields(read, taken_.quantize, context_.where);
-    const bool has_ranges = read.weights.is_integer() || (is_ranged(read.weights.other->format) &&
-                                                          !block_size(read.weights.other->format) &&
-                                                          !is_fitted(read.weights.other->format));
+    const auto& other = read.weights.other;
+    const bool has_ranges =
+        read.weights.is_integer() ||
+        (other && is_ranged(other->format) && !block_size(other->format) && !is_fitted(other->format));
     if (has_ranges && !taken_.quantize.contains("weight_calibrator")) {
       options = best ? best->options : taken_;
       options.quantize["weight_calibrator"] = "mse";

@@ -62,6 +62,7 @@ class NetworkQuantizer {
     Progress progress("choosing ranges, values", std::ssize(plan_.groups), {.shown = shows_});
     int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
+      if (!is_quantized(group)) continue;
       const bool is_known = measured.masked.up_to_one.contains(group.root);
       CalibrationOptions calibration = options_.activation_calibration;
       if (is_known) calibration.calibrator = Calibrator::kMinMax;
@@ -79,8 +80,11 @@ class NetworkQuantizer {
     for (const size_t position : plan_.weighted) {
       progress.update(done++, graph_.nodes()[position].name);
       Node& node = graph_.nodes()[position];
-      if (!node.find_quantization("data_in_0")) continue;
-      node.quantization["weight"] = weight_spec(node, weight_format(position));
+      const bool takes_codes = node.find_quantization("data_in_0") != nullptr;
+      const OperandFormat format = weight_format(position);
+      if (format.is_float || (!takes_codes && activation_format(position))) continue;
+      node.quantization["weight"] = weight_spec(node, format);
+      if (!takes_codes) continue;
       if (std::optional<RaisedScales> raised = raised_to_fit(node)) raise_scales(node, std::move(*raised));
     }
   }
@@ -90,6 +94,7 @@ class NetworkQuantizer {
     for (const size_t position : plan_.rows) {
       Node& node = graph_.nodes()[position];
       const OperandFormat format = named_weight_format(position);
+      if (format.is_float) continue;
       QuantSpec spec;
       spec.format = integer_format({.width = format.integer.width, .is_symmetric = true});
       if (format.other) spec = *format.other;
@@ -103,8 +108,9 @@ class NetworkQuantizer {
   void quantize_constants() {
     for (const ConstantWeight& weight : plan_.constants) {
       Node& constant = graph_.nodes()[weight.constant];
-      if (constant.find_quantizer("value") == nullptr)
-        constant.quantization["value"] = constant_spec(constant, named_weight_format(weight.node));
+      const OperandFormat format = named_weight_format(weight.node);
+      if (constant.find_quantizer("value") == nullptr && !format.is_float)
+        constant.quantization["value"] = constant_spec(constant, format);
     }
   }
 
@@ -160,6 +166,17 @@ class NetworkQuantizer {
 
   /// Format of the node's inputs; nothing where it computes in float.
   std::optional<OperandFormat> activation_format(size_t position) const {
+    const std::optional<OperandFormat> format = chosen_activations(position);
+    return format && !format->is_float ? format : std::nullopt;
+  }
+
+  bool is_quantized(const CodeGroup& group) const {
+    if (group.reads.empty()) return options_.activations.is_integer();
+    return std::ranges::any_of(
+        group.reads, [&](const CodeRead& read) { return activation_format(read.node).has_value(); });
+  }
+
+  std::optional<OperandFormat> chosen_activations(size_t position) const {
     const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);
     if (named != nullptr && named->activations) return named->activations->like(options_.activations);

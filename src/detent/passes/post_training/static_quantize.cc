@@ -63,7 +63,8 @@ std::map<std::string, std::shared_ptr<const MeasuredNetwork>, std::less<>> measu
 }  // namespace
 
 bool MeasuredNetwork::is_reached() const {
-  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return !node.statistics.empty(); });
+  return !has_ranges ||
+         std::ranges::any_of(graph.nodes(), [](const Node& node) { return !node.statistics.empty(); });
 }
 
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
@@ -75,7 +76,9 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
                              PassContext& context) {
   const StaticQuantizeOptions& first = options.front();
   const NodeBitsMatcher bits(first.formats, first.bits, context.where, context.prefix());
-  MeasuredNetwork measured{.graph = network, .masked = masked_scores(network, context)};
+  MeasuredNetwork measured{.graph = network, .masked = {}};
+  measured.has_ranges = std::ranges::any_of(options, &StaticQuantizeOptions::quantizes_activations);
+  if (measured.has_ranges) measured.masked = masked_scores(network, context);
   CodePlan plan = plan_nodes(network, first, bits, context.where, measured.masked.in_float);
   if (!context.body) {
     check_keep_float(network, first, context.where);
@@ -84,7 +87,7 @@ MeasuredNetwork measured_for(const Graph& network, std::span<const StaticQuantiz
   std::set<Calibrator> calibrators;
   for (const StaticQuantizeOptions& one : options) calibrators.merge(calibrators_of(one));
   constexpr int kMostRounds = 4;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; measured.has_ranges && round < kMostRounds; ++round) {
     measured.graph = measured_activations(network, plan, calibrators, first.num_samples, context);
     const size_t before = measured.masked.in_float.size();
     const auto keep = [&](const NodeNames& found, NodeNames& kept) {

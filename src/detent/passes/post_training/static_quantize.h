@@ -60,12 +60,13 @@ struct MeasuredNetwork {
   VanishingValues vanishing = {};
   /// Bodies of loops, by the loop's name, of those with layers.
   std::map<std::string, std::shared_ptr<const MeasuredNetwork>, std::less<>> bodies = {};
+  bool has_ranges = true;  // none where weights alone are quantized
 
   /// Whether a sample has reached any value; of a body, whether there was an iteration.
   bool is_reached() const;
 };
 
-/// Runs the float network over calibration samples.
+/// Runs the float network over calibration samples, unless weights alone are quantized.
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context);
 /// The same for several formats; options other than formats and calibrators are those of the first.

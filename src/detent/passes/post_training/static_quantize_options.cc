@@ -16,7 +16,7 @@ void check_formats(const StaticQuantizeOptions& options, const std::string& wher
       fail("{}: key \"{}\": got {}, expected a signed type: weights are symmetric", where, key,
            value_text(format.to_value()));
     }
-    if (!format.is_integer() && options.requantization == Requantization::kFixedPoint) {
+    if (format.other && options.requantization == Requantization::kFixedPoint) {
       fail(
           "{}: key \"{}\": got {} with requantization = \"fixed_point\": only sums of integers are scaled so",
           where, key, value_text(format.to_value()));
@@ -34,6 +34,13 @@ NodeBits StaticQuantizeOptions::named() const {
   NodeBits all = formats;
   all.entries.insert(all.entries.end(), bits.entries.begin(), bits.entries.end());
   return all;
+}
+
+bool StaticQuantizeOptions::quantizes_activations() const {
+  const auto names_some = [](const NodeWidths& entry) {
+    return entry.activations && !entry.activations->is_float;
+  };
+  return !activations.is_float || std::ranges::any_of(named().entries, names_some);
 }
 
 bool StaticQuantizeOptions::is_below_eight_bits() const {

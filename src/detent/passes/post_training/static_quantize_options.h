@@ -60,6 +60,8 @@ struct StaticQuantizeOptions {
 
   /// The entries of `formats` and then of `bits`.
   NodeBits named() const;
+  /// Whether a node may take quantized inputs, whose ranges samples have to show.
+  bool quantizes_activations() const;
   /// Whether any weights or activations have fewer than 8 bits.
   bool is_below_eight_bits() const;
 

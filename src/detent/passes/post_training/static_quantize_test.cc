@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/formats/elements/affine.h"
@@ -199,6 +202,49 @@ TEST(StaticQuantize, WeightsMayTakeABlockFormat) {
   EXPECT_THAT(text("depthwise"), HasSubstr("affine:"));
   EXPECT_THAT(text("named"), HasSubstr("width=5"));
   EXPECT_THAT(bench.reported, HasSubstr("5 nodes compute in integers"));
+}
+
+bool rounds_inputs(const Node& node) {
+  return std::ranges::any_of(node.quantization,
+                             [](const auto& entry) { return entry.first.starts_with("data_"); });
+}
+
+TEST(StaticQuantize, WeightsAloneNeedNoSamples) {
+  const std::string alone = std::string(kQuantizeOptions) + "activations = \"float32\"\n";
+  for (const char* weights : {"int4", "nvfp4", "codebook16", "fp8_e4m3fn"}) {
+    PassBench bench(residual_network());
+    const Graph unquantized = bench.graph;
+    bench.context.open_calibration = []() -> std::unique_ptr<CalibrationSet> {
+      ADD_FAILURE() << "asks for samples";
+      return nullptr;
+    };
+    bench.run_passes(alone + fmt::format("weights = \"{}\"\n", weights));
+    for (const char* layer : {"conv1", "conv2", "fc"})
+      EXPECT_NE(bench.graph.node(layer).find_quantizer("weight"), nullptr) << weights;
+    EXPECT_TRUE(std::ranges::none_of(bench.graph.nodes(), rounds_inputs)) << weights;
+    const std::vector<float> exact = bench.outputs(unquantized);
+    const std::vector<float> rounded = bench.outputs(bench.graph);
+    double signal = 0;
+    double noise = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      signal += std::pow(double{exact[i]}, 2);
+      noise += std::pow(double{rounded[i]} - double{exact[i]}, 2);
+    }
+    EXPECT_GT(noise, 0) << weights;
+    EXPECT_LT(noise, 0.1 * signal) << weights;
+  }
+}
+
+TEST(StaticQuantize, NodesMayStayInFloatOnEitherSide) {
+  PassBench bench(residual_network());
+  bench.run_passes(std::string(kQuantizeOptions) +
+                   "activations = \"float32\"\nbits = \"fc=4/8,conv1=float32,conv2=8/float32\"\n");
+  EXPECT_TRUE(rounds_inputs(bench.graph.node("fc")));
+  EXPECT_FALSE(rounds_inputs(bench.graph.node("conv2")));
+  EXPECT_NE(bench.graph.node("conv2").find_quantizer("weight"), nullptr);
+  EXPECT_EQ(bench.graph.node("conv1").find_quantizer("weight"), nullptr);
+  const NodeBits bits = NodeBits::from_value(Value("a=float32,b=4/float32,c=/float32"), "t");
+  EXPECT_EQ(bits.to_value(), Value("a=float32,b=4/float32,c=/float32"));
 }
 
 TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {

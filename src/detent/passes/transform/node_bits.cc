@@ -17,12 +17,12 @@ namespace {
 
 /// "4", "int4", "uint4" or "nvfp4".
 NodeWidths::Codes parse_codes(std::string_view text, const std::string& where) {
-  if (text == "float") refuse(where, text, "a width (keep_float leaves nodes in float)");
+  if (text == "float") refuse(where, text, "a width, or float32 (keep_float leaves nodes in float)");
   if (const std::optional<int> width = parse_width(text)) return {.width = *width};
   const bool is_name = !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0;
   if (!is_name) refuse(where, text, "2 to 16 bits, or int2 to int16, uint2 to uint16, or a number format");
   OperandFormat format = OperandFormat::parse(text, where);
-  if (format.other) return {.format = std::move(format.other)};
+  if (!format.is_integer()) return {.format = std::move(format.other), .is_float = format.is_float};
   return {.width = format.integer.width, .is_signed = format.integer.is_signed};
 }
 
@@ -116,7 +116,7 @@ NodeBits parse_text(const std::string& text, const std::string& where) {
 }
 
 std::string codes_text(const NodeWidths::Codes& codes) {
-  if (codes.format) return quant_spec_text(*codes.format);
+  if (codes.format || codes.is_float) return *codes.like({}).to_value().get_if<std::string>();
   if (!codes.is_signed) return std::to_string(codes.width);
   return fmt::format("{}int{}", *codes.is_signed ? "" : "u", codes.width);
 }

@@ -21,12 +21,14 @@ struct NodeWidths {
     int width = 8;
     std::optional<bool> is_signed = std::nullopt;    // none: as those of the other nodes
     std::optional<QuantSpec> format = std::nullopt;  // instead of integers
+    bool is_float = false;                           // instead of both
 
     OperandFormat like(const OperandFormat& others) const {
+      if (is_float) return {.is_float = true};
       if (format) return {.integer = {}, .other = format};
       return {{is_signed.value_or(others.integer.is_signed), width}};
     }
-    double bits() const { return format ? bits_per_value(format->format) : width; }
+    double bits() const { return like({}).bits(); }
     bool operator==(const Codes&) const = default;
   };
 

@@ -10,6 +10,11 @@
 #include "detent/formats/format.h"
 
 namespace detent {
+namespace {
+
+constexpr const char* kFloat = "float32";
+
+}  // namespace
 
 std::optional<int> parse_width(std::string_view text) {
   constexpr int kLeast = 2;
@@ -38,6 +43,7 @@ IntegerType IntegerType::from_value(const Value& value, const std::string& where
 }
 
 OperandFormat OperandFormat::parse(std::string_view text, const std::string& where) {
+  if (text == kFloat) return {.is_float = true};
   if (const std::optional<IntegerType> type = IntegerType::parse(text)) return {*type};
   QuantSpec spec;
   try {
@@ -55,7 +61,10 @@ OperandFormat OperandFormat::parse(std::string_view text, const std::string& whe
   return {.integer = {}, .other = std::move(spec)};
 }
 
-Value OperandFormat::to_value() const { return other ? Value(quant_spec_text(*other)) : integer.to_value(); }
+Value OperandFormat::to_value() const {
+  if (is_float) return kFloat;
+  return other ? Value(quant_spec_text(*other)) : integer.to_value();
+}
 
 OperandFormat OperandFormat::from_value(const Value& value, const std::string& where) {
   const auto* text = value.get_if<std::string>();
@@ -65,9 +74,14 @@ OperandFormat OperandFormat::from_value(const Value& value, const std::string& w
   return parse(*text, where);
 }
 
-double OperandFormat::bits() const { return other ? bits_per_value(other->format) : integer.width; }
+double OperandFormat::bits() const {
+  constexpr double kFloatBits = 32;
+  if (is_float) return kFloatBits;
+  return other ? bits_per_value(other->format) : integer.width;
+}
 
 std::string OperandFormat::short_name() const {
+  if (is_float) return kFloat;
   if (!other) return std::to_string(integer.width);
   const std::string name(format_name(other->format));
   const bool says_bits = std::isdigit(static_cast<unsigned char>(name.back())) != 0 || name.find("fp") == 0;

@@ -26,13 +26,16 @@ struct IntegerType {
 std::optional<int> parse_width(std::string_view text);
 
 /// Format of quantized operands: "int8", integers of 2 to 16 bits whose scales and zero points calibration
-/// chooses, or any other number format: "nvfp4", "log:width=4".
+/// chooses, or any other number format: "nvfp4", "log:width=4"; "float32": not quantized.
 struct OperandFormat {
-  IntegerType integer;
+  IntegerType integer = {};
   std::optional<QuantSpec> other = std::nullopt;  // instead of integers
+  bool is_float = false;                          // instead of both
 
   static std::string field_type() {
-    return "int2 to int16, uint2 to uint16, or a number format as fp8_e4m3fn, nvfp4, int4_g64, log:width=4";
+    return "int2 to int16, uint2 to uint16, a number format as fp8_e4m3fn, nvfp4, int4_g64, log:width=4, or "
+           "float32, "
+           "which quantizes nothing";
   }
   /// The text that `from_value` reads.
   Value to_value() const;
@@ -40,10 +43,10 @@ struct OperandFormat {
   /// Throws Error beginning with `where`.
   static OperandFormat parse(std::string_view text, const std::string& where);
 
-  bool is_integer() const { return !other; }
-  /// Bits of a code, without scales.
+  bool is_integer() const { return !other && !is_float; }
+  /// Bits of a code, without scales, or of a float.
   double bits() const;
-  /// "8", "nvfp4": for folder names.
+  /// "8", "nvfp4", "float32": for folder names.
   std::string short_name() const;
 
   bool operator==(const OperandFormat&) const = default;
