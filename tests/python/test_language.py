@@ -353,6 +353,7 @@ def test_wrong_texts_raise(language_model, options, error, text):
 INTERRUPTED = """
 import sys, time
 import detent
+import numpy  # which the work would import, and an interrupted import of it cannot be repeated
 net = detent.load(sys.argv[1])
 print("ready", flush=True)
 try:
