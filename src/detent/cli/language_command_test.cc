@@ -164,6 +164,8 @@ TEST_F(LanguageCommand, QuantizesWeightsAloneWithoutSamples) {
   const Graph graph = read_graph(folder_ / "p/software/quantize/graph_module.mz");
   EXPECT_NE(graph.node("layers_0_perceptron_up").find_quantizer("weight"), nullptr);
   EXPECT_EQ(graph.node("layers_0_perceptron_up").find_quantizer("data_in_0"), nullptr);
+  for (const auto& entry : fs::directory_iterator(folder_ / "p/software/quantize"))
+    EXPECT_NE(entry.path().extension(), ".pt") << "a file of float weights";
   EXPECT_THAT(quantize({"--weights", "int4"}).errors, HasSubstr("no data set"));
   EXPECT_THAT(quantize({"--weights", "int4", "--activations", "float32", "--improve", "gptq"}).errors,
               HasSubstr("no data set"));

@@ -10,6 +10,7 @@
 #include "detent/core/log.h"
 #include "detent/files/toml.h"
 #include "detent/graph/graph_parameters.h"
+#include "detent/graph_files/graph_file.h"
 
 namespace detent {
 namespace {
@@ -92,8 +93,18 @@ void ResultFolder::check_replaceable(bool overwrite) const {
 
 void ResultFolder::save(const Graph& graph, StoredWeights weights) {
   if (outputs_ == nullptr) return;
-  for (const std::string& line : save_mase_graph(graph, outputs_->staged(folder_), weights))
-    log_warning("stays float32: {}", line);
+  const fs::path file = outputs_->staged(graph_path());
+  if (weights == StoredWeights::kPacked) return commit(write_packed_graph(file, graph));
+  write_graph(file, graph);
+  commit({});
+}
+
+void ResultFolder::save_for_mase(const Graph& graph, StoredWeights weights) {
+  if (outputs_ != nullptr) commit(save_mase_graph(graph, outputs_->staged(folder_), weights));
+}
+
+void ResultFolder::commit(const std::vector<std::string>& left_in_float) {
+  for (const std::string& line : left_in_float) log_warning("stays float32: {}", line);
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
 }

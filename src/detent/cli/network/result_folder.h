@@ -39,8 +39,11 @@ class ResultFolder {
   /// Replaces all that was there by what was written since, and this. Warns of quantized weights that cannot
   /// be packed.
   void save(const Graph& graph, StoredWeights weights);
+  /// Likewise with MASE's files beside the graph: its metadata, and its weights as floats.
+  void save_for_mase(const Graph& graph, StoredWeights weights);
 
  private:
+  void commit(const std::vector<std::string>& left_in_float);
   void check_replaceable(bool overwrite) const;
   std::filesystem::path settings_path() const { return folder_ / "settings.toml"; }
 

@@ -93,7 +93,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   } else if (compare) {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set.source()));
   }
-  result.save(
+  result.save_for_mase(
       graph, command.options.packed_weights.value_or(false) ? StoredWeights::kPacked : StoredWeights::kFloat);
   results.say(fmt::format("transformed graph: {}\n", result.graph_path().string()));
   if (!group.is_first()) return;
