@@ -131,9 +131,11 @@ void BlockCache::note_use() {
 }
 
 BlockCache::Header* BlockCache::remove_superfluous() noexcept {
-  const size_t limit = std::max(peak_, peak_of_previous_) + spare_;
+  constexpr size_t kShare = 16;
+  const size_t peak = std::max(peak_, peak_of_previous_);
+  const size_t most_kept = std::max(most_kept_, peak / kShare);
   Header* removed = nullptr;
-  while (bytes_.kept > 0 && (bytes_.in_use + bytes_.kept > limit || bytes_.kept > most_kept_)) {
+  while (bytes_.kept > 0 && (bytes_.in_use + bytes_.kept > peak + spare_ || bytes_.kept > most_kept)) {
     Kept* longest = nullptr;
     for (Kept& kept : kept_) {
       if (kept.oldest == nullptr) continue;

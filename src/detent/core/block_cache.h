@@ -15,9 +15,9 @@ size_t physical_memory();
 /// and are kept when freed: clearing and mapping new pages takes about as long as computing on them. Small
 /// ones use malloc. Thread-safe.
 ///
-/// Blocks kept never exceed `most_kept` bytes, and with those in use never the recent peak of blocks in use
-/// plus `spare` bytes (and a page per block); the least recently freed go first. Recent means the last
-/// kRecent to 2 kRecent large allocations.
+/// Blocks kept never exceed `most_kept` bytes, or a sixteenth of the recent peak of blocks in use where that
+/// is more, and with those in use never that peak plus `spare` bytes (and a page per block); the least
+/// recently freed go first. Recent means the last kRecent to 2 kRecent large allocations.
 class BlockCache {
  public:
   static constexpr size_t kAlignment = 64;  // of all blocks: a cache line, and the widest vector register

@@ -38,7 +38,7 @@ void add_blocks(PackedFloatSums& packed, int64_t groups) {
       first += outputs;
     }
   }
-  packed.weights = AlignedArray<float>(weights);
+  packed.weights = AlignedArray<float>::unfilled(weights);
   packed.start.assign(start, 0);
 }
 
@@ -47,6 +47,7 @@ void pack_block(const PackedFloatBlock& block, int64_t depth, const float* from,
   const int64_t width = block.blocks * kSumOutputs;
   for (int64_t k = 0; k < depth; ++k, to += width) {
     for (int64_t o = 0; o < block.outputs; ++o) to[o] = from[(block.first_output + o) * depth + k];
+    std::fill(to + block.outputs, to + width, 0.0F);
   }
 }
 

@@ -27,12 +27,20 @@ template <class T>
 class AlignedArray {
  public:
   AlignedArray() = default;
-  explicit AlignedArray(size_t size) : tensor_(DType::kUInt8, {static_cast<int64_t>(size * sizeof(T))}) {}
+  explicit AlignedArray(size_t size) : tensor_(DType::kUInt8, shape_of(size)) {}
+  /// For all of whose elements are written.
+  static AlignedArray unfilled(size_t size) {
+    AlignedArray array;
+    array.tensor_ = unfilled_tensor(DType::kUInt8, shape_of(size));
+    return array;
+  }
   T* data() { return reinterpret_cast<T*>(tensor_.bytes().data()); }
   const T* data() const { return reinterpret_cast<const T*>(tensor_.bytes().data()); }
   size_t byte_size() const { return tensor_.byte_size(); }
 
  private:
+  static Shape shape_of(size_t size) { return {static_cast<int64_t>(size * sizeof(T))}; }
+
   Tensor tensor_;
 };
 

@@ -1,9 +1,8 @@
 #include "detent/inference/float_nodes.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <functional>
-#include <limits>
 #include <new>
 #include <string>
 #include <utility>
@@ -26,7 +25,12 @@ Tensor quantized_parameter(const Node& node, const std::string& name, const Tens
   return fake_quantize(*quantizer, values, seed);
 }
 
-bool is_subnormal(float x) { return x != 0 && std::fabs(x) < std::numeric_limits<float>::min(); }
+/// Twice its bits, less 1, is in [1, 2^24 - 3] of a subnormal number, UINT32_MAX of a zero, and more of
+/// others.
+bool is_subnormal(float x) {
+  constexpr uint32_t kOfLeastNormal = 0x00FFFFFF;
+  return 2 * std::bit_cast<uint32_t>(x) - 1 < kOfLeastNormal;
+}
 
 /// As the interpreter takes them in inference.
 Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
@@ -39,9 +43,9 @@ Tensor without_subnormals(const Node& node, Tensor parameter) {
   const bool is_multiplied = trait<WeightedSum>(node) != nullptr || trait<Normalization>(node) != nullptr;
   if (!is_multiplied || parameter.dtype() != DType::kFloat32) return parameter;
   const auto found = std::as_const(parameter).values<float>();
-  bool has_any = false;
-  for (const float x : found) has_any |= is_subnormal(x);
-  if (!has_any) return parameter;
+  uint32_t any = 0;
+  for (const float x : found) any |= is_subnormal(x) ? 1U : 0U;
+  if (any == 0) return parameter;
   Tensor normal(DType::kFloat32, parameter.shape());
   std::ranges::transform(found, normal.values<float>().begin(),
                          [](float x) { return is_subnormal(x) ? 0.0F : x; });
