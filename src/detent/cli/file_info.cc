@@ -117,6 +117,8 @@ FileInfo language_info(const fs::path& path, const InputShapes& /*shapes*/) {
   FileInfo info{"language model", summarize_language_folder(folder), {}};
   info.facts = language_facts(config, info.tensors);
   const bool has_tokenizer = fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer.model");
+  if (const std::string text = describe_quantization(folder); !text.empty())
+    info.facts["quantization"] = text;
   info.facts["tokenizer"] = has_tokenizer ? "in the folder" : "none in the folder";
   return info;
 }

@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
+#include "detent/language/quantized/quantization.h"
 
 namespace detent {
 namespace {
@@ -161,9 +162,10 @@ LanguageConfig read_language_config(const Value& json, const std::string& where)
   const LanguageFamily* family = family_of_model_type(type);
   if (family == nullptr) refuse_type(type, where);
   const auto quantization = reader.table("quantization_config");
-  const bool is_known = quantization && !family->quantization.empty() &&
-                        quantization->text("quant_method", "") == family->quantization;
-  if (!is_known) reader.expect("quantization_config", Value());
+  if (quantization && !quantization->has("quant_method"))
+    reader.refuse("quantization_config", "there is no quant_method");
+  if (quantization && !is_quantization_of(*family, *quantization))
+    static_cast<void>(find_quantization_method(*quantization).describe(*quantization));
   LanguageConfig config = family->config(reader);
   check_language_config(config, where);
   return config;

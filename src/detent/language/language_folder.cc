@@ -10,9 +10,11 @@
 #include "detent/files/file.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
+#include "detent/language/families/config_reader.h"
 #include "detent/language/families/families.h"
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
+#include "detent/language/quantized/quantization.h"
 
 namespace detent {
 namespace {
@@ -101,7 +103,7 @@ Tensor half_of_units(const Tensor& exponents) {
 /// Tensors of one file or of several, mapped.
 class FolderTensors final : public StoredTensors {
  public:
-  explicit FolderTensors(const fs::path& folder) : folder_(folder) {
+  FolderTensors(const fs::path& folder, const LanguageFamily& family) : folder_(folder) {
     for (const fs::path& file : files_of(folder)) {
       for (auto& [name, tensor] : read_safetensors(file, TensorCheck::kNow).tensors) {
         if (!shards_.emplace(name, file.filename().string()).second)
@@ -112,10 +114,12 @@ class FolderTensors final : public StoredTensors {
     if (fs::exists(folder / kIndex)) check_index();
     for (const auto& [name, codes] : blocks_) check_scales(name, codes);
     join_norms_of_heads();
+    take_matrices(family);
   }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
+    for (const auto& [name, matrix] : matrices_) names.push_back(name);
     for (const auto& [name, tensor] : tensors_) names.push_back(name);
     for (const auto& [name, codes] : blocks_) names.push_back(name);
     return names;
@@ -123,12 +127,14 @@ class FolderTensors final : public StoredTensors {
   std::optional<Shape> shape(const std::string& name) const override {
     if (const auto codes = blocks_.find(name); codes != blocks_.end())
       return Shape{codes->second.dim(0), codes->second.dim(1) * kBlock};
+    if (const auto matrix = matrices_.find(name); matrix != matrices_.end()) return matrix->second.shape;
     const auto found = tensors_.find(name);
     return found == tensors_.end() ? std::nullopt : std::optional(found->second.shape());
   }
   Tensor values(const std::string& name) override {
     if (const auto codes = blocks_.find(name); codes != blocks_.end())
       return decoded(codes->second, scales_.at(scales_of(name)));
+    if (const auto matrix = matrices_.find(name); matrix != matrices_.end()) return matrix->second.values();
     const Tensor& tensor = tensors_.at(name);
     if (!is_floating_point(tensor.dtype()) || tensor.dtype() == DType::kFloat32) return tensor;
     Tensor values = to_float32(tensor);
@@ -136,6 +142,8 @@ class FolderTensors final : public StoredTensors {
     return values;
   }
   Tensor rows(const std::string& name, std::span<const int64_t> indices) const override {
+    if (const auto matrix = matrices_.find(name); matrix != matrices_.end())
+      return matrix->second.rows(indices);
     const Tensor& table = tensors_.at(name);
     Tensor rows(DType::kFloat32, {std::ssize(indices), table.dim(1)});
     auto to = rows.values<float>().begin();
@@ -146,6 +154,7 @@ class FolderTensors final : public StoredTensors {
     return rows;
   }
   std::optional<GgufScales> scales(const std::string& name) const override {
+    if (const auto matrix = matrices_.find(name); matrix != matrices_.end()) return matrix->second.scales();
     const auto codes = blocks_.find(name);
     if (codes == blocks_.end()) return std::nullopt;
     return GgufScales{.group = kBlock, .scales = half_of_units(scales_.at(scales_of(name)))};
@@ -179,6 +188,22 @@ class FolderTensors final : public StoredTensors {
     const Shape shape(tensor.shape().begin() + 1, tensor.shape().end());
     for (int64_t i = 0; i < tensor.dim(0); ++i)
       tensors_.emplace(name_of_expert(name, i), tensor.rows(i, i + 1).reshaped(shape));
+  }
+
+  /// Matrices that the folder's quantization_config is about, out of their parts.
+  void take_matrices(const LanguageFamily& family) {
+    const fs::path path = folder_ / kConfig;
+    const std::optional<Table> table = quantization_of_folder(folder_, read_json(path));
+    if (!table) return;
+    const ConfigReader json(*table, path.string() + ": quantization_config");
+    if (is_quantization_of(family, json)) return;
+    const QuantizationMethod& method = find_quantization_method(json);
+    static_cast<void>(method.describe(json));
+    FolderParts parts(tensors_, folder_.string());
+    matrices_ = method.take(json, parts);
+    if (!matrices_.empty() && std::ranges::any_of(family.weights(), &StoredName::transposed))
+      fail("{}: networks of the family \"{}\", whose weights are stored as [in, out], are not supported",
+           json.where(), family.name);
   }
 
   /// Weights NAME.norms.0.weight and so on as the rows of NAME.weight (StableLM).
@@ -227,7 +252,8 @@ class FolderTensors final : public StoredTensors {
   }
 
   fs::path folder_;
-  std::map<std::string, Tensor, std::less<>> tensors_;
+  TensorsByName tensors_;
+  StoredMatrices matrices_;
   std::map<std::string, Tensor, std::less<>> blocks_;  // codes [rows, blocks, 16] of MXFP4
   std::map<std::string, Tensor, std::less<>> scales_;  // [rows, blocks]
   std::map<std::string, std::string, std::less<>> shards_;
@@ -264,7 +290,7 @@ LanguageConfig read_folder_config(const fs::path& folder) {
 Graph read_language_folder(const fs::path& folder) {
   const LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
-  FolderTensors tensors(folder);
+  FolderTensors tensors(folder, family);
   RuledWeights weights(config, family.weights(), family.ignored, tensors);
   return build_language_graph(config, weights);
 }
@@ -273,7 +299,18 @@ LanguageModel read_folder_model(const fs::path& folder) {
   LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
   return deferred_model(std::move(config), family.weights(), family.ignored,
-                        std::make_unique<FolderTensors>(folder));
+                        std::make_unique<FolderTensors>(folder, family));
+}
+
+std::string describe_quantization(const fs::path& folder) {
+  const fs::path path = folder / kConfig;
+  const Value config = read_json(path);
+  const std::optional<Table> table = quantization_of_folder(folder, config);
+  if (!table) return {};
+  const ConfigReader json(*table, path.string() + ": quantization_config");
+  const auto family = find_language_family(read_folder_config(folder).family);
+  return is_quantization_of(family, json) ? family.quantization
+                                          : find_quantization_method(json).describe(json);
 }
 
 std::vector<TensorSummary> summarize_language_folder(const fs::path& folder) {

@@ -34,6 +34,9 @@ Graph read_language_folder(const std::filesystem::path& folder);
 /// The same for a decoder: matrices stay in the files until it packs them, and the table of tokens for good.
 LanguageModel read_folder_model(const std::filesystem::path& folder);
 
+/// In a line, how its matrices are quantized and what of that is not applied; empty where they are not.
+std::string describe_quantization(const std::filesystem::path& folder);
+
 /// Its tensors in file order.
 std::vector<TensorSummary> summarize_language_folder(const std::filesystem::path& folder);
 

@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+#include "detent/language/families/config_reader.h"
+#include "detent/language/quantized/quantization.h"
+
+namespace detent {
+namespace {
+
+// 8-bit floats times float32 scales: in blocks (DeepSeek V3, Qwen 3), or of each output (FBGEMM).
+
+/// Rows and columns of a block.
+Shape block_of_json(const ConfigReader& json) {
+  constexpr int64_t kUsualBlock = 128;
+  if (!json.has("weight_block_size")) return {kUsualBlock, kUsualBlock};
+  const std::vector<int64_t> block = json.integers("weight_block_size");
+  if (block.size() != 2 || block[0] < 1 || block[1] < 1 || block[0] > kWholeSide || block[1] > kWholeSide)
+    json.refuse("weight_block_size", "expected two numbers from 1 on");
+  return block;
+}
+
+std::string describe_fp8(const ConfigReader& json) {
+  for (const char* key : {"fmt", "format"}) {
+    if (json.has(key) && json.text(key, "") != "e4m3" && json.text(key, "") != "float8_e4m3fn")
+      json.refuse(key, "expected e4m3");
+  }
+  const std::string scheme = json.text("activation_scheme", "dynamic");
+  if (scheme != "dynamic" && scheme != "static")
+    json.refuse("activation_scheme", "expected dynamic or static");
+  if (json.text("expert_dtype", "fp8") != "fp8") json.refuse("expert_dtype", "expected fp8");
+  const Shape block = block_of_json(json);
+  const std::string blocks = json.has("weight_block_size")
+                                 ? fmt::format("of each {} x {} weights", block[0], block[1])
+                                 : "of each block or matrix";
+  return fmt::format("fp8: float8_e4m3fn times a scale {}, in float32; activations are not rounded ({})",
+                     blocks, scheme);
+}
+
+StoredMatrices take_fp8(const ConfigReader& json, FolderParts& parts) {
+  const Shape block = block_of_json(json);
+  StoredMatrices matrices;
+  for (const std::string& weight : parts.stems("_scale_inv")) {
+    const std::string scale = weight + "_scale_inv";
+    const bool is_one = parts.get(scale).numel() == 1;
+    matrices.emplace(weight,
+                     scaled_bytes(parts, weight, scale, is_one ? Shape{kWholeSide, kWholeSide} : block));
+  }
+  // AutoFP8's name, of one scale a matrix.
+  for (const std::string& stem : parts.stems(".weight_scale")) {
+    const std::string weight = stem + ".weight";
+    matrices.emplace(weight, scaled_bytes(parts, weight, weight + "_scale", {kWholeSide, kWholeSide}));
+  }
+  parts.drop({".activation_scale", ".input_scale", "_activation_scale", ".k_scale", ".v_scale"});
+  parts.expect_none_left({DType::kFloat8E4M3, DType::kFloat8E5M2}, "the same name and _scale_inv");
+  return matrices;
+}
+
+std::string describe_fbgemm(const ConfigReader& /*json*/) {
+  return "fbgemm_fp8: float8_e4m3fn times a scale of each output, in float32; activations are not rounded "
+         "(dynamic)";
+}
+
+StoredMatrices take_fbgemm(const ConfigReader& /*json*/, FolderParts& parts) {
+  StoredMatrices matrices;
+  for (const std::string& stem : parts.stems(".weight_scale")) {
+    const std::string weight = stem + ".weight";
+    matrices.emplace(weight, scaled_bytes(parts, weight, weight + "_scale", {1, kWholeSide}));
+  }
+  parts.drop({".input_scale_ub"});
+  parts.expect_none_left({DType::kFloat8E4M3, DType::kFloat8E5M2}, "the same name and _scale");
+  return matrices;
+}
+
+constexpr int64_t kGroupOfNvfp4 = 16;
+
+std::string describe_modelopt(const ConfigReader& json) {
+  const std::string algorithm = json.text("quant_algo", "");
+  if (algorithm == "FP8")
+    return "modelopt: float8_e4m3fn times a scale of each matrix, in float32; activations are not rounded";
+  if (algorithm != "NVFP4")
+    fail("{}: the quant_algo is \"{}\", expected FP8 or NVFP4", json.where(), algorithm);
+  return "modelopt: NVFP4, times a scale of each 16 weights and one of the matrix, in float32; activations "
+         "are not rounded";
+}
+
+/// The scale of a block times that of the matrix.
+StoredMatrix modelopt_nibbles(FolderParts& parts, const std::string& weight) {
+  const std::string second = weight + "_scale_2";
+  const Tensor factor = float32_scales(parts.take(second), parts.where() + ": " + second);
+  if (factor.numel() != 1)
+    fail("{}: {} has shape {}, expected one number", parts.where(), second, shape_text(factor.shape()));
+  StoredMatrix matrix = scaled_nibbles(parts, weight, weight + "_scale", kGroupOfNvfp4, 1);
+  matrix.grid = [grid = std::move(matrix.grid), by = factor.values<float>()[0]] {
+    ScaleGrid found = grid();
+    found.scales = found.scales.clone();
+    for (float& scale : found.scales.values<float>()) scale *= by;
+    return found;
+  };
+  return matrix;
+}
+
+StoredMatrices take_modelopt(const ConfigReader& json, FolderParts& parts) {
+  const bool is_fp8 = json.text("quant_algo", "") == "FP8";
+  StoredMatrices matrices;
+  for (const std::string& stem : parts.stems(".weight_scale")) {
+    const std::string weight = stem + ".weight";
+    matrices.emplace(weight, is_fp8 ? scaled_bytes(parts, weight, weight + "_scale", {kWholeSide, kWholeSide})
+                                    : modelopt_nibbles(parts, weight));
+  }
+  parts.drop({".input_scale", ".k_scale", ".v_scale"});
+  parts.expect_none_left({DType::kFloat8E4M3, DType::kUInt8}, "the same name and _scale");
+  return matrices;
+}
+
+}  // namespace
+
+QuantizationMethod fp8_method() { return {.name = "fp8", .describe = describe_fp8, .take = take_fp8}; }
+
+QuantizationMethod fbgemm_fp8_method() {
+  return {.name = "fbgemm_fp8", .describe = describe_fbgemm, .take = take_fbgemm};
+}
+
+QuantizationMethod modelopt_method() {
+  return {.name = "modelopt", .describe = describe_modelopt, .take = take_modelopt};
+}
+
+}  // namespace detent

@@ -1,0 +1,75 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "detent/language/quantized/quantized_folder_for_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+/// The obvious decoding of float8_e4m3fn.
+float value_of_e4m3(uint32_t code) {
+  const auto exponent = static_cast<int>(code >> 3U & 15U);
+  const auto mantissa = static_cast<float>(code & 7U);
+  const float size = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 7 - 3);
+  return (code & 128U) != 0 ? -size : size;
+}
+
+Encode float8_encoder(int64_t rows, int64_t columns, const std::string& end, DType of_scales) {
+  return [=, draws = Draws()](const std::string& stem, int64_t out, int64_t in) mutable {
+    const Shape grid = {(out + rows - 1) / rows, (in + columns - 1) / columns};
+    std::vector<float> scales;
+    for (int64_t i = 0; i < grid[0] * grid[1]; ++i)
+      scales.push_back(bfloat16_to_float(float_to_bfloat16(draws.scale() / 64)));
+    Tensor codes(DType::kFloat8E4M3, {out, in});
+    Tensor weights(DType::kFloat32, {out, in});
+    for (int64_t i = 0; i < out * in; ++i) {
+      uint32_t code = draws.below(256);
+      if ((code & 127U) == 127U) code -= 1;  // NaN
+      codes.bytes()[static_cast<size_t>(i)] = static_cast<std::byte>(code);
+      const int64_t block = i / in / rows * grid[1] + i % in / columns;
+      weights.values<float>()[static_cast<size_t>(i)] =
+          value_of_e4m3(code) * scales[static_cast<size_t>(block)];
+    }
+    return Encoded{{{stem + ".weight", codes}, {stem + end, narrow(of_scales, grid, scales)}}, weights};
+  };
+}
+
+TEST_F(QuantizedFolder, HasFloat8InBlocksOfAnySize) {
+  const Table json = {{"quant_method", "fp8"}, {"weight_block_size", List{48, 40}}};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    expect_exact(json, float8_encoder(48, 40, ".weight_scale_inv", dtype), 32);
+  const Table whole = {{"quant_method", "fp8"}, {"activation_scheme", "static"}};
+  expect_exact(whole, float8_encoder(96, 96, ".weight_scale_inv", DType::kFloat32), 32);
+  expect_exact(whole, float8_encoder(96, 96, ".weight_scale", DType::kFloat32), 32);
+  const Table rows = {{"quant_method", "fbgemm_fp8"}};
+  expect_exact(rows, float8_encoder(1, 96, ".weight_scale", DType::kFloat32), 32);
+}
+
+TEST_F(QuantizedFolder, RefusesDamagedFloat8) {
+  const Table json = {{"quant_method", "fp8"}, {"weight_block_size", List{48, 40}}};
+  const Parts stored = tensors_by(float8_encoder(48, 40, ".weight_scale_inv", DType::kFloat32)).second;
+  Parts changed = stored;
+  std::erase_if(changed,
+                [](const auto& part) { return part.first.ends_with("1.mlp.up_proj.weight_scale_inv"); });
+  EXPECT_THAT(refusal(json, changed),
+              HasSubstr("model.layers.1.mlp.up_proj.weight is float8_e4m3fn, and nothing scales it: there is "
+                        "no tensor of the same name and _scale_inv"));
+  changed = stored;
+  std::erase_if(changed, [](const auto& part) { return part.first.ends_with("1.mlp.up_proj.weight"); });
+  EXPECT_THAT(refusal(json, changed), HasSubstr("there is no tensor model.layers.1.mlp.up_proj.weight"));
+  const Table other = {{"quant_method", "fp8"}, {"weight_block_size", List{64, 40}}};
+  EXPECT_THAT(refusal(other, stored),
+              HasSubstr("down_proj.weight_scale_inv has shape [2, 3], expected [1, 3]"));
+  changed = stored;
+  for (auto& [name, tensor] : changed) {
+    if (name.ends_with("0.self_attn.q_proj.weight")) (tensor = tensor.clone()).bytes()[7] = std::byte{127};
+  }
+  EXPECT_THAT(refusal(json, changed), HasSubstr("0.self_attn.q_proj.weight has infinities or NaN"));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "detent/checkpoints/gguf/gguf_file.h"
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// One scale for each block of a matrix, and the zero point that is subtracted from its codes first.
+struct ScaleGrid {
+  Tensor scales;  // float32 [rows of blocks, blocks of a row]
+  std::optional<Tensor> zeros = {};
+};
+
+/// Codes: small integers, multiples of a half (FP4), or other floats.
+enum class CodeKind { kIntegers, kHalves, kFloats };
+
+/// A matrix [out, in] whose weights are (code - zero) * scale in float32, each operation rounded. Its parts
+/// stay in the file.
+struct StoredMatrix {
+  Shape shape;
+  CodeKind kind = CodeKind::kFloats;
+  int64_t block_rows = 1;
+  int64_t block_columns = 1;
+  /// Codes of the rows [begin, end), as floats. Several threads call it.
+  std::function<void(int64_t begin, int64_t end, float* codes)> codes;
+  std::function<ScaleGrid()> grid;
+  /// Block of each input, where blocks are not of neighbours; else empty.
+  std::vector<int32_t> block_of = {};
+  std::vector<Tensor> parts = {};
+
+  /// All weights, with all threads. Pages of the parts are released.
+  Tensor values() const;
+  Tensor rows(std::span<const int64_t> indices) const;
+  /// Scales (and minimums) by which a decoder keeps the codes as integers; nullopt where these are none.
+  std::optional<GgufScales> scales() const;
+
+ private:
+  void decode(const ScaleGrid& given, int64_t begin, int64_t end, float* weights) const;
+  Tensor scales_of_rows(const ScaleGrid& given, float factor) const;
+};
+
+}  // namespace detent
