@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "detent/core/convert.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/kernels/packed_linear.cc"
 #include <hwy/foreach_target.h>
@@ -44,7 +46,7 @@ struct Whole {
   static constexpr bool kHasScales = false;
   static constexpr bool kHasMinimums = false;
   static const float* At(const PanelSums& p, int64_t k) { return p.weights + k * p.width; }
-  static HWY_INLINE Vector Load(Singles d, const float* from, int64_t /*input*/) {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const float* from, int64_t /*input*/) {
     return hn::LoadU(d, from);
   }
 };
@@ -53,7 +55,7 @@ struct Halves {
   static constexpr bool kHasScales = false;
   static constexpr bool kHasMinimums = false;
   static const uint16_t* At(const PanelSums& p, int64_t k) { return p.halves + k * p.width; }
-  static HWY_INLINE Vector Load(Singles d, const uint16_t* from, int64_t /*input*/) {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const uint16_t* from, int64_t /*input*/) {
     const hn::Rebind<uint16_t, Singles> narrow;
     const hn::RebindToUnsigned<Singles> bits;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, from))));
@@ -64,7 +66,7 @@ struct Codes {
   static constexpr bool kHasScales = true;
   static constexpr bool kHasMinimums = false;
   static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k * p.width; }
-  static HWY_INLINE Vector Load(Singles d, const int8_t* from, int64_t /*input*/) {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const int8_t* from, int64_t /*input*/) {
     const hn::Rebind<int8_t, Singles> narrow;
     const hn::RebindToSigned<Singles> words;
     return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(narrow, from)));
@@ -78,7 +80,7 @@ struct Nibbles {
   static const int32_t* At(const PanelSums& p, int64_t k) {
     return reinterpret_cast<const int32_t*>(p.codes) + k / kInputs * p.width;
   }
-  static HWY_INLINE Vector Load(Singles d, const int32_t* from, int64_t input) {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const int32_t* from, int64_t input) {
     const hn::RebindToSigned<Singles> words;
     const auto word = hn::LoadU(words, from);
     const auto bit = static_cast<int>(4 * input);
@@ -97,6 +99,39 @@ struct Nibbles {
 #endif
 };
 
+/// float8_e4m3fn, whose bits are those of float16 but for the bias of exponents, which scales make up for.
+struct Float8 : Codes {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const int8_t* from, int64_t /*input*/) {
+    constexpr auto kBits = static_cast<int16_t>(0xBF80);
+    const hn::Rebind<int8_t, Singles> narrow;
+    const hn::Rebind<int16_t, Singles> words;
+    const hn::Rebind<hwy::float16_t, Singles> halves;
+    const auto code = hn::PromoteTo(words, hn::LoadU(narrow, from));
+    const auto bits = hn::And(hn::ShiftLeft<7>(code), hn::Set(words, kBits));
+    return hn::PromoteTo(d, hn::BitCast(halves, bits));
+  }
+};
+/// Eight indices of an output in a word.
+struct Indices : Nibbles {
+  static HWY_INLINE Vector Load(const PanelSums& p, Singles d, const int32_t* from, int64_t input) {
+    const hn::RebindToSigned<Singles> words;
+    const auto shifted = hn::ShiftRightSame(hn::LoadU(words, from), static_cast<int>(4 * input));
+#if HWY_TARGET <= HWY_AVX3
+    return ValueOf(hn::LoadU(d, p.table), shifted);
+#else
+    const auto index = hn::And(shifted, hn::Set(words, 15));
+    if constexpr (kLanes == 8) {
+      const auto within = hn::IndicesFromVec(d, hn::And(index, hn::Set(words, 7)));
+      const auto first = hn::TableLookupLanes(hn::LoadU(d, p.table), within);
+      const auto second = hn::TableLookupLanes(hn::LoadU(d, p.table + kLanes), within);
+      return hn::IfThenElse(hn::RebindMask(d, hn::Gt(index, hn::Set(words, 7))), second, first);
+    } else {
+      return hn::GatherIndex(d, p.table, index);
+    }
+#endif
+  }
+};
+
 // Codes with minimums; those of four bits have no sign.
 
 struct HighCodes : Codes {
@@ -104,7 +139,7 @@ struct HighCodes : Codes {
 };
 struct HighNibbles : Nibbles {
   static constexpr bool kHasMinimums = true;
-  static HWY_INLINE Vector Load(Singles d, const int32_t* from, int64_t input) {
+  static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const int32_t* from, int64_t input) {
     const hn::RebindToSigned<Singles> words;
     const auto shifted = hn::ShiftRightSame(hn::LoadU(words, from), static_cast<int>(4 * input));
 #if HWY_TARGET <= HWY_AVX3
@@ -161,12 +196,13 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
         Vector scaled[static_cast<size_t>(Vectors)];
         if constexpr (Weights::kHasScales) {
           for (int64_t v = 0; v < Vectors; ++v)
-            scaled[v] = Scaled<Weights>(p, place + v * kLanes, Weights::Load(d, weights + v * kLanes, i));
+            scaled[v] = Scaled<Weights>(p, place + v * kLanes, Weights::Load(p, d, weights + v * kLanes, i));
         }
         for (int64_t r = 0; r < Rows; ++r) {
           const auto input = hn::Set(d, inputs[r * p.depth + k + i]);
           for (int64_t v = 0; v < Vectors; ++v) {
-            const auto weight = Weights::kHasScales ? scaled[v] : Weights::Load(d, weights + v * kLanes, i);
+            const auto weight =
+                Weights::kHasScales ? scaled[v] : Weights::Load(p, d, weights + v * kLanes, i);
             sums[r][v] = Fused(d, input, weight, sums[r][v]);
           }
         }
@@ -222,7 +258,7 @@ void Widen(const PanelSums& p, float* to) {
     const auto* from = Weights::At(p, k);
     const int64_t place = k / p.group * p.width;
     for (int64_t i = 0; i < p.width; i += kLanes) {
-      auto weights = Weights::Load(d, from + i, k % Weights::kInputs);
+      auto weights = Weights::Load(p, d, from + i, k % Weights::kInputs);
       if constexpr (Weights::kHasScales) weights = Scaled<Weights>(p, place + i, weights);
       hn::StoreU(weights, d, to + i);
     }
@@ -243,7 +279,11 @@ void SumNarrow(const PanelSums& p) {
 }
 
 void SumPanel(const PanelSums& p) {
-  if (p.minimums != nullptr) {
+  if (p.table != nullptr) {
+    SumNarrow<Indices>(p);
+  } else if (p.are_float8) {
+    SumNarrow<Float8>(p);
+  } else if (p.minimums != nullptr) {
     p.are_nibbles ? SumNarrow<HighNibbles>(p) : SumNarrow<HighCodes>(p);
   } else if (p.codes != nullptr) {
     p.are_nibbles ? SumNarrow<Nibbles>(p) : SumNarrow<Codes>(p);
@@ -341,6 +381,58 @@ bool find_codes(std::span<const float> weights, float scale, float minimum, int8
   return others == 0;
 }
 
+constexpr float kFloat8Factor = 256;  // between float8_e4m3fn and float16 of the same bits
+constexpr size_t kTableSize = 16;
+
+std::array<float, 256> values_of_float8() {
+  std::array<float, 256> values{};
+  for (uint32_t code = 0; code < values.size(); ++code) {
+    constexpr uint32_t kSigns = 128;
+    const auto half = static_cast<uint16_t>((code & kSigns) << 8U | (code & (kSigns - 1)) << 7U);
+    values[code] = float16_to_float(half) * kFloat8Factor;
+  }
+  return values;
+}
+
+/// The code nearest to a number that is one; numbers beyond them give others.
+uint32_t nearest_float8(float number) {
+  constexpr uint32_t kDropped = 20;                                  // bits of the mantissa
+  constexpr uint32_t kLeastNormal = (127U - 7) << (23U - kDropped);  // as its bits begin in float32
+  constexpr uint32_t kSignOfCode = 128;
+  constexpr uint32_t kLargest = 126;
+  const float size = std::abs(number);
+  const uint32_t sign = std::signbit(number) ? kSignOfCode : 0;
+  if (size < 0x1p-6F) return sign | static_cast<uint32_t>(size * 0x1p9F + 0.5F);
+  const uint32_t code = (std::bit_cast<uint32_t>(size) + (1U << (kDropped - 1))) >> kDropped;
+  return sign | std::min(code - kLeastNormal, kLargest);
+}
+
+/// As find_codes, of float8_e4m3fn.
+bool find_float8(std::span<const float> weights, float scale, int8_t* codes) {
+  static const std::array<float, 256> kValues = values_of_float8();
+  if (!std::isfinite(scale * kFloat8Factor)) return false;
+  int others = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const uint32_t code = nearest_float8(scale == 0 ? std::copysign(0.0F, weights[i]) : weights[i] / scale);
+    others |= static_cast<int>(std::bit_cast<uint32_t>(kValues[code] * scale) !=
+                               std::bit_cast<uint32_t>(weights[i]));
+    codes[i] = static_cast<int8_t>(code);
+  }
+  return others == 0;
+}
+
+/// As find_codes, of a table's indices.
+bool find_indices(std::span<const float> weights, float scale, std::span<const float> table, int8_t* codes) {
+  constexpr int8_t kNone = -1;
+  std::fill_n(codes, weights.size(), kNone);
+  for (size_t j = table.size(); j-- > 0;) {
+    const auto value = std::bit_cast<uint32_t>(table[j] * scale);
+    for (size_t i = 0; i < weights.size(); ++i)
+      codes[i] = std::bit_cast<uint32_t>(weights[i]) == value ? static_cast<int8_t>(j) : codes[i];
+  }
+  return std::find(codes, codes + weights.size(), kNone) == codes + weights.size();
+}
+
 bool find_group_codes(std::span<const float> weights, float scale, std::optional<float> minimum,
                       int8_t* codes, CodeBounds& bounds) {
   if (scale == 0) return find_codes_without_scale(weights, scale, minimum, codes, bounds);
@@ -353,6 +445,7 @@ bool find_group_codes(std::span<const float> weights, float scale, std::optional
 std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales& scales, int64_t groups) {
   const int64_t depth = weight.dim(1);
   const bool has_minimums = !scales.minimums.empty();
+  if (!scales.table.empty() && scales.table.size() != kTableSize) return std::nullopt;
   if (has_minimums && scales.minimums.size() != scales.scales.size()) return std::nullopt;
   const int64_t length = groups == 0 ? depth : scales.group;
   const float* const from = weight.values<float>().data();
@@ -365,11 +458,17 @@ std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales
       const int64_t first = output * depth + k;
       const std::span<const float> weights(from + first, static_cast<size_t>(std::min(length, depth - k)));
       const auto minimum = has_minimums ? std::optional(scales.minimums[group]) : std::nullopt;
-      if (!find_group_codes(weights, scales.scales[group], minimum, codes + first, bounds))
-        return std::nullopt;
+      const float scale = scales.scales[group];
+      const bool are_found = !scales.table.empty() ? find_indices(weights, scale, scales.table, codes + first)
+                             : scales.are_float8
+                                 ? find_float8(weights, scale, codes + first)
+                                 : find_group_codes(weights, scale, minimum, codes + first, bounds);
+      if (!are_found) return std::nullopt;
       group += groups == 0 ? 0 : 1;
     }
   }
+  if (scales.are_float8) found.fit_nibbles = false;
+  if (scales.are_float8 || !scales.table.empty()) return found;
   found.fit_nibbles =
       has_minimums ? bounds.least >= 0 && bounds.most < 16 : bounds.least >= -8 && bounds.most < 8;
   return found;
@@ -400,11 +499,15 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
   const int64_t groups = (depth_ + scales.group - 1) / scales.group;
   const bool is_one = scales.scales.size() == 1 && scales.minimums.empty();
   if (!is_one && std::ssize(scales.scales) != outputs * groups) return false;
+  const bool are_words = scales.group % kNibbles == 0 || scales.group >= depth_;
+  if (!scales.table.empty() && !are_words) return false;
   const auto found = weight_codes(weight, scales, is_one ? 0 : groups);
   if (!found) return false;
   const int8_t* const codes = found->codes.values<int8_t>().data();
   group_ = scales.group;
-  are_nibbles_ = found->fit_nibbles && (group_ % kNibbles == 0 || group_ >= depth_);
+  are_nibbles_ = found->fit_nibbles && are_words;
+  are_float8_ = scales.are_float8;
+  table_ = scales.table;
   weights_ = Tensor(DType::kInt8, {stride_ * bytes_of_output(depth_, DType::kInt8, are_nibbles_)});
   for (int64_t panel = 0; panel < panels(); ++panel) {
     const int64_t first = panel * kPanel;
@@ -428,6 +531,9 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
     }
   }
   scales_ = packed_groups(scales.scales, outputs, groups);
+  if (are_float8_) {
+    for (float& scale : scales_.values<float>()) scale *= kFloat8Factor;
+  }
   if (!scales.minimums.empty()) minimums_ = packed_groups(scales.minimums, outputs, groups);
   return true;
 }
@@ -488,7 +594,9 @@ void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, 
                  .width = panel_width(panel),
                  .stride = stride_,
                  .group = group_,
-                 .are_nibbles = are_nibbles_};
+                 .are_nibbles = are_nibbles_,
+                 .are_float8 = are_float8_,
+                 .table = table_.empty() ? nullptr : table_.data()};
   switch (weights_.dtype()) {
     case DType::kInt8:
       sums.codes = reinterpret_cast<const int8_t*>(weights);

@@ -10,10 +10,13 @@ namespace detent {
 
 /// Scales of a weight [out, in]: each of `group` inputs of an output, in the order of the weights. It may be
 /// that all outputs share one. With minimums, as many, weights are codes * scale + minimum, rounded twice.
+/// Codes are integers, or float8_e4m3fn, or indices in a table of 16 numbers.
 struct WeightScales {
   std::vector<float> scales = {};
   int64_t group = 0;
   std::vector<float> minimums = {};
+  bool are_float8 = false;
+  std::vector<float> table = {};  // empty: none
 };
 
 /// linear_sums by weights that are packed once: the same bits. Each output is one chain of additions, so a
@@ -56,7 +59,9 @@ class PackedLinear {
   Tensor minimums_ = Tensor(DType::kFloat32, {0});  // likewise; empty where there are none
   int64_t group_ = 0;
   bool are_nibbles_ = false;  // eight inputs share a word
-  Tensor bias_;               // -0 where there is none: that changes no sum
+  bool are_float8_ = false;
+  std::vector<float> table_ = {};
+  Tensor bias_;  // -0 where there is none: that changes no sum
 };
 
 /// Work of one kernel call of PackedLinear: outputs whose weights lie together, for some rows.
@@ -77,6 +82,8 @@ struct PanelSums {
   const float* minimums = nullptr;  // as scales; null where none are added
   int64_t group = 0;
   bool are_nibbles = false;
+  bool are_float8 = false;       // codes; scales are 256 times theirs
+  const float* table = nullptr;  // of 16 numbers, whose indices codes of four bits are
 };
 
 }  // namespace detent

@@ -153,6 +153,56 @@ TEST_P(PackedLinearTest, KeepsCodesWithMinimums) {
   }
 }
 
+/// Weights that `value(i)` gives, times scales of groups, and their sums by rows of several numbers.
+template <class Value>
+void expect_packed(const Value& value, WeightScales scales, int64_t depth, int64_t bytes_of_depth) {
+  for (const int64_t out : {1, 49, 150, 208}) {
+    const int64_t groups = (depth + scales.group - 1) / scales.group;
+    scales.scales.clear();
+    for (int64_t i = 0; i < out * groups; ++i)
+      scales.scales.push_back(i == 3 ? 0 : 0.01F - 0.003F * static_cast<float>(i % 17));
+    Tensor weight(DType::kFloat32, {out, depth});
+    for (int64_t i = 0; i < weight.numel(); ++i)
+      weight.values<float>()[static_cast<size_t>(i)] =
+          value(i) * scales.scales[static_cast<size_t>(i / depth * groups + i % depth / scales.group)];
+    const PackedLinear packed(weight, std::nullopt, scales);
+    EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes_of_depth + 4 * groups + 4));
+    for (const int64_t rows : {1, 2, 3, 8, 15, 16, 75}) {
+      const Tensor inputs = random_tensor({rows, depth});
+      const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+      Tensor results(DType::kFloat32, {rows, packed.stride()});
+      packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+      for (int64_t row = 0; row < rows; ++row) {
+        const Tensor sums = Tensor::from<float>(
+            {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+        EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << depth << " " << rows;
+      }
+    }
+  }
+}
+
+TEST_P(PackedLinearTest, KeepsFloatsOfEightBits) {
+  Tensor codes(DType::kFloat8E4M3, {256});
+  for (size_t i = 0; i < 256; ++i) codes.bytes()[i] = static_cast<std::byte>(i % 128 == 127 ? 0 : i);
+  const Tensor values = to_float32(codes);
+  const auto value = [&](int64_t i) { return values.values<float>()[static_cast<size_t>(i * 37 % 256)]; };
+  for (const auto& [depth, group] : std::vector<std::pair<int64_t, int64_t>>{{256, 128}, {70, 33}, {45, 45}})
+    expect_packed(value, {.group = group, .are_float8 = true}, depth, depth);
+}
+
+TEST_P(PackedLinearTest, KeepsIndicesInATable) {
+  std::vector<float> table;
+  for (int i = 0; i < 16; ++i) table.push_back(static_cast<float>(i * i * i) / 1000 - 1.37F);
+  table[6] = 0;
+  table[9] = -0.0F;
+  const auto value = [&](int64_t i) { return table[static_cast<size_t>(i * 7 % 16)]; };
+  for (const auto& [depth, group] : std::vector<std::pair<int64_t, int64_t>>{{256, 64}, {72, 16}, {45, 45}})
+    expect_packed(value, {.group = group, .table = table}, depth, (depth + 7) / 8 * 4);
+  const Tensor weight = Tensor::from<float>({1, 10}, std::vector<float>(10, table[3]));
+  const PackedLinear odd(weight, std::nullopt, {.scales = {1, 1}, .group = 5, .table = table});
+  EXPECT_EQ(odd.byte_size(), odd.stride() * (4 * 10 + 4)) << "words hold eight indices of one group";
+}
+
 TEST_P(PackedLinearTest, KeepsBlocksWithAScaleOfZero) {
   WeightScales scales{.scales = {0.0F, -0.5F}, .group = 32};
   Tensor weight(DType::kFloat32, {1, 64});

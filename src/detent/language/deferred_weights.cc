@@ -29,15 +29,14 @@ class RuledMatrices final : public DeferredWeights {
   Layer layer(const std::string& name, const Shape& shape) const override {
     const std::string asked = config_.tied_head && name == "head.weight" ? kTokenTable : name;
     Layer layer{ruled_.read(asked, shape)};
-    const std::optional<GgufScales> scales = stored_->scales(ruled_.stored_name(asked));
+    const std::optional<StoredScales> scales = stored_->scales(ruled_.stored_name(asked));
     if (!scales) return layer;
-    // Codes of a folder's blocks have zeros of both signs, which no sum shows.
-    if (ruled_.stored_name(asked).ends_with("_blocks")) {
-      for (float& x : layer.weight.values<float>()) x += 0.0F;
-    }
     const std::optional<Tensor> rows = ruled_.rows_of_weight(asked, scales->scales);
     if (!rows) return layer;
-    layer.scales = {.scales = numbers_of(*rows), .group = scales->group};
+    layer.scales = {.scales = numbers_of(*rows),
+                    .group = scales->group,
+                    .are_float8 = scales->are_float8,
+                    .table = scales->table};
     if (scales->minimums)
       layer.scales.minimums = numbers_of(*ruled_.rows_of_weight(asked, *scales->minimums));
     return layer;

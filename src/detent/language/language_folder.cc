@@ -75,9 +75,10 @@ bool is_block_part(std::string_view name, std::string_view end, const Tensor& te
   return name.ends_with(end) && tensor.rank() == rank && tensor.dtype() == DType::kUInt8;
 }
 
+constexpr float kElements[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+
 /// MXFP4 as GPT-OSS stores it: two elements a byte, the low half first, times 2^(scale - 127).
 Tensor decoded(const Tensor& codes, const Tensor& scales) {
-  constexpr float kValues[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
   constexpr int kBias = 127;
   Tensor result(DType::kFloat32, {codes.dim(0), codes.dim(1) * kBlock});
   const auto bytes = codes.values<uint8_t>();
@@ -85,18 +86,9 @@ Tensor decoded(const Tensor& codes, const Tensor& scales) {
   const auto values = result.values<float>();
   for (size_t i = 0; i < bytes.size(); ++i) {
     const int exponent = exponents[2 * i / static_cast<size_t>(kBlock)] - kBias;
-    values[2 * i] = std::ldexp(kValues[bytes[i] & 15U], exponent);
-    values[2 * i + 1] = std::ldexp(kValues[bytes[i] >> 4U], exponent);
+    values[2 * i] = std::ldexp(kElements[bytes[i] & 15U], exponent);
+    values[2 * i + 1] = std::ldexp(kElements[bytes[i] >> 4U], exponent);
   }
-  return result;
-}
-
-/// Elements of a block are multiples of half its scale.
-Tensor half_of_units(const Tensor& exponents) {
-  constexpr int kBiasOfHalves = 128;
-  Tensor result(DType::kFloat32, exponents.shape());
-  std::ranges::transform(exponents.values<uint8_t>(), result.values<float>().begin(),
-                         [](uint8_t exponent) { return std::ldexp(1.0F, exponent - kBiasOfHalves); });
   return result;
 }
 
@@ -120,7 +112,9 @@ class FolderTensors final : public StoredTensors {
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const auto& [name, matrix] : matrices_) names.push_back(name);
-    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    for (const auto& [name, tensor] : tensors_) {
+      if (!is_empty_bias(name, tensor)) names.push_back(name);
+    }
     for (const auto& [name, codes] : blocks_) names.push_back(name);
     return names;
   }
@@ -153,15 +147,28 @@ class FolderTensors final : public StoredTensors {
     }
     return rows;
   }
-  std::optional<GgufScales> scales(const std::string& name) const override {
+  std::optional<StoredScales> scales(const std::string& name) const override {
     if (const auto matrix = matrices_.find(name); matrix != matrices_.end()) return matrix->second.scales();
     const auto codes = blocks_.find(name);
     if (codes == blocks_.end()) return std::nullopt;
-    return GgufScales{.group = kBlock, .scales = half_of_units(scales_.at(scales_of(name)))};
+    return StoredScales{.group = kBlock,
+                        .scales = float32_scales(scales_.at(scales_of(name)), scales_of(name)),
+                        .table = {std::begin(kElements), std::end(kElements)}};
   }
   std::string where() const override { return folder_.string(); }
 
  private:
+  /// Whether it is the bias of a quantized matrix, and zeros, as some libraries write it for layers without
+  /// one.
+  bool is_empty_bias(const std::string& name, const Tensor& tensor) const {
+    constexpr std::string_view kBias = ".bias";
+    if (!name.ends_with(kBias) || !is_floating_point(tensor.dtype())) return false;
+    const std::string stem = name.substr(0, name.size() - kBias.size());
+    if (!matrices_.contains(stem + ".weight")) return false;
+    const Tensor values = to_float32(tensor);
+    return std::ranges::all_of(values.values<float>(), [](float x) { return x == 0; });
+  }
+
   /// Adds the tensor, or the matrix or bias of each expert that it holds.
   void add(const std::string& name, const Tensor& tensor) {
     if (is_block_part(name, kBlocks, tensor, 4) || is_block_part(name, kScales, tensor, 3)) {

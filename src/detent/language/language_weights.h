@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 #include "detent/kernels/packed_linear.h"
 #include "detent/language/language_config.h"
 #include "detent/language/language_model.h"
+#include "detent/language/quantized/stored_matrix.h"
 
 namespace detent {
 
@@ -98,7 +98,7 @@ class StoredTensors {
   /// Rows of a matrix, of the file's own order, likewise.
   virtual Tensor rows(const std::string& name, std::span<const int64_t> indices) const = 0;
   /// Scales of a matrix's blocks, rows as in `values`.
-  virtual std::optional<GgufScales> scales(const std::string& /*name*/) const { return std::nullopt; }
+  virtual std::optional<StoredScales> scales(const std::string& /*name*/) const { return std::nullopt; }
   /// The file or folder, for messages.
   virtual std::string where() const = 0;
 };

@@ -508,7 +508,7 @@ TEST(LanguageFamilies, DecodeMxfp4OfGptOss) {
   }
   EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
   const int64_t of_experts = 2 * kMxExperts * 3 * kMxSize * kMxSize;
-  EXPECT_LT(sizes[1], sizes[0] - of_experts / 2) << "codes are kept as bytes, floats as bfloat16";
+  EXPECT_LT(sizes[1], sizes[0] - of_experts) << "codes are kept in four bits, floats as bfloat16";
 }
 
 TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {

@@ -55,14 +55,14 @@ class GgufTensors final : public StoredTensors {
   Tensor rows(const std::string& name, std::span<const int64_t> indices) const override {
     return gguf_rows(tensors_.at(name), indices);
   }
-  std::optional<GgufScales> scales(const std::string& name) const override {
+  std::optional<StoredScales> scales(const std::string& name) const override {
     const GgufTensor& stored = tensors_.at(name);
-    std::optional<GgufScales> found = gguf_scales(stored);
-    if (!found) return found;
+    const std::optional<GgufScales> found = gguf_scales(stored);
+    if (!found) return std::nullopt;
     release_pages(stored.bytes);
-    found->scales = ordered(name, found->scales);
-    if (found->minimums) found->minimums = ordered(name, *found->minimums);
-    return found;
+    StoredScales result{.group = found->group, .scales = ordered(name, found->scales)};
+    if (found->minimums) result.minimums = ordered(name, *found->minimums);
+    return result;
   }
 
  private:

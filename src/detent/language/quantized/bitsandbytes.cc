@@ -59,67 +59,83 @@ Tensor table_of_values(FolderParts& parts, const std::string& name, int64_t size
   return table;
 }
 
-/// Scales of the blocks [first, last) in float32; those of eight bits are decoded, rounding after each
-/// operation.
-std::vector<float> block_maxima(const Tensor& maxima, const std::optional<Tensor>& values,
-                                const std::optional<Tensor>& nested, const FourBitState& state, size_t first,
-                                size_t last) {
-  std::vector<float> result;
-  for (size_t i = first; i < last; ++i) {
-    if (!values) {
-      result.push_back(maxima.values<float>()[i]);
-      continue;
-    }
-    const double value = values->values<float>()[maxima.values<uint8_t>()[i]];
-    const double scale = nested->values<float>()[i / static_cast<size_t>(state.nested_block)];
-    result.push_back(static_cast<float>(value * scale) + state.nested_offset);
+struct FourBitMatrix {
+  FourBitState state;
+  Tensor bytes;
+  Tensor values;
+  Tensor maxima;
+  std::optional<Tensor> nested_values = {};
+  std::optional<Tensor> nested_maxima = {};
+
+  /// The first of a byte is its high half.
+  uint32_t code(int64_t element) const {
+    const uint32_t byte = bytes.values<uint8_t>()[static_cast<size_t>(element / 2)];
+    return element % 2 == 0 ? byte >> 4U : byte & 15U;
   }
-  return result;
+  /// Scale of a block; that of eight bits is rounded after each operation.
+  float scale(int64_t block) const {
+    const auto at = static_cast<size_t>(block);
+    if (!nested_values) return maxima.values<float>()[at];
+    const double value = nested_values->values<float>()[maxima.values<uint8_t>()[at]];
+    const double scale = nested_maxima->values<float>()[static_cast<size_t>(block / state.nested_block)];
+    return static_cast<float>(value * scale) + state.nested_offset;
+  }
+};
+
+FourBitMatrix read_four_bits(FolderParts& parts, const std::string& weight, const std::string& state_name) {
+  constexpr int64_t kNibbleValues = 16;
+  constexpr int64_t kByteValues = 256;
+  FourBitMatrix matrix{
+      .state = read_state(parts.where() + ": " + state_name, parts.take(state_name, {DType::kUInt8})),
+      .bytes = parts.take(weight, {DType::kUInt8}),
+      .values = table_of_values(parts, weight + ".quant_map", kNibbleValues),
+      .maxima = parts.take(weight + ".absmax", {DType::kFloat32, DType::kUInt8})};
+  const FourBitState& state = matrix.state;
+  const int64_t count = element_count(state.shape);
+  if (matrix.bytes.numel() != (count + 1) / 2)
+    fail("{}: {} has {} bytes, expected {} of a matrix {}", parts.where(), weight, matrix.bytes.numel(),
+         (count + 1) / 2, shape_text(state.shape));
+  const int64_t blocks = (count + state.block - 1) / state.block;
+  parts.expect_shape(weight + ".absmax", matrix.maxima.shape(), {blocks});
+  if (matrix.maxima.dtype() == DType::kUInt8) {
+    matrix.nested_values = table_of_values(parts, weight + ".nested_quant_map", kByteValues);
+    matrix.nested_maxima = table_of_values(parts, weight + ".nested_absmax",
+                                           (blocks + state.nested_block - 1) / state.nested_block);
+  }
+  return matrix;
 }
 
 StoredMatrix four_bits(FolderParts& parts, const std::string& weight, const std::string& state_name) {
-  constexpr int64_t kNibbleValues = 16;
-  constexpr int64_t kByteValues = 256;
-  const FourBitState state =
-      read_state(parts.where() + ": " + state_name, parts.take(state_name, {DType::kUInt8}));
-  const Tensor bytes = parts.take(weight, {DType::kUInt8});
-  const int64_t count = element_count(state.shape);
-  if (bytes.numel() != (count + 1) / 2)
-    fail("{}: {} has {} bytes, expected {} of a matrix {}", parts.where(), weight, bytes.numel(),
-         (count + 1) / 2, shape_text(state.shape));
-  const Tensor values = table_of_values(parts, weight + ".quant_map", kNibbleValues);
-  const Tensor maxima = parts.take(weight + ".absmax", {DType::kFloat32, DType::kUInt8});
-  const int64_t blocks = (count + state.block - 1) / state.block;
-  parts.expect_shape(weight + ".absmax", maxima.shape(), {blocks});
-  std::optional<Tensor> nested_values;
-  std::optional<Tensor> nested;
-  if (maxima.dtype() == DType::kUInt8) {
-    nested_values = table_of_values(parts, weight + ".nested_quant_map", kByteValues);
-    nested = table_of_values(parts, weight + ".nested_absmax",
-                             (blocks + state.nested_block - 1) / state.nested_block);
+  const FourBitMatrix matrix = read_four_bits(parts, weight, state_name);
+  const int64_t columns = matrix.state.shape[1];
+  const int64_t block = matrix.state.block;
+  StoredMatrix stored;
+  stored.shape = matrix.state.shape;
+  stored.parts = {matrix.bytes, matrix.maxima};
+  if (columns % block != 0) {  // blocks cross rows
+    stored.block_rows = kWholeSide;
+    stored.block_columns = columns;
+    stored.codes = [=](int64_t begin, int64_t end, float* to) {
+      for (int64_t i = begin * columns; i < end * columns; ++i)
+        *to++ = matrix.values.values<float>()[matrix.code(i)] * matrix.scale(i / block);
+    };
+    stored.grid = [] { return ScaleGrid{Tensor::from<float>({1, 1}, std::vector<float>{1})}; };
+    return stored;
   }
-  const int64_t columns = state.shape[1];
-  return {.shape = state.shape,
-          .block_rows = kWholeSide,
-          .block_columns = columns,
-          .codes =
-              [=](int64_t begin, int64_t end, float* to) {
-                const auto first = static_cast<size_t>(begin * columns / state.block);
-                const auto last = static_cast<size_t>((end * columns - 1) / state.block + 1);
-                const std::vector<float> scales =
-                    block_maxima(maxima, nested_values, nested, state, first, last);
-                const auto codes = bytes.values<uint8_t>();
-                for (int64_t i = begin * columns; i < end * columns; ++i) {
-                  const uint32_t byte = codes[static_cast<size_t>(i / 2)];
-                  const uint32_t code = i % 2 == 0 ? byte >> 4U : byte & 15U;
-                  *to++ = values.values<float>()[code] * scales[static_cast<size_t>(i / state.block) - first];
-                }
-              },
-          .grid =
-              [] {
-                return ScaleGrid{Tensor::from<float>({1, 1}, std::vector<float>{1})};
-              },
-          .parts = {bytes, maxima}};
+  stored.kind = CodeKind::kIndices;
+  stored.block_columns = block;
+  stored.table = {matrix.values.values<float>().begin(), matrix.values.values<float>().end()};
+  stored.codes = [=](int64_t begin, int64_t end, float* to) {
+    for (int64_t i = begin * columns; i < end * columns; ++i)
+      *to++ = matrix.values.values<float>()[matrix.code(i)];
+  };
+  stored.grid = [=] {
+    Tensor scales(DType::kFloat32, {matrix.state.shape[0], columns / block});
+    int64_t i = 0;
+    for (float& scale : scales.values<float>()) scale = matrix.scale(i++);
+    return ScaleGrid{scales};
+  };
+  return stored;
 }
 
 /// Integers times the largest magnitude of each output, which 127 stands for.

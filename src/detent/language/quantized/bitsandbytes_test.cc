@@ -11,18 +11,17 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kBlockOfTest = 48;  // which crosses rows
 constexpr float kOffset = 0.03F;
 
 /// Indices in 16 values, the first of a byte in its high half. Scales of blocks may be indices themselves.
-Encode four_bit_encoder(bool is_nested) {
+Encode four_bit_encoder(int64_t block, bool is_nested) {
   return [=, draws = Draws()](const std::string& stem, int64_t out, int64_t in) mutable {
     const std::string name = stem + ".weight";
     std::vector<float> values;
     for (int i = 0; i < 16; ++i) values.push_back(static_cast<float>(i * i) / 300 - 0.4F);
     std::vector<float> values_of_scales;
     for (int i = 0; i < 256; ++i) values_of_scales.push_back(static_cast<float>(i) / 255);
-    const int64_t blocks = (out * in + kBlockOfTest - 1) / kBlockOfTest;
+    const int64_t blocks = (out * in + block - 1) / block;
     Tensor maxima(is_nested ? DType::kUInt8 : DType::kFloat32, {blocks});
     Tensor nested(DType::kFloat32, {(blocks + 15) / 16});
     for (float& scale : nested.values<float>()) scale = draws.scale();
@@ -43,13 +42,12 @@ Encode four_bit_encoder(bool is_nested) {
       const uint32_t code = draws.below(16);
       auto& byte = bytes.values<uint8_t>()[static_cast<size_t>(i / 2)];
       byte = static_cast<uint8_t>(byte | code << (i % 2 == 0 ? 4U : 0U));
-      weights.values<float>()[static_cast<size_t>(i)] =
-          values[code] * scales[static_cast<size_t>(i / kBlockOfTest)];
+      weights.values<float>()[static_cast<size_t>(i)] = values[code] * scales[static_cast<size_t>(i / block)];
     }
     const std::string state =
         fmt::format(R"({{"quant_type": "nf4", "blocksize": {}, "shape": [{}, {}], "nested_blocksize": 16, )"
                     R"("nested_offset": {}}})",
-                    kBlockOfTest, out, in, kOffset);
+                    block, out, in, kOffset);
     const std::vector<uint8_t> text(state.begin(), state.end());
     Encoded encoded{
         {{name, bytes},
@@ -67,15 +65,16 @@ Encode four_bit_encoder(bool is_nested) {
 
 TEST_F(QuantizedFolder, HasFourBitsOfBitsandbytes) {
   Table json = {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
-  expect_exact(json, four_bit_encoder(false), 32);
+  expect_exact(json, four_bit_encoder(32, false), 5.1);
   json["bnb_4bit_use_double_quant"] = true;
-  expect_exact(json, four_bit_encoder(true), 32);
+  expect_exact(json, four_bit_encoder(32, true), 5.1);
+  expect_exact(json, four_bit_encoder(48, true), 32);  // blocks cross rows
 }
 
 TEST_F(QuantizedFolder, RefusesDamagedFourBits) {
   const Table json = {
       {"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
-  const Parts stored = tensors_by(four_bit_encoder(true)).second;
+  const Parts stored = tensors_by(four_bit_encoder(48, true)).second;
   const auto changed = [&](const std::string& end, const std::optional<Tensor>& tensor) {
     Parts parts;
     for (const auto& part : stored) {

@@ -1,9 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cmath>
-
 #include "detent/language/quantized/quantized_folder_for_test.h"
 
 namespace detent {
@@ -131,45 +128,17 @@ TEST_F(QuantizedFolder, HasBytesOfCompressedTensors) {
   }
 }
 
-/// Two FP4 codes a byte, the first in the low half.
-Encode nibble_encoder(int64_t group, bool has_global_scale) {
-  return [=, draws = Draws()](const std::string& stem, int64_t out, int64_t in) mutable {
-    constexpr std::array<float, 8> kSizes = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
-    constexpr float kGlobal = 3.7F;
-    Tensor bytes(DType::kUInt8, {out, in / 2});
-    Tensor scales(has_global_scale ? DType::kFloat8E4M3 : DType::kUInt8, {out, in / group});
-    for (std::byte& scale : scales.bytes())
-      scale = static_cast<std::byte>(has_global_scale ? 16 + draws.below(32) : 120 + draws.below(4));
-    const Tensor floats = to_float32(scales);
-    Tensor weights(DType::kFloat32, {out, in});
-    for (int64_t i = 0; i < out * in; ++i) {
-      const uint32_t code = draws.below(16);
-      auto& byte = bytes.values<uint8_t>()[static_cast<size_t>(i / 2)];
-      byte = static_cast<uint8_t>(byte | code << (i % 2 == 0 ? 0U : 4U));
-      const auto block = static_cast<size_t>(i / group);
-      const float scale = has_global_scale
-                              ? floats.values<float>()[block] / kGlobal
-                              : std::ldexp(1.0F, std::to_integer<int>(scales.bytes()[block]) - 127);
-      const float size = kSizes[code & 7U] * scale;
-      weights.values<float>()[static_cast<size_t>(i)] = (code & 8U) != 0 && size > 0 ? -size : size;
-    }
-    Encoded encoded{{{stem + ".weight_packed", bytes}, {stem + ".weight_scale", scales}}, weights};
-    if (has_global_scale)
-      encoded.parts.emplace_back(stem + ".weight_global_scale",
-                                 Tensor::from<float>({1}, std::vector<float>{kGlobal}));
-    return encoded;
-  };
-}
-
 TEST_F(QuantizedFolder, HasFloatsOfFourBitsOfCompressedTensors) {
   Table scheme = {{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}};
-  expect_exact(compressed_json("nvfp4-pack-quantized", scheme), nibble_encoder(16, true), 11);
-  const Parts lacking = tensors_by(nibble_encoder(16, false)).second;
+  expect_exact(compressed_json("nvfp4-pack-quantized", scheme), nibble_encoder(16, NibbleScales::kDivided),
+               6.1);
+  const Parts lacking = tensors_by(nibble_encoder(16, NibbleScales::kExponents)).second;
   EXPECT_THAT(refusal(compressed_json("nvfp4-pack-quantized", scheme), lacking),
               HasSubstr("there is no tensor model.layers.0.mlp.down_proj.weight_global_scale"));
   scheme["strategy"] = "group";
   scheme["group_size"] = 32;
-  expect_exact(compressed_json("mxfp4-pack-quantized", scheme), nibble_encoder(32, false), 10);
+  expect_exact(compressed_json("mxfp4-pack-quantized", scheme), nibble_encoder(32, NibbleScales::kExponents),
+               5.1);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -221,6 +223,45 @@ std::vector<T> transposed_list(const std::vector<T>& matrix, int64_t columns) {
       result.push_back(matrix[i]);
   }
   return result;
+}
+
+/// Scales of blocks: exponents; or float8_e4m3fn, divided by a number of the matrix (compressed-tensors) or
+/// times one (modelopt).
+enum class NibbleScales { kExponents, kDivided, kMultiplied };
+
+/// Two FP4 codes a byte, the first in the low half.
+inline Encode nibble_encoder(int64_t group, NibbleScales kind) {
+  return [=, draws = Draws()](const std::string& stem, int64_t out, int64_t in) mutable {
+    constexpr std::array<float, 8> kSizes = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+    constexpr float kOfMatrix = 0.37F;
+    const bool are_exponents = kind == NibbleScales::kExponents;
+    Tensor bytes(DType::kUInt8, {out, in / 2});
+    Tensor scales(are_exponents ? DType::kUInt8 : DType::kFloat8E4M3, {out, in / group});
+    for (std::byte& scale : scales.bytes())
+      scale = static_cast<std::byte>(are_exponents ? 120 + draws.below(4) : 16 + draws.below(32));
+    const Tensor floats = to_float32(scales);
+    Tensor weights(DType::kFloat32, {out, in});
+    for (int64_t i = 0; i < out * in; ++i) {
+      const uint32_t code = draws.below(16);
+      auto& byte = bytes.values<uint8_t>()[static_cast<size_t>(i / 2)];
+      byte = static_cast<uint8_t>(byte | code << (i % 2 == 0 ? 0U : 4U));
+      const auto block = static_cast<size_t>(i / group);
+      float scale = floats.values<float>()[block];
+      if (are_exponents) scale = std::ldexp(1.0F, std::to_integer<int>(scales.bytes()[block]) - 127);
+      if (kind == NibbleScales::kDivided) scale /= kOfMatrix;
+      if (kind == NibbleScales::kMultiplied) scale *= kOfMatrix;
+      const float size = kSizes[code & 7U] * scale;
+      weights.values<float>()[static_cast<size_t>(i)] = (code & 8U) != 0 ? -size : size;
+    }
+    const bool is_modelopt = kind == NibbleScales::kMultiplied;
+    Encoded encoded{
+        {{stem + (is_modelopt ? ".weight" : ".weight_packed"), bytes}, {stem + ".weight_scale", scales}},
+        weights};
+    if (!are_exponents)
+      encoded.parts.emplace_back(stem + (is_modelopt ? ".weight_scale_2" : ".weight_global_scale"),
+                                 Tensor::from<float>({1}, std::vector<float>{kOfMatrix}));
+    return encoded;
+  };
 }
 
 }  // namespace detent

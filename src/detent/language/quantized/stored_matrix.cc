@@ -64,25 +64,26 @@ Tensor StoredMatrix::rows(std::span<const int64_t> indices) const {
   return result;
 }
 
-/// Scales of a row of blocks for each row, times a factor.
-Tensor StoredMatrix::scales_of_rows(const ScaleGrid& given, float factor) const {
-  const int64_t blocks = given.scales.dim(1);
-  Tensor result(DType::kFloat32, {shape[0], blocks});
+/// Scales of a row of blocks for each row.
+Tensor StoredMatrix::scales_of_rows(const ScaleGrid& given) const {
+  if (block_rows == 1) return given.scales;
+  Tensor result(DType::kFloat32, {shape[0], given.scales.dim(1)});
   auto to = result.values<float>().begin();
   for (int64_t row = 0; row < shape[0]; ++row) {
     const Tensor from = given.scales.rows(row / block_rows, row / block_rows + 1);
-    to = std::ranges::transform(from.values<float>(), to, [&](float x) { return x * factor; }).out;
+    to = std::ranges::copy(from.values<float>(), to).out;
   }
   return result;
 }
 
-std::optional<GgufScales> StoredMatrix::scales() const {
+std::optional<StoredScales> StoredMatrix::scales() const {
   if (kind == CodeKind::kFloats || !block_of.empty()) return std::nullopt;
   const ScaleGrid found = grid();
-  constexpr float kHalf = 0.5F;
-  GgufScales result{.group = block_columns,
-                    .scales = scales_of_rows(found, kind == CodeKind::kHalves ? kHalf : 1)};
-  if (!found.zeros || block_rows != 1) return result;
+  StoredScales result{.group = block_columns,
+                      .scales = scales_of_rows(found),
+                      .are_float8 = kind == CodeKind::kFloat8,
+                      .table = table};
+  if (kind != CodeKind::kIntegers || !found.zeros || block_rows != 1) return result;
   const auto zeros = found.zeros->values<float>();
   const bool is_one = std::ranges::adjacent_find(zeros, std::ranges::not_equal_to()) == zeros.end();
   if (is_one || !has_short_mantissas(found.scales)) return result;

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "detent/checkpoints/gguf/gguf_file.h"
 #include "detent/core/tensor.h"
 
 namespace detent {
@@ -17,8 +16,17 @@ struct ScaleGrid {
   std::optional<Tensor> zeros = {};
 };
 
-/// Codes: small integers, multiples of a half (FP4), or other floats.
-enum class CodeKind { kIntegers, kHalves, kFloats };
+/// Scales of a matrix's blocks by which a decoder keeps its codes (WeightScales), rows as in the matrix.
+struct StoredScales {
+  int64_t group = 0;
+  Tensor scales;  // [rows, blocks of a row]
+  std::optional<Tensor> minimums = {};
+  bool are_float8 = false;
+  std::vector<float> table = {};
+};
+
+/// Codes: small integers, float8_e4m3fn, one of 16 numbers, or other floats.
+enum class CodeKind { kIntegers, kFloat8, kIndices, kFloats };
 
 /// A matrix [out, in] whose weights are (code - zero) * scale in float32, each operation rounded. Its parts
 /// stay in the file.
@@ -32,17 +40,18 @@ struct StoredMatrix {
   std::function<ScaleGrid()> grid;
   /// Block of each input, where blocks are not of neighbours; else empty.
   std::vector<int32_t> block_of = {};
+  std::vector<float> table = {};  // of indices
   std::vector<Tensor> parts = {};
 
   /// All weights, with all threads. Pages of the parts are released.
   Tensor values() const;
   Tensor rows(std::span<const int64_t> indices) const;
-  /// Scales (and minimums) by which a decoder keeps the codes as integers; nullopt where these are none.
-  std::optional<GgufScales> scales() const;
+  /// nullopt where a decoder cannot keep the codes.
+  std::optional<StoredScales> scales() const;
 
  private:
   void decode(const ScaleGrid& given, int64_t begin, int64_t end, float* weights) const;
-  Tensor scales_of_rows(const ScaleGrid& given, float factor) const;
+  Tensor scales_of_rows(const ScaleGrid& given) const;
 };
 
 }  // namespace detent
