@@ -41,12 +41,30 @@ Encode float8_encoder(int64_t rows, int64_t columns, const std::string& end, DTy
 TEST_F(QuantizedFolder, HasFloat8InBlocksOfAnySize) {
   const Table json = {{"quant_method", "fp8"}, {"weight_block_size", List{48, 40}}};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
-    expect_exact(json, float8_encoder(48, 40, ".weight_scale_inv", dtype), 32);
+    expect_exact(json, float8_encoder(48, 40, ".weight_scale_inv", dtype), 9.5);
   const Table whole = {{"quant_method", "fp8"}, {"activation_scheme", "static"}};
-  expect_exact(whole, float8_encoder(96, 96, ".weight_scale_inv", DType::kFloat32), 32);
-  expect_exact(whole, float8_encoder(96, 96, ".weight_scale", DType::kFloat32), 32);
+  expect_exact(whole, float8_encoder(96, 96, ".weight_scale_inv", DType::kFloat32), 9);
+  expect_exact(whole, float8_encoder(96, 96, ".weight_scale", DType::kFloat32), 9);
   const Table rows = {{"quant_method", "fbgemm_fp8"}};
-  expect_exact(rows, float8_encoder(1, 96, ".weight_scale", DType::kFloat32), 32);
+  expect_exact(rows, float8_encoder(1, 96, ".weight_scale", DType::kFloat32), 9);
+}
+
+TEST_F(QuantizedFolder, HasFloatsOfModelopt) {
+  const Encode whole = float8_encoder(96, 96, ".weight_scale", DType::kFloat32);
+  expect_exact({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}, whole, 9);
+  const Table nvfp4 = {{"quant_algo", "NVFP4"}, {"kv_cache_quant_algo", "FP8"}, {"group_size", 16}};
+  Table json = nvfp4;
+  json["quant_method"] = "modelopt";
+  const Encode encode = nibble_encoder(16, NibbleScales::kMultiplied);
+  expect_exact(json, encode, 6.1);
+  const auto [plain, stored] = tensors_by(encode);
+  write({}, plain);
+  const Tensor expected = executed();
+  write({}, stored);
+  write_json(folder_ / "hf_quant_config.json", Value(Table{{"quantization", nvfp4}}));
+  EXPECT_TRUE(executed().equals(expected)) << "older folders have a file for that";
+  json["quant_algo"] = "W4A8_AWQ";
+  EXPECT_THAT(refusal(json, stored), HasSubstr("the quant_algo is \"W4A8_AWQ\", expected FP8 or NVFP4"));
 }
 
 TEST_F(QuantizedFolder, RefusesDamagedFloat8) {

@@ -72,7 +72,7 @@ StoredMatrix gptq_matrix(const ConfigReader& json, FolderParts& parts, const std
   const Tensor words = parts.take(stem + ".qweight", {DType::kInt32});
   const Tensor zeros = parts.take(stem + ".qzeros", {DType::kInt32});
   const Tensor scales = parts.take(stem + ".scales", {DType::kFloat16, DType::kBFloat16, DType::kFloat32});
-  if (words.rank() != 2)
+  if (words.rank() != 2 || words.numel() == 0)
     fail("{}: {}.qweight has shape {}, expected a matrix", parts.where(), stem, shape_text(words.shape()));
   const Shape shape = {words.dim(1), words.dim(0) * kWordBits / bits};
   const int64_t group = checked_group(parts, stem + ".qweight", shape[1], integers);
@@ -149,7 +149,7 @@ StoredMatrix awq_matrix(const ConfigReader& json, FolderParts& parts, const std:
   constexpr float kMiddleOfNibbles = 8;
   const Tensor words = parts.take(stem + ".qweight", {DType::kInt32});
   const Tensor scales = parts.take(stem + ".scales", {DType::kFloat16, DType::kBFloat16, DType::kFloat32});
-  if (words.rank() != 2)
+  if (words.rank() != 2 || words.numel() == 0)
     fail("{}: {}.qweight has shape {}, expected a matrix", parts.where(), stem, shape_text(words.shape()));
   const Shape shape = {words.dim(1) * kNibblesOfWord, words.dim(0)};
   const int64_t group = checked_group(parts, stem + ".qweight", shape[1], integers_of_json(json));
@@ -188,7 +188,27 @@ StoredMatrices take_awq(const ConfigReader& json, FolderParts& parts) {
   return matrices;
 }
 
+/// AutoRound stores one of both.
+bool is_packed_as_awq(const ConfigReader& json) {
+  const std::string packing = json.text("packing_format", "auto_round:auto_gptq");
+  if (packing != "auto_round:auto_gptq" && packing != "auto_round:auto_awq")
+    json.refuse("packing_format", "expected auto_round:auto_gptq or auto_round:auto_awq");
+  return packing == "auto_round:auto_awq";
+}
+
+std::string describe_auto_round(const ConfigReader& json) {
+  return "auto-round, as " + (is_packed_as_awq(json) ? describe_awq(json) : describe_gptq(json));
+}
+
+StoredMatrices take_auto_round(const ConfigReader& json, FolderParts& parts) {
+  return is_packed_as_awq(json) ? take_awq(json, parts) : take_gptq(json, parts);
+}
+
 }  // namespace
+
+QuantizationMethod auto_round_method() {
+  return {.name = "auto-round", .describe = describe_auto_round, .take = take_auto_round};
+}
 
 QuantizationMethod gptq_method() { return {.name = "gptq", .describe = describe_gptq, .take = take_gptq}; }
 

@@ -73,7 +73,7 @@ TEST_F(QuantizedFolder, RefusesDamagedIntegersOfGptq) {
   EXPECT_THAT(with("checkpoint_format", "marlin"), HasSubstr("expected gptq or gptq_v2"));
   EXPECT_THAT(
       with("quant_method", "hqq"),
-      HasSubstr("networks of the quant_method \"hqq\" are not supported; read are awq, bitsandbytes, "));
+      HasSubstr("networks of the quant_method \"hqq\" are not supported; read are auto-round, awq, "));
   Parts changed = stored;
   for (auto& [name, tensor] : changed) {
     if (name.ends_with(".g_idx")) (tensor = tensor.clone()).values<int32_t>()[3] = 9;
@@ -83,6 +83,19 @@ TEST_F(QuantizedFolder, RefusesDamagedIntegersOfGptq) {
   EXPECT_THAT(error_of([&] { read_language_folder(folder_); }), HasSubstr("the network has no place for"));
   write_json(folder_ / "quantize_config.json", Value(Table{{"bits", 4}, {"group_size", 32}}));
   EXPECT_EQ(error_of([&] { read_language_folder(folder_); }), "") << "older folders have a file for that";
+}
+
+TEST_F(QuantizedFolder, MayHaveBiasesOfZerosThatNoLayerHas) {
+  const Table json = {{"quant_method", "auto-round"}, {"bits", 4}, {"group_size", 32}};
+  Parts stored = tensors_by(gptq_encoder({4, 32, {}})).second;
+  stored.emplace_back("model.layers.0.mlp.up_proj.bias", Tensor(DType::kFloat16, {96}));
+  EXPECT_EQ(refusal(json, stored), "");
+  stored.back().second = to_dtype(Tensor::from<float>({96}, std::vector<float>(96, 0.5F)), DType::kFloat16);
+  EXPECT_THAT(refusal(json, stored),
+              HasSubstr("the network has no place for model.layers.0.mlp.up_proj.bias"));
+  Table other = json;
+  other["packing_format"] = "auto_round:marlin";
+  EXPECT_THAT(refusal(other, stored), HasSubstr("expected auto_round:auto_gptq or auto_round:auto_awq"));
 }
 
 /// AutoAWQ's order of outputs in a word, from its low bits on.

@@ -89,8 +89,8 @@ bool is_quantization_of(const LanguageFamily& family, const ConfigReader& json) 
 
 std::span<const QuantizationMethod> all_quantization_methods() {
   static const std::vector<QuantizationMethod> kMethods = {
-      awq_method(),  bitsandbytes_method(), compressed_tensors_method(), fbgemm_fp8_method(), fp8_method(),
-      gptq_method(), modelopt_method()};
+      auto_round_method(), awq_method(), bitsandbytes_method(), compressed_tensors_method(),
+      fbgemm_fp8_method(), fp8_method(), gptq_method(),         modelopt_method()};
   return kMethods;
 }
 
@@ -120,6 +120,15 @@ std::optional<Table> quantization_of_folder(const std::filesystem::path& folder,
     return *table;
   }
   if (auto table = table_of_file(folder / "quantize_config.json", "gptq")) return table;
+  const std::filesystem::path modelopt = folder / "hf_quant_config.json";
+  if (const auto file = table_of_file(modelopt, "modelopt")) {
+    const Value* inner = file->find("quantization");
+    const Table* table = inner == nullptr ? nullptr : inner->get_if<Table>();
+    if (table == nullptr) fail("{}: there is no table \"quantization\"", modelopt.string());
+    Table result = *table;
+    result["quant_method"] = "modelopt";
+    return result;
+  }
   return table_of_file(folder / "quant_config.json", "awq");
 }
 

@@ -55,6 +55,7 @@ struct QuantizationMethod {
   StoredMatrices (*take)(const ConfigReader& json, FolderParts& parts);
 };
 
+QuantizationMethod auto_round_method();
 QuantizationMethod awq_method();
 QuantizationMethod bitsandbytes_method();
 QuantizationMethod compressed_tensors_method();
@@ -70,8 +71,8 @@ std::span<const QuantizationMethod> all_quantization_methods();
 /// Throws Error naming the method where it is not read.
 const QuantizationMethod& find_quantization_method(const ConfigReader& json);
 
-/// The quantization_config of a folder's config.json; of older folders quantize_config.json (GPTQ) and
-/// quant_config.json (AWQ). `method` is that of the file where its table names none.
+/// The quantization_config of a folder's config.json; of older folders quantize_config.json (GPTQ),
+/// hf_quant_config.json (modelopt) or quant_config.json (AWQ).
 std::optional<Table> quantization_of_folder(const std::filesystem::path& folder, const Value& config);
 
 // Parts of several methods.
