@@ -8,6 +8,7 @@
 #include "detent/files/array_files.h"
 #include "detent/graph/node_names.h"
 #include "detent/language/language_graph.h"
+#include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 #include "detent/workflows/network_values.h"
 
@@ -77,14 +78,11 @@ std::optional<Graph> network_for_arrays(const std::filesystem::path& path, const
   }
 }
 
-/// Whether the arrays have shapes that its inputs take.
+/// Whether the arrays have shapes that it takes, whatever these are.
 bool takes(const Graph& graph, const GivenInputs& given) {
-  NamedSizes sizes;
-  return std::ranges::all_of(graph.input_names(), [&](const std::string& node) {
-    const GivenArray* const array = array_for(given, source_name(graph, NodeInput::of(node)), node);
-    const TensorType& type = graph.input_types().find(node)->second;
-    return array == nullptr || type.matches(array->tensor.shape(), sizes);
-  });
+  InputShapes shapes;
+  for (const GivenArray& array : given.arrays) shapes.try_emplace(array.name, array.tensor.shape());
+  return !lacks_branches(graph) && takes_shapes(graph, shapes);
 }
 
 }  // namespace

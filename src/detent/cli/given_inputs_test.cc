@@ -2,11 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "detent/cli/program_for_test.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error_of_for_test.h"
+#include "detent/files/safetensors.h"
+#include "detent/files/temporary_file_test.h"
+#include "detent/inference/integer_executor.h"
 #include "detent/onnx/model_for_test.h"
 #include "detent/workflows/network_values.h"
 
@@ -44,6 +49,70 @@ TEST(GivenInputs, GiveTheSizesOfANetworkThatWouldBeginWithStatesOfOne) {
   EXPECT_EQ(tensor_type_text(graph.input_types().at("state")), "float32 [N, 1, 5, 6]");
   EXPECT_EQ(tensor_type_text(read_network(path, GivenInputs()).input_types().at("state")),
             "float32 [1, 1, 1, 1]");
+}
+
+/// One step is squeezed, where the usual sizes have several.
+void add_squeezed_steps(OnnxModelForTest& model) {
+  model.input("x", {-1, -2, 2});
+  model.output("y");
+  model.constant<int64_t>("one", {1}, {1});
+  model.constant<float>("w", {2, 2}, {1, 2, 3, 4});
+  model.node("Shape", {"x"}, {"shape"}, {{"start", 1}, {"end", 2}});
+  model.node("Equal", {"shape", "one"}, {"is_one"});
+  model.node("If", {"is_one"}, {"z"},
+             {{"then_branch", onnx_body({}, {onnx_node("Squeeze", {"x", "one"}, {"a"})}, {"a"})},
+              {"else_branch", onnx_body({}, {onnx_node("Identity", {"x"}, {"b"})}, {"b"})}});
+  model.node("MatMul", {"z", "w"}, {"y"});
+}
+
+TEST(GivenInputs, ChooseBranchesByTheirSizes) {
+  OnnxModelForTest model(17);
+  add_squeezed_steps(model);
+  const std::filesystem::path path = model.write();
+  for (const int64_t steps : {1, 3}) {
+    const GivenInputs given{{}, {{"x", "x.npy", Tensor(DType::kFloat32, {2, steps, 2})}}};
+    const Graph graph = read_network(path, given);
+    const std::vector<Tensor> inputs = input_tensors(graph, given, given_sizes(graph, given));
+    EXPECT_EQ(IntegerExecutor().compile(graph)->run(inputs).at(0).shape(),
+              steps == 1 ? Shape({2, 2}) : Shape({2, 3, 2}));
+  }
+}
+
+TEST(GivenInputs, SamplesChooseBranchesByTheirSizes) {
+  OnnxModelForTest model(17);
+  add_squeezed_steps(model);
+  const std::string path = model.write();
+  const TemporaryPath samples("x.safetensors");
+  for (const int64_t steps : {1, 3}) {
+    Tensor x(DType::kFloat32, {4, steps, 2});
+    std::iota(x.values<float>().begin(), x.values<float>().end(), -5.0F);
+    write_safetensors(samples.get(), std::vector{std::pair(std::string("x"), x)});
+    const ProgramResult result =
+        run_program({"quantize", path, "--calibration", samples.get().string(), "--project-dir",
+                     samples.get().parent_path().string(), "--project", "p", "--overwrite"});
+    EXPECT_EQ(result.status, 0) << result.errors;
+  }
+}
+
+/// Samples of three rows, of a network that takes one at usual sizes.
+TEST(GivenInputs, SamplesGiveTheSizesOfANetworkThatTakesOtherUsualOnes) {
+  OnnxModelForTest model(18);
+  model.input("x", {-1, 2});
+  model.output("y");
+  model.constant<int64_t>("one", {}, {1});
+  model.constant<float>("w", {2, 2}, {1, 2, 3, 4});
+  model.node("SplitToSequence", {"x", "one"}, {"rows"}, {{"axis", 0}});
+  model.node("SequenceMap", {"rows"}, {"mapped"},
+             {{"body", onnx_body({"row"}, {onnx_node("MatMul", {"row", "w"}, {"product"})}, {"product"})}});
+  model.node("ConcatFromSequence", {"mapped"}, {"y"}, {{"axis", 0}});
+  const TemporaryPath samples("x.safetensors");
+  Tensor x(DType::kFloat32, {4, 3, 2});
+  std::iota(x.values<float>().begin(), x.values<float>().end(), -5.0F);
+  write_safetensors(samples.get(), std::vector{std::pair(std::string("x"), x)});
+  const ProgramResult result =
+      run_program({"quantize", model.write(), "--calibration", samples.get().string(), "--project-dir",
+                   samples.get().parent_path().string(), "--project", "p"});
+  EXPECT_EQ(result.status, 0) << result.errors;
 }
 
 TEST(GivenInputs, ElementsOfOtherWidthsSuitAnInput) {

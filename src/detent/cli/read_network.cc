@@ -81,6 +81,20 @@ Graph read_network(const std::filesystem::path& path, const InputShapes& shapes)
   return shapes.empty() ? graph : with_shapes(graph, shapes);
 }
 
+bool takes_shapes(const Graph& graph, const InputShapes& shapes, bool takes_any_batch) {
+  NamedSizes sizes;
+  return std::ranges::all_of(graph.input_types(), [&](const auto& input) {
+    const auto& [node, type] = input;
+    auto given = shapes.find(source_name(graph, NodeInput::of(node)));
+    if (given == shapes.end()) given = shapes.find(node);
+    if (given == shapes.end()) return true;
+    Shape shape = given->second;
+    if (takes_any_batch && !shape.empty() && !type.shape.empty() && !type.shape[0].is_named())
+      shape[0] = type.shape[0].size;
+    return type.matches(shape, sizes);
+  });
+}
+
 bool brings_quantizers(const Graph& graph) { return !graph.requantization() && holds_quantizers(graph); }
 
 }  // namespace detent

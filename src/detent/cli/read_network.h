@@ -22,6 +22,9 @@ std::filesystem::path graph_file(const std::filesystem::path& path);
 /// the file holds no network.
 Graph read_network(const std::filesystem::path& path, const InputShapes& shapes = {});
 
+/// Whether its inputs take the shapes that are given for them, the first size apart where `takes_any_batch`.
+bool takes_shapes(const Graph& graph, const InputShapes& shapes, bool takes_any_batch = false);
+
 /// Whether its quantizers were trained, or put there for a simulation, and it is not ready for integers yet.
 bool brings_quantizers(const Graph& graph);
 

@@ -43,4 +43,8 @@ Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& op
 Graph import_onnx_at_any_size(const std::filesystem::path& path, const InputShapes& shapes,
                               std::string& reason);
 
+/// Whether it has one branch alone of an If, so that a run whose condition chooses the other one ends with an
+/// error, though sizes may know it: such a network is better brought in at the sizes of its inputs.
+bool lacks_branches(const Graph& graph);
+
 }  // namespace detent

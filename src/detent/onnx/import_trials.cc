@@ -258,9 +258,9 @@ std::optional<Graph> import_with_one_sample(OnnxModelFile& file, const OnnxImpor
 }
 
 /// Exporters that trace a run may declare a size open that a constant of the graph fixes. That constant does
-/// not fit: of the sizes that were found there, the first that the network takes for all open dimensions
-/// but the batch, or for the batch. Or states begin as one number, or a run took one sample, which the
-/// exporter wrote down, or one step of it.
+/// not fit: of the sizes that were found there, one for each dimension that needs it, or the first that the
+/// network takes for all open dimensions but the batch, or for the batch. Or states begin as one number, or a
+/// run took one sample, which the exporter wrote down, or one step of it.
 std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImportOptions& options,
                                               const OnnxLoops* kept_loops, const TrialFindings& findings) {
   std::vector<int64_t> sizes = findings.sizes;
@@ -273,13 +273,13 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
   if (!states.empty() && has_others && !sizes.empty())
     graph =
         import_with_fixed_sizes(file, fixing, {.kept_loops = kept_loops}, "1 in inputs that are all open");
+  if (!graph && !sizes.empty()) graph = import_with_own_sizes(file, options, kept_loops);
   fixing = options;
   fixing.fixes_open = true;
   for (size_t i = 0; i < sizes.size() && !graph; ++i)
     graph = import_with_fixed_sizes(file, fixing,
                                     {.sizes = {.size = sizes[i], .part = 1}, .kept_loops = kept_loops},
                                     fmt::format("{} in open dimensions", sizes[i]));
-  if (!graph && !sizes.empty()) graph = import_with_own_sizes(file, options, kept_loops);
   fixing = options;
   fixing.fixes_batch = true;
   sizes.push_back(1);

@@ -178,6 +178,23 @@ TEST(ImportTrials, FixABatchThatAConstantFixes) {
 }
 
 /// The sizes of a Split say nothing of the batch.
+/// A loop joins what it gives to a constant of two samples.
+TEST(ImportTrials, FixABatchThatALoopBeginsWith) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 4});
+  model.input("count", {}, onnx::TensorProto::INT64);
+  model.output("y");
+  model.constant<float>("nothing", {2, 0, 4}, {});
+  model.constant<int64_t>("one", {1}, {1});
+  model.node("Unsqueeze", {"x", "one"}, {"row"});
+  model.node("Loop", {"count", "", "nothing"}, {"y"},
+             {{"body", onnx_body({"i", "go", "before"},
+                                 {onnx_node("Concat", {"before", "row"}, {"after"}, {{"axis", 1}})},
+                                 {"go", "after"})}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [2, 4]");
+}
+
 TEST(ImportTrials, FixABatchOfOneThatNoSizeNames) {
   OnnxModelForTest model(17);
   model.input("x", {-1, 8});

@@ -299,6 +299,7 @@ std::optional<std::vector<ImportedValue*>> OnnxImporter::kept_results(const onnx
   CarriedValues carried;
   carried.joined_along.resize(loop.carried.size());
   for (const ImportedValue* const value : loop.carried) {
+    if (value->constant) note_sizes(value->constant->shape(), noted_sizes_);
     carried.are_tensors.push_back(!value->sequence);
     carried.types.push_back(value->sequence ? TriedTypes() : types_of(*value));
     carried.types.back().first.elements.reset();

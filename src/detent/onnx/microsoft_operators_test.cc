@@ -251,7 +251,7 @@ TEST_F(Microsoft, GroupedAttentionTakesHeadsOfOneSize) {
   integers("whole", {}, {1});
   node("GroupQueryAttention", {"q", "k", "v", "", "", "last", "whole"}, {"y"},
        {{"num_heads", 2}, {"kv_num_heads", 1}});
-  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("48 columns of value, expected 32"));
+  EXPECT_THAT(error_of([&] { graph(); }), HasSubstr("value has size 48 in dimension 2, expected 32"));
 }
 
 /// As exporters leave a size open that only one fits.
@@ -264,6 +264,21 @@ TEST_F(Microsoft, GroupedAttentionFixesTheWidthOfItsValues) {
   node("GroupQueryAttention", {"q", "k", "v", "", "", "last", "whole"}, {"y"},
        {{"num_heads", 2}, {"kv_num_heads", 1}});
   EXPECT_EQ(tensor_type_text(graph().input_types().at("v")), "float32 [2, 1, 32]");
+}
+
+/// Other open sizes stay open.
+TEST_F(Microsoft, GroupedAttentionFixesTheWidthOfItsCache) {
+  model.input("q", {-1, -2, 64});
+  model.input("k", {-1, -2, 32});
+  model.input("v", {-1, -2, 32});
+  for (const char* cache : {"keys", "values"}) model.input(cache, {-1, 2, -3, -5});
+  model.input("last", {-1}, kOnnxInt32);
+  model.input("whole", {}, kOnnxInt32);
+  node("GroupQueryAttention", {"q", "k", "v", "keys", "values", "last", "whole"}, {"y"},
+       {{"num_heads", 4}, {"kv_num_heads", 2}});
+  const Graph attention = graph();
+  EXPECT_EQ(tensor_type_text(attention.input_types().at("keys")), "float32 [N, 2, open3, 16]");
+  EXPECT_EQ(tensor_type_text(attention.input_types().at("q")), "float32 [N, open2, 64]");
 }
 
 TEST_F(Microsoft, GroupedAttentionRefusesAQuantizedCache) {

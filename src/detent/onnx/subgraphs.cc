@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/onnx/import_onnx.h"
 #include "detent/onnx/importer.h"
 #include "detent/onnx/node_import.h"
 
@@ -42,6 +44,9 @@ NodeInput chosen_part(NodeImport& import, const NodeInput& condition, const Node
   return import.add("dynamic_slice", {both, start, end, NodeImport::list_of({axis})});
 }
 
+constexpr const char* kShapeAdvice =
+    "load the network with --shape (Python: shapes) as the branch takes them";
+
 /// The message; "" of none.
 std::string text_of(const std::exception_ptr& refusal) {
   if (!refusal) return "";
@@ -53,6 +58,12 @@ std::string text_of(const std::exception_ptr& refusal) {
 }
 
 }  // namespace
+
+bool lacks_branches(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    return node.op == "assert" && text_attribute(node, "message").ends_with(kShapeAdvice);
+  });
+}
 
 void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
   names.insert(node.input().begin(), node.input().end());
@@ -212,9 +223,8 @@ void OnnxImporter::choose_results(const onnx::NodeProto& node, ImportScope& scop
             ? &chosen(node, choice, *results[0][at], *results[1][at])
             : &asserted(node, choice, dropped == 1, *results[1 - dropped][at],
                         fmt::format("the {} branch, which its condition chooses, does not take inputs of "
-                                    "these sizes, {}: load the network with --shape (Python: shapes) as the "
-                                    "branch takes them",
-                                    dropped == 0 ? "then" : "else", reasons[dropped]));
+                                    "these sizes, {}: {}",
+                                    dropped == 0 ? "then" : "else", reasons[dropped], kShapeAdvice));
   }
 }
 

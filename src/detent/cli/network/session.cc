@@ -14,6 +14,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/datasets/datasets.h"
 #include "detent/datasets/whole_samples.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/files/array_files.h"
 #include "detent/files/safetensors.h"
 #include "detent/graph/graph_parameters.h"
@@ -23,6 +24,7 @@
 #include "detent/graph_files/graph_file.h"
 #include "detent/language/language_graph.h"
 #include "detent/models/model.h"
+#include "detent/onnx/import_onnx.h"
 #include "detent/workers/worker_agreement.h"
 #include "detent/workflows/network_data.h"
 
@@ -152,24 +154,58 @@ InputShapes shapes_of_samples(const RunOptions& options, bool is_stacked) {
   return shapes;
 }
 
-/// At the sizes of the samples where the network takes none of the usual ones.
+/// Nothing where the network takes no such sizes.
+std::optional<Graph> network_for_samples(const RunOptions& options) {
+  for (const bool is_stacked : {false, true}) {
+    const InputShapes shapes = shapes_of_samples(options, is_stacked);
+    if (shapes.empty()) break;
+    try {
+      return read_network(*options.load, shapes);
+    } catch (const Error& error) {
+      log_debug("not at the sizes of the samples: {}", error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+/// Whether inputs of a sample's sizes go through the network; those that are missing are no fault of it.
+bool runs_at(const Graph& graph, const InputShapes& shapes) {
+  GivenInputs given{.shapes = shapes, .arrays = {}};
+  std::erase_if(given.shapes, [&](const auto& input) { return !takes_shapes(graph, {input}); });
+  try {
+    static_cast<void>(
+        FastExecutor().compile(graph)->run(input_tensors(graph, given, given_sizes(graph, given))));
+  } catch (const Error& error) {
+    log_debug("the samples' sizes: {}", error.what());
+    return false;
+  }
+  return true;
+}
+
+bool fits_samples(const Graph& graph, const RunOptions& options) {
+  const InputShapes of_one = shapes_of_samples(options, false);
+  if (of_one.empty()) return true;
+  const InputShapes whole = shapes_of_samples(options, true);
+  const bool takes_one = takes_shapes(graph, of_one, true);
+  if (!takes_one && !takes_shapes(graph, whole)) return false;
+  return !lacks_branches(graph) || runs_at(graph, takes_one ? of_one : whole);
+}
+
+/// At the sizes of the samples where the network takes none of the usual ones, or others than these.
 Graph read_network_for(const RunOptions& options) {
   const InputShapes given = listed_shapes(options.shape.value_or(""));
+  if (!given.empty()) return read_network(*options.load, given);
+  std::optional<Graph> graph;
   try {
-    return read_network(*options.load, given);
+    graph = read_network(*options.load);
   } catch (const Error&) {
-    if (!given.empty()) throw;
-    for (const bool is_stacked : {false, true}) {
-      const InputShapes shapes = shapes_of_samples(options, is_stacked);
-      if (shapes.empty()) break;
-      try {
-        return read_network(*options.load, shapes);
-      } catch (const Error& error) {
-        log_debug("not at the sizes of the samples: {}", error.what());
-      }
-    }
-    throw;
+    graph = network_for_samples(options);
+    if (!graph) throw;
+    return std::move(*graph);
   }
+  if (fits_samples(*graph, options)) return std::move(*graph);
+  std::optional<Graph> fitting = network_for_samples(options);
+  return fitting ? std::move(*fitting) : std::move(*graph);
 }
 
 }  // namespace

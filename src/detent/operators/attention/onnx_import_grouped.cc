@@ -38,14 +38,38 @@ struct GroupedParts {
   int64_t size = 0;
 };
 
-/// An open width does not fit what has the right one, so that the import takes that.
-void expect_width(NodeImport& node, size_t input, int64_t width) {
-  const std::optional<int64_t> given = node.size(input, 2);
+const char* name_of(size_t input) {
+  switch (input) {
+    case kNewKeys:
+      return "key";
+    case kNewValues:
+      return "value";
+    case kCachedKeys:
+      return "past_key";
+    default:
+      return "past_value";
+  }
+}
+
+/// An open size does not fit what has the right one, so that the import takes that.
+void expect_size(NodeImport& node, size_t input, int64_t dim, int64_t size) {
+  const std::optional<int64_t> given = node.size(input, dim);
   if (!given) {
+    Shape shape(node.rank(input), 1);
+    shape[static_cast<size_t>(dim)] = size;
     static_cast<void>(
-        node.add("add", {node.input(input), node.constant_of(Tensor(DType::kFloat32, {width}))}));
-  } else if (*given != width) {
-    fail("{} columns of {}, expected {}", *given, input == kNewKeys ? "key" : "value", width);
+        node.add("add", {node.input(input), node.constant_of(Tensor(DType::kFloat32, std::move(shape)))}));
+  } else if (*given != size) {
+    fail("{} has size {} in dimension {}, expected {}", name_of(input), *given, dim, size);
+  }
+}
+
+void expect_cache(NodeImport& node, const GroupedParts& parts) {
+  for (const size_t cache : {kCachedKeys, kCachedValues}) {
+    if (!node.has_input(cache)) continue;
+    if (node.rank(cache) != 4) fail("{} of {} dimensions, expected 4", name_of(cache), node.rank(cache));
+    expect_size(node, cache, kHeadAxis, parts.of_keys);
+    expect_size(node, cache, 3, parts.size);
   }
 }
 
@@ -69,7 +93,7 @@ GroupedParts grouped_parts(NodeImport& node) {
     value = sliced_last(node, query, of_queries + of_keys, columns);
     query = sliced_last(node, query, 0, of_queries);
   } else {
-    for (const size_t input : {kNewKeys, kNewValues}) expect_width(node, input, parts.of_keys * parts.size);
+    for (const size_t input : {kNewKeys, kNewValues}) expect_size(node, input, 2, parts.of_keys * parts.size);
     key = node.input(kNewKeys);
     value = node.input(kNewValues);
   }
@@ -205,6 +229,7 @@ void convert_grouped_attention(NodeImport& node) {
   GroupedParts parts = grouped_parts(node);
   if (node.has_input(kCachedKeys) != node.has_input(kCachedValues))
     fail("only one of past_key and past_value");
+  expect_cache(node, parts);
   const CachePlaces places = cache_places(node, parts);
   turn(node, places, parts);
   const NodeInput keys = with_cached(node, parts.key, kCachedKeys, places);
