@@ -170,6 +170,25 @@ TEST(Trees, OfTheNewestVersionListLeavesApart) {
   EXPECT_THAT(error({6, 0, 6}), HasSubstr("fewer sets of membership_values than nodes that ask for them"));
 }
 
+/// Numbers of ONNX Runtime 1.32 for TreeEnsembleRegressor with these transforms.
+TEST(Trees, ResultsMayBeTransformed) {
+  const auto result = [](const char* transform, const Floats& weights, const Floats& base) {
+    const TreeModel model("TreeEnsembleRegressor", two_trees("target"),
+                          {{"target_ids", Ints{0, 1, 1, 0}},
+                           {"target_weights", weights},
+                           {"base_values", base},
+                           {"n_targets", 2},
+                           {"post_transform", transform}},
+                          {"y"});
+    return run_model(model, kRows).at(0);
+  };
+  expect_near(result("SOFTMAX_ZERO", {1.5, 2, 0, -1}, {0, 0}),
+              {1, 0, 0.0474258736F, 0.952574134F, 1, 0, 1, 0});
+  expect_near(result("PROBIT", {0.25, 0.5, 0.125, 0.375}, {0.1F, 0.1F}),
+              {0.597823739F, -1.28171253F, -0.0627056509F, 0.253353506F, -0.0627056509F, -0.755523622F,
+               0.597823739F, -1.28171253F});
+}
+
 /// Their numbers, in the order of the file.
 TEST(Strings, AreNumbers) {
   OnnxModelForTest model(17);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -187,6 +188,36 @@ void convert_linear_classifier(NodeImport& node) {
   node.set_output(1, post_transformed(node, scores));
 }
 
+/// Softmax whose zeros stay zeros.
+NodeInput softmax_but_zeros(NodeImport& node, const NodeInput& scores) {
+  constexpr double kLeast = 1e-7;  // of what is no zero
+  const NodeInput last = NodeImport::list_of({-1});
+  const NodeInput most = node.add("amax", {scores, last}, {{"keepdim", true}});
+  const NodeInput powers = node.add("exp", {node.add("sub", {scores, most})});
+  const NodeInput counts = node.add("gt", {node.add("abs", {scores}), NodeImport::number_of(kLeast)});
+  const NodeInput shares = node.add("where", {counts, powers, NodeImport::number_of(0)});
+  const NodeInput sum = node.add("sum", {shares, last}, {{"keepdim", true}});
+  const NodeInput none = node.add("eq", {sum, NodeImport::number_of(0)});
+  return node.add("div", {shares, node.add("where", {none, NodeImport::number_of(1), sum})});
+}
+
+/// sqrt(2) erfinv(2 x - 1), with Winitzki's inverse as in ONNX Runtime.
+NodeInput probit(NodeImport& node, const NodeInput& x) {
+  constexpr double kA = 0.147F;
+  constexpr double kPi = 3.14159F;
+  const auto times = [&](const NodeInput& a, double b) {
+    return node.add("mul", {a, NodeImport::number_of(b)});
+  };
+  const NodeInput y = node.add("sub", {times(x, 2), NodeImport::number_of(1)});
+  const NodeInput rest =
+      node.add("log", {node.add("sub", {NodeImport::number_of(1), node.add("mul", {y, y})})});
+  const NodeInput v = node.add("add", {times(rest, 0.5), NodeImport::number_of(2 / (kPi * kA))});
+  const NodeInput squares = node.add("sub", {node.add("mul", {v, v}), times(rest, 1 / kA)});
+  const NodeInput root = node.add("sqrt", {node.add("sub", {node.add("sqrt", {squares}), v})});
+  const NodeInput is_less = node.add("lt", {y, NodeImport::number_of(0)});
+  return times(node.add("where", {is_less, node.add("neg", {root}), root}), std::numbers::sqrt2);
+}
+
 /// Probabilities stay a tensor, of a column for each class.
 void convert_zip_map(NodeImport& node) { node.set_output(0, node.input(0)); }
 
@@ -214,8 +245,12 @@ NodeInput post_transformed(NodeImport& node, const NodeInput& scores) {
 
 NodeInput post_transformed(NodeImport& node, const NodeInput& scores, const std::string& transform) {
   if (transform == "NONE") return scores;
+  if (transform != "PROBIT" && node.type_of(scores).shape.back() == 1)
+    node.warn("post_transform " + transform + " of one score, which ONNX Runtime leaves as it is");
   if (transform == "LOGISTIC") return node.add("sigmoid", {scores});
   if (transform == "SOFTMAX") return node.add("softmax", {scores}, {{"dim", -1}});
+  if (transform == "SOFTMAX_ZERO") return softmax_but_zeros(node, scores);
+  if (transform == "PROBIT") return probit(node, scores);
   node.refuse(fmt::format("post_transform \"{}\"", transform));
 }
 

@@ -456,6 +456,11 @@ void convert_tree_ensemble(NodeImport& node) {
     fail("aggregate_function {}, expected 0 to 3", aggregate);
   if (transform < 0 || transform >= std::ssize(kTransforms))
     fail("post_transform {}, expected 0 to 4", transform);
+  if (transform == 1 || transform == 2) {
+    node.warn(fmt::format("post_transform {} is {}, as the standard says, where ONNX Runtime computes {}",
+                          transform, kTransforms.at(static_cast<size_t>(transform)),
+                          kTransforms.at(static_cast<size_t>(3 - transform))));
+  }
   const int64_t leaves = std::ssize(node.integers("leaf_targetids", {}));
   if (leaves != std::ssize(doubles_of(node, "leaf_weights")))
     fail("lists of {} and {} leaves", leaves, doubles_of(node, "leaf_weights").size());
