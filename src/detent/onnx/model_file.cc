@@ -91,6 +91,11 @@ Tensor OnnxModelFile::in_float32(const Tensor& tensor, const std::string& name) 
         fmt::format("{}: constant \"{}\" has float64 numbers beyond {}: float32, in which the network "
                     "computes, has none, and they become that one",
                     printable(path_.string()), printable_line(name), std::numeric_limits<float>::max()));
+  if (vanishes_in_float32(tensor))
+    warn(
+        fmt::format("{}: constant \"{}\" has float64 numbers too small for float32, in which the network "
+                    "computes, and they become 0",
+                    printable(path_.string()), printable_line(name)));
   return as_float32(tensor);
 }
 

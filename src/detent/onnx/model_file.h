@@ -46,7 +46,7 @@ class OnnxModelFile {
   /// The elements: copied, or those of a file beside the model, mapped. Throws Error naming the tensor when
   /// the data do not fit its shape, or lie in no file of the model's folder.
   Tensor tensor(const onnx::TensorProto& proto);
-  /// as_float32, with a warning where a float64 is beyond it.
+  /// as_float32, with a warning where a float64 is beyond it or too small.
   Tensor in_float32(const Tensor& tensor, const std::string& name);
   /// A tensor that is 0 but for the elements that the message has. Throws Error likewise.
   Tensor sparse_tensor(const onnx::SparseTensorProto& proto);

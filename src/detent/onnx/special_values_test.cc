@@ -113,6 +113,23 @@ TEST(OnnxSpecialValues, Float64BeyondFloat32IsTheLastOne) {
   EXPECT_THAT(result.values<float>(), testing::ElementsAre(0.5F, 0.5F));
 }
 
+TEST(OnnxSpecialValues, SaysWhichFloat64BecomeZero) {
+  OnnxModelForTest model(17);
+  model.input("x", {2}, onnx::TensorProto::DOUBLE);
+  model.output("y");
+  onnx::TensorProto least;
+  least.set_name("least");
+  least.set_data_type(onnx::TensorProto::DOUBLE);
+  least.add_double_data(1e-300);
+  *model.graph().add_initializer() = least;
+  model.node("Add", {"x", "least"}, {"y"});
+  testing::internal::CaptureStderr();
+  set_up_logging("warning");
+  import_onnx(model.write());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("constant \"least\" has float64 numbers too small for float32"));
+}
+
 /// The number that fills was written as an integer where what follows it is a list of integers.
 TEST(OnnxSpecialValues, PadFillsWithTheTypeOfItsElements) {
   OnnxModelForTest model(18);

@@ -183,6 +183,13 @@ bool exceeds_float32(const Tensor& tensor) {
          });
 }
 
+bool vanishes_in_float32(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kFloat64) return false;
+  const auto values = tensor.values<double>();
+  return std::ranges::any_of(values, [](double x) { return x != 0; }) &&
+         std::ranges::all_of(values, [](double x) { return static_cast<float>(x) == 0; });
+}
+
 Tensor as_float32(const Tensor& tensor) {
   if (!is_floating_point(tensor.dtype())) return tensor;
   if (!exceeds_float32(tensor)) return to_float32(tensor);

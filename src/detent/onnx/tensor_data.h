@@ -38,6 +38,8 @@ void set_truth(Tensor& tensor);
 Tensor as_float32(const Tensor& tensor);
 /// Whether it holds a finite float64 beyond float32.
 bool exceeds_float32(const Tensor& tensor);
+/// Whether it holds float64 other than 0 and float32 rounds all of them to it.
+bool vanishes_in_float32(const Tensor& tensor);
 
 /// Texts, which OnnxModelFile numbers.
 inline constexpr int64_t kOnnxText = 8;

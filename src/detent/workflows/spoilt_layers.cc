@@ -1,7 +1,6 @@
 #include "detent/workflows/quantize_network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/traits.h"
+#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
@@ -18,24 +18,6 @@ constexpr double kLeastOutput = 10;
 
 bool is_useless(const LayerwiseErrors& errors) {
   return !errors.measured_output.empty() && !(errors.output_sqnr_db >= kLeastOutput);
-}
-
-/// Nodes that give NaN or infinities for these inputs, in the order in which they compute.
-std::vector<std::string> nonfinite_nodes(const Graph& graph, const Executor& executor,
-                                         const std::vector<Tensor>& inputs) {
-  std::vector<std::string> names;
-  Observation observation;
-  observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    if (!operand.starts_with("data_out") || role_of(node) != OperatorRole::kComputes) return;
-    if (value.dtype() != DType::kFloat32) return;
-    if (!std::ranges::all_of(value.values<float>(), [](float x) { return std::isfinite(x); }))
-      names.push_back(node.name);
-  };
-  try {
-    static_cast<void>(executor.compile(graph)->run(inputs, observation));
-  } catch (const Error&) {  // of the node that cannot take them
-  }
-  return names;
 }
 
 /// Adds those that compute what the nodes read.

@@ -18,6 +18,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/text_table.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph/node_names.h"
@@ -192,6 +193,19 @@ void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values,
   results.add("files", std::move(files));
 }
 
+/// A model of float64 may have finite numbers where float32, in which networks compute, has none.
+void warn_of_nonfinite(const ModelRun& run, const std::vector<Tensor>& inputs,
+                       const std::vector<NamedValue>& values) {
+  const auto spoilt =
+      std::ranges::find_if_not(values, [](const NamedValue& value) { return is_finite(value.tensor); });
+  if (spoilt == values.end() || !std::ranges::all_of(inputs, is_finite)) return;
+  const Graph graph = read_network(run.model, run.given);
+  const std::vector<std::string> nodes = nonfinite_nodes(graph, FastExecutor(), inputs);
+  if (nodes.empty()) return;
+  log_warning("{} has NaN or infinite elements: node \"{}\" ({}) is the first that gives such in float32",
+              spoilt->name, nodes.front(), graph.node(nodes.front()).op);
+}
+
 }  // namespace
 
 void run_model(const TorchCommand& command) {
@@ -210,6 +224,7 @@ void run_model(const TorchCommand& command) {
                    shape_text(value.tensor.shape()), statistics_text(value.tensor)});
   }
   results.add_table("values", table);
+  warn_of_nonfinite(run, inputs, values);
   if (run.output_dir) write_arrays(run, values, files, results);
   const size_t beyond = compare(run, values, expected, results);
   results.finish();
