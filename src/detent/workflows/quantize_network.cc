@@ -162,19 +162,32 @@ bool has_usual_precision(const Table& passes) {
   return !options.is_below_eight_bits() && options.accumulator.empty();
 }
 
+/// Quantizes again without the nodes that spoil the outputs, as long as that helps: where x + k - k is in
+/// float, the codes of x + k still round to steps of k.
+void leave_spoilt_in_float(QuantizedGraphs& graphs, PassContext& context,
+                           const std::optional<Format>& cache_format, LayerwiseErrors& errors) {
+  constexpr int kMostTries = 4;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const std::vector<std::string> spoilt = spoilt_nodes(errors);
+    QuantizedGraphs changed = graphs;
+    if (spoilt.empty() || !leave_in_float(changed, spoilt, context, cache_format)) return;
+    LayerwiseErrors now = errors_of(changed, context, cache_format);
+    if (tries > 0 && !(now.output_sqnr_db > errors.output_sqnr_db)) return;
+    context.warn(fmt::format("{}; quantized again with those nodes in float whose rounding costs most: {}",
+                             output_sqnr_text(errors), fmt::join(spoilt, ", ")));
+    graphs = std::move(changed);
+    errors = std::move(now);
+  }
+}
+
 }  // namespace
 
 QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
                                           const std::optional<Format>& cache_format) {
   QuantizationAnalysis analysis;
   analysis.errors = errors_of(graphs, context, cache_format);
-  const std::vector<std::string> spoilt = spoilt_nodes(analysis.errors);
-  if (!spoilt.empty() && has_usual_precision(graphs.passes) &&
-      leave_in_float(graphs, spoilt, context, cache_format)) {
-    context.warn(fmt::format("{}; quantized again with those nodes in float whose rounding costs most: {}",
-                             output_sqnr_text(analysis.errors), fmt::join(spoilt, ", ")));
-    analysis.errors = errors_of(graphs, context, cache_format);
-  }
+  if (has_usual_precision(graphs.passes))
+    leave_spoilt_in_float(graphs, context, cache_format, analysis.errors);
   analysis.advice = advise_quantization(graphs.network(), analysis.errors, context);
   return analysis;
 }

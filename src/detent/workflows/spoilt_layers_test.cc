@@ -68,6 +68,21 @@ TEST(SpoiltLayers, StayInFloatWhereOutputsAreOfNoUse) {
                     HasSubstr("`detent quantize ")));
 }
 
+/// x + k - k: where the difference is in float, codes of the sum still take steps of k.
+TEST(SpoiltLayers, LargeConstantsThatAreTakenAwayAgainCostNothing) {
+  GraphBuilder b("large");
+  const NodeInput x = b.linear("first", b.input("x", {kWidth}), kWidth, kWidth);
+  const NodeInput large = NodeInput::of_constant(Value(1e4));
+  const NodeInput back = b.call("sub", {b.call("add", {x, large}), large});
+  PassBench bench(b.finish(b.linear("last", b.call("relu", {back}), kWidth, kPlaces)));
+  QuantizedGraphs graphs = quantize_network(bench.graph, quantize_passes({}), bench.context);
+  const QuantizationAnalysis analysis = analyze_quantization(graphs, bench.context);
+  EXPECT_GT(analysis.errors.output_sqnr_db, 25);
+  EXPECT_THAT(bench.reported, HasSubstr("those nodes in float whose rounding costs most: add"));
+  EXPECT_FALSE(graphs.quantized.node("first").quantization.empty());
+  EXPECT_FALSE(graphs.quantized.node("last").quantization.empty());
+}
+
 TEST(SpoiltLayers, TheFirstNodeThatIsNotFiniteIsFound) {
   GraphBuilder b("logarithms");
   const NodeInput x = b.call("sigmoid", {b.input("x", {8})});
