@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -40,6 +41,25 @@ TEST(RunCommand, ShowsTheRangeOfNumbersBesideNan) {
   EXPECT_THAT(roots_of({-1, -4}).output, HasSubstr(" NaN |"));
 }
 
+/// As of a model in float64, in which exp(200) is finite.
+TEST(RunCommand, NamesTheNodeThatGivesTheFirstInfinity) {
+  OnnxModelForTest model(17);
+  model.input("x", {2}, onnx::TensorProto::DOUBLE);
+  model.output("y");
+  model.node("Exp", {"x"}, {"power"});
+  model.node("Log", {"power"}, {"y"});
+  const TemporaryPath input("x.npy");
+  const auto warnings = [&](double x) {
+    write_npy(input.get(), Tensor::from({2}, std::vector<double>{1, x}));
+    return run_program({"run", model.write(), "--input", "x=" + input.get().string()}).errors;
+  };
+  EXPECT_THAT(warnings(200),
+              HasSubstr("y has NaN or infinite elements: node \"power_node\" (exp) is the first"));
+  EXPECT_THAT(warnings(1e300), HasSubstr("(cast) is the first"));
+  EXPECT_EQ(warnings(20), "");
+  EXPECT_EQ(warnings(INFINITY), "");
+}
+
 /// Rows of `table` by the number of those of x, as exporters take each sample's from a mask.
 TEST(BenchCommand, BatchesOfOtherNamesHaveItsSize) {
   OnnxModelForTest model(17);
@@ -55,6 +75,26 @@ TEST(BenchCommand, BatchesOfOtherNamesHaveItsSize) {
   model.node("Add", {"x", "rows"}, {"y"});
   const ProgramResult result = run_program({"bench", model.write(), "--batch", "3", "--seconds", "0.001"});
   EXPECT_EQ(result.status, 0) << result.errors;
+}
+
+/// Sums of its layer are proved for no accumulator of 8 bits, and no operator of ONNX has one.
+TEST(QuantizeCommand, WritesNoGraphWhereTheModelCannotBeWritten) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 2});
+  model.output("y");
+  model.constant<float>("w", {2, 3}, {1, 0, -1, 0, 1, -1});
+  model.node("MatMul", {"x", "w"}, {"y"});
+  const std::string path = model.write();
+  const TemporaryPath samples("x.npy");
+  write_npy(samples.get(), Tensor::from({3, 2}, std::vector<float>{1, 2, 3, -4, 5, 6}));
+  const std::string folder = samples.get().parent_path().string();
+  const ProgramResult result =
+      run_program({"quantize", path, "--calibration", samples.get().string(), "--project-dir", folder,
+                   "--project", "p", "--accumulator", "int8", "-o", folder + "/y.onnx"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.errors, HasSubstr("has the accumulator int8, where "));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/p/software/quantize/graph_module.mz"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/y.onnx"));
 }
 
 /// How many samples an object as `detent test --json` prints it says are right.

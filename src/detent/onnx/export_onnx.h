@@ -51,4 +51,9 @@ std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, bool is_weigh
 void export_onnx(const Graph& graph, const std::filesystem::path& path,
                  const OnnxExportOptions& options = {});
 
+/// Throws the Error of export_onnx for formats and accumulators that the style cannot carry, before anything
+/// is written.
+void check_onnx_export(const Graph& graph, const std::filesystem::path& path,
+                       const OnnxExportOptions& options = {});
+
 }  // namespace detent

@@ -312,19 +312,36 @@ std::string style_obstacle(OnnxStyle style, const QuantSpec& spec, bool is_weigh
   return style_obstacle(style, spec, kNewestExport, is_weight);
 }
 
-void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {
-  verify(graph);
+namespace {
+
+/// Errors of `work` name the file.
+template <class Work>
+void for_file(const std::filesystem::path& path, const Work& work) {
   try {
-    int64_t opset = chosen_opset(graph, options);
-    for (int64_t tried = 0; tried < opset;) {
-      tried = opset;
-      opset = OnnxExporter(graph, options, tried).write(path);
-    }
+    work();
   } catch (const Error& error) {
     const std::string text = error.what();
     if (text.starts_with(printable(path.string()))) throw;
     fail("{}: {}", path.string(), text);
   }
+}
+
+}  // namespace
+
+void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {
+  verify(graph);
+  for_file(path, [&] {
+    int64_t opset = chosen_opset(graph, options);
+    for (int64_t tried = 0; tried < opset;) {
+      tried = opset;
+      opset = OnnxExporter(graph, options, tried).write(path);
+    }
+  });
+}
+
+void check_onnx_export(const Graph& graph, const std::filesystem::path& path,
+                       const OnnxExportOptions& options) {
+  for_file(path, [&] { OnnxExporter(graph, options, chosen_opset(graph, options)); });
 }
 
 }  // namespace detent

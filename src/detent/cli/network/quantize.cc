@@ -116,13 +116,11 @@ void say_accuracy(const QuantizeFindings& outcome, const Dataset& test_set, Comm
   }
 }
 
-/// Says where the quantized network is, and exports it where that is asked for.
-void say_graphs(const Graph& graph, const ResultFolder& result, const RunOptions& options,
-                CommandResults& results) {
+constexpr OnnxExportOptions kExported{.style = OnnxStyle::kQdq};
+
+void say_graphs(const ResultFolder& result, const RunOptions& options, CommandResults& results) {
   results.say(fmt::format("quantized graph: {}\n", result.graph_path().string()));
-  if (!options.output) return;
-  export_onnx(graph, *options.output, {.style = OnnxStyle::kQdq});
-  results.say(fmt::format("ONNX model: {}\n", *options.output));
+  if (options.output) results.say(fmt::format("ONNX model: {}\n", *options.output));
 }
 
 void use_options(const RunOptions& options, ProcessGroup& group, const ResultFolder& result,
@@ -185,6 +183,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   use_options(command.options, group, result, context);
   QuantizedGraphs graphs = quantize_network(network, command.passes, context, cache_format);
   const Graph& graph = graphs.quantized;
+  if (command.options.output) check_onnx_export(graph, *command.options.output, kExported);
   std::optional<QuantizationAnalysis> analysis;
   if (is_trained) {
     results.say("the network's quantizers were trained, and stay\n");
@@ -203,11 +202,12 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   outcome.integer_execution = checked.text;
   results.say(fmt::format("integer execution: {}\n", checked.text));
   if (group.is_first()) say_accumulators(graph, test_set, results);
+  if (group.is_first() && command.options.output) export_onnx(graph, *command.options.output, kExported);
   const bool packs = command.options.packed_weights.value_or(true);
   result.save(graph, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   results.say(summary_text(outcome) + written_files(output_dir, start));
-  say_graphs(graph, result, command.options, results);
+  say_graphs(result, command.options, results);
   if (!checked.slow_steps.empty()) {
     results.say(fmt::format("{}: `detent bench {} --profile` shows each step\n", checked.slow_steps,
                             result.graph_path().string()));
