@@ -1,10 +1,12 @@
 // Calibration of data that is far from what layers usually hold: of one sign and away from 0, constant, tiny,
-// huge. Every calibrator, every format that takes a range.
+// huge; and of few values. Every calibrator, every format that takes a range.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/core/sanitizers_for_test.h"
@@ -166,6 +168,134 @@ TEST(CalibrationOfAnyData, ValuesOfOneSignKeepTheirPrecision) {
       const QuantSpec spec =
           calibrate({.format = Affine{}}, {&distribution, 1}, {.calibrator = calibrator}, "test");
       EXPECT_LE(squared_error_of(spec.format, distribution), 500 * step * step / 4) << sign;
+    }
+  }
+}
+
+constexpr int64_t kAllBins = 2048;
+constexpr int kTriedFactors = 128;
+constexpr double kSpreadShare = 1e-4;
+
+/// All bins, those without values too.
+struct AllBins {
+  std::vector<double> counts;
+  Distribution centres;  // of the same bins; counts of 1
+
+  AllBins(const Distribution& distribution, const Interval& range);
+};
+
+AllBins::AllBins(const Distribution& distribution, const Interval& range)
+    : counts(static_cast<size_t>(kAllBins)) {
+  const auto low = static_cast<double>(range.low);
+  const double width = (static_cast<double>(range.high) - low) / kAllBins;
+  for (const auto& [value, count] : distribution.bins) {
+    if (value == 0 || !std::isfinite(value)) continue;
+    const auto bin = static_cast<int64_t>((static_cast<double>(value) - low) / width);
+    counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kAllBins - 1))] += static_cast<double>(count);
+  }
+  for (int64_t i = 0; i < kAllBins; ++i) {
+    centres.bins.push_back({static_cast<float>(low + (static_cast<double>(i) + 0.5) * width), 1});
+  }
+}
+
+/// First and last bin whose centre lies in the range.
+struct KeptOfAll {
+  size_t first;
+  size_t last;
+};
+
+KeptOfAll kept_of_all(const std::vector<Distribution::Bin>& centres, const Interval& range) {
+  const auto inside = [&](const Distribution::Bin& bin) {
+    return bin.value >= range.low && bin.value <= range.high;
+  };
+  const auto first = std::ranges::find_if(centres, inside);
+  if (first == centres.end()) return {1, 0};
+  const auto last = std::find_if_not(first, centres.end(), inside) - 1;
+  return {static_cast<size_t>(first - centres.begin()), static_cast<size_t>(last - centres.begin())};
+}
+
+/// For each bin in [kept.first, kept.last]: the share of its level, spread over the level's bins that are not
+/// empty. `levels` ascends.
+std::vector<double> spread_over_all(const std::vector<double>& counts, std::span<const float> levels,
+                                    const KeptOfAll& kept) {
+  std::vector<double> spread(counts.size());
+  for (size_t begin = kept.first; begin <= kept.last;) {
+    size_t end = begin;
+    double mass = 0;
+    double not_empty = 0;
+    for (; end <= kept.last && levels[end] == levels[begin]; ++end) {
+      mass += counts[end];
+      not_empty += counts[end] > 0 ? 1 : 0;
+    }
+    for (; begin < end; ++begin) spread[begin] = counts[begin] > 0 ? mass / not_empty : 0;
+  }
+  return spread;
+}
+
+/// D(P || Q), infinite when no value lies within the range.
+double divergence_over_all(const std::vector<double>& counts, std::span<const float> levels,
+                           const KeptOfAll& kept) {
+  std::vector<double> clipped(counts.size());
+  double total = 0;
+  double within = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    clipped[std::clamp(i, kept.first, kept.last)] += counts[i];
+    total += counts[i];
+    within += i >= kept.first && i <= kept.last ? counts[i] : 0;
+  }
+  if (within == 0) return std::numeric_limits<double>::infinity();
+  const std::vector<double> spread = spread_over_all(counts, levels, kept);
+  const auto kept_count = static_cast<double>(kept.last - kept.first + 1);
+  double sum = 0;
+  for (size_t i = kept.first; i <= kept.last; ++i) {
+    if (clipped[i] == 0) continue;
+    const double p = clipped[i] / total;
+    const double q = (1 - kSpreadShare) * spread[i] / within + kSpreadShare / kept_count;
+    sum += p * std::log(p / q);
+  }
+  return sum;
+}
+
+Interval range_by_all_bins(const Format& format, const Distribution& distribution, const Interval& full,
+                           ScaleForm form) {
+  const Interval widened{std::min(full.low, 0.0F), std::max(full.high, 0.0F)};
+  if (!(widened.low < widened.high)) return full;
+  const AllBins histogram(distribution, widened);
+  FormatError quantizer(histogram.centres);
+  const double largest =
+      widest_range_factor(format) * static_cast<double>(std::max(-widened.low, widened.high));
+  LeastError<Interval> least{full};
+  for (int i = kTriedFactors; i >= 1; --i) {
+    const Interval range = held_to(widened, largest * i / kTriedFactors);
+    if (!(range.low < range.high)) break;  // vanished, and so will the narrower ones
+    const KeptOfAll kept = kept_of_all(histogram.centres.bins, range);
+    if (kept.first > kept.last) continue;
+    const Format candidate = qparams_from_range(format, {&range, 1}, form, "");
+    least.consider(range, divergence_over_all(histogram.counts, quantizer.quantized(candidate), kept));
+  }
+  return least.best;
+}
+
+/// Few values in most bins, as of a group of weights, or many in all.
+TEST(LeastDivergence, IsThatOfAllBins) {
+  std::mt19937 random(3);
+  for (const int count : {1, 2, 3, 5, 16, 300, 40000}) {
+    for (const double shift : {0.0, 2.0, 100.0}) {
+      std::normal_distribution<float> normal(static_cast<float>(shift));
+      std::vector<float> values(static_cast<size_t>(count));
+      for (float& value : values) value = normal(random);
+      const Distribution distribution = Distribution::of(values);
+      for (const char* text : {"affine", "affine:symmetric=true,width=3", "affine:width=2,signed=false",
+                               "fixed:width=5", "minifloat_ieee:width=6,exponent_width=3", "ternary"}) {
+        for (const ScaleForm form : {ScaleForm::kFloat, ScaleForm::kPowerOfTwo}) {
+          const Format format = parse_format(text);
+          const Interval full = *distribution.range;
+          const Interval found = least_divergence_range(format, distribution, full, form, "");
+          const Interval expected = range_by_all_bins(format, distribution, full, form);
+          EXPECT_EQ(found.low, expected.low) << text << " of " << count << " around " << shift;
+          EXPECT_EQ(found.high, expected.high) << text << " of " << count << " around " << shift;
+        }
+      }
     }
   }
 }

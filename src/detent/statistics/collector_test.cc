@@ -196,7 +196,7 @@ TEST_P(EveryCollector, DoesNotDependOnThreads) {
 }
 
 TEST_P(EveryCollector, CountsNanAndInfinities) {
-  const Table table = result_of(GetParam(), any_rank(), {batch({4}, {1, kNan, -kInf, kNan})});
+  const Table table = result_of(GetParam(), any_rank(), {batch({4}, {1, kNotANumber, -kInf, kNotANumber})});
   const std::vector<std::string> keys = table.keys();
   ASSERT_GE(keys.size(), 4U);
   EXPECT_THAT(std::vector<std::string>(keys.end() - 2, keys.end()),
@@ -224,11 +224,12 @@ TEST_P(EveryCollector, EdgesOfInput) {
               }),
               HasSubstr("no value was seen"));
   EXPECT_THAT(error_of([&] {
-                result_of(GetParam(), any_rank(), {batch({2}, {kNan, kNan})});
+                result_of(GetParam(), any_rank(), {batch({2}, {kNotANumber, kNotANumber})});
               }),
               HasSubstr(" was seen"));
   EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({}, {3})}).find("count"), Value(1));
-  EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kNan, 4})}).find("nan_count"), Value(1));
+  EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kNotANumber, 4})}).find("nan_count"),
+            Value(1));
   EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kInf, 4})}).find("infinity_count"),
             Value(1));
   EXPECT_THAT(error_of([&] { result_of(GetParam(), any_rank(), {Tensor(DType::kInt8, {2})}); }),
@@ -250,7 +251,7 @@ TEST_P(EveryCollector, MergesAsIfItHadSeenEverything) {
 
 TEST(Collector, SaysWhatLeadsToNothingButNan) {
   EXPECT_EQ(error_of([] {
-              result_of("range_min_max", {}, {batch({2}, {kNan, kNan})});
+              result_of("range_min_max", {}, {batch({2}, {kNotANumber, kNotANumber})});
             }),
             "range_min_max: only NaN was seen, which infinite samples and overflow lead to");
 }
@@ -259,7 +260,7 @@ TEST(KeptPositions, WithNothingButNanAreNamed) {
   for (const StatisticInfo& each : all_statistics()) {
     if (each.name == "record") continue;  // keeps none
     EXPECT_THAT(error_of([&] {
-                  result_of(each.name, {{"dims", "none"}}, {batch({1, 2}, {1, kNan})});
+                  result_of(each.name, {{"dims", "none"}}, {batch({1, 2}, {1, kNotANumber})});
                 }),
                 HasSubstr("only NaN was seen at kept position 1 of 2"))
         << each.name;

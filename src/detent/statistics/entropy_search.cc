@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "detent/core/error.h"
 #include "detent/formats/groups/calibrating.h"
 
 namespace detent {
@@ -13,25 +15,46 @@ constexpr int64_t kBins = 2048;
 constexpr int kFactors = 128;
 constexpr double kUniformShare = 1e-4;
 
-/// Equal bins, and the centre of each.
+/// Equal bins, of which few may hold a value: those of the groups of a weight do.
 struct LinearHistogram {
-  std::vector<double> counts;
-  Distribution centres;  // of the same bins; counts of 1
+  double low;
+  double width;
+  std::vector<size_t> bins = {};  // that are not empty
+  std::vector<double> counts = {};
+  Distribution centres = {};  // of these; counts of 1
 
   LinearHistogram(const Distribution& distribution, const Interval& range);
+
+  float centre(size_t bin) const {
+    return static_cast<float>(low + (static_cast<double>(bin) + 0.5) * width);
+  }
+  /// The first bin whose centre is not one of these, which come first.
+  template <class Predicate>
+  size_t first_not(const Predicate& is_one) const {
+    size_t first = 0;
+    for (size_t left = kBins; left > 0;) {
+      const size_t middle = first + left / 2;
+      const bool is_before = is_one(centre(middle));
+      first = is_before ? middle + 1 : first;
+      left = is_before ? left - left / 2 - 1 : left / 2;
+    }
+    return first;
+  }
 };
 
 LinearHistogram::LinearHistogram(const Distribution& distribution, const Interval& range)
-    : counts(static_cast<size_t>(kBins)) {
-  const auto low = static_cast<double>(range.low);
-  const double width = (static_cast<double>(range.high) - low) / kBins;
+    : low(static_cast<double>(range.low)), width((static_cast<double>(range.high) - low) / kBins) {
   for (const auto& [value, count] : distribution.bins) {
     if (value == 0 || !std::isfinite(value)) continue;
-    const auto bin = static_cast<int64_t>((static_cast<double>(value) - low) / width);
-    counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kBins - 1))] += static_cast<double>(count);
-  }
-  for (int64_t i = 0; i < kBins; ++i) {
-    centres.bins.push_back({static_cast<float>(low + (static_cast<double>(i) + 0.5) * width), 1});
+    const auto place = static_cast<int64_t>((static_cast<double>(value) - low) / width);
+    const auto bin = static_cast<size_t>(std::clamp<int64_t>(place, 0, kBins - 1));
+    if (bins.empty() || bins.back() != bin) {
+      DETENT_CHECK(bins.empty() || bins.back() < bin, "values of a distribution in another order");
+      bins.push_back(bin);
+      counts.push_back(0);
+      centres.bins.push_back({centre(bin), 1});
+    }
+    counts.back() += static_cast<double>(count);
   }
 }
 
@@ -41,52 +64,62 @@ struct Kept {
   size_t last;
 };
 
-Kept kept_bins(const std::vector<Distribution::Bin>& centres, const Interval& range) {
-  const auto inside = [&](const Distribution::Bin& bin) {
-    return bin.value >= range.low && bin.value <= range.high;
-  };
-  const auto first = std::ranges::find_if(centres, inside);
-  if (first == centres.end()) return {1, 0};
-  const auto last = std::find_if_not(first, centres.end(), inside) - 1;
-  return {static_cast<size_t>(first - centres.begin()), static_cast<size_t>(last - centres.begin())};
+std::optional<Kept> kept_bins(const LinearHistogram& histogram, const Interval& range) {
+  const size_t first = histogram.first_not([&](float centre) { return centre < range.low; });
+  const size_t end = histogram.first_not([&](float centre) { return centre <= range.high; });
+  return first < end ? std::optional(Kept{first, end - 1}) : std::nullopt;
 }
 
-/// For each bin in [kept.first, kept.last]: the share of its level, spread over the level's bins that are not
-/// empty. `levels` ascends.
-std::vector<double> spread_levels(const std::vector<double>& counts, std::span<const float> levels,
-                                  const Kept& kept) {
-  std::vector<double> spread(counts.size());
-  for (size_t begin = kept.first; begin <= kept.last;) {
-    size_t end = begin;
+/// A bin that values lie in, or are moved into.
+struct FilledBin {
+  size_t bin;
+  double clipped;     // values, with those beyond the range
+  double spread = 0;  // its share of its level
+};
+
+/// The bins within the range. Shares of a level are equal; `levels`, one for each bin of the histogram that is
+/// not empty, ascend.
+std::vector<FilledBin> filled_bins(const LinearHistogram& histogram, std::span<const float> levels,
+                                   const Kept& kept) {
+  std::vector<FilledBin> filled = {{kept.first, 0}};
+  size_t begin = 0;
+  for (; begin < histogram.bins.size() && histogram.bins[begin] < kept.first; ++begin)
+    filled.back().clipped += histogram.counts[begin];
+  size_t end = begin;
+  while (begin < histogram.bins.size() && histogram.bins[begin] <= kept.last) {
     double mass = 0;
-    double filled = 0;
-    for (; end <= kept.last && levels[end] == levels[begin]; ++end) {
-      mass += counts[end];
-      filled += counts[end] > 0 ? 1 : 0;
+    do {
+      mass += histogram.counts[end];
+      ++end;
+    } while (end < histogram.bins.size() && histogram.bins[end] <= kept.last && levels[end] == levels[begin]);
+    const double share = mass / static_cast<double>(end - begin);
+    for (; begin < end; ++begin) {
+      if (filled.back().bin != histogram.bins[begin]) filled.push_back({histogram.bins[begin], 0});
+      filled.back().clipped += histogram.counts[begin];
+      filled.back().spread = share;
     }
-    for (; begin < end; ++begin) spread[begin] = counts[begin] > 0 ? mass / filled : 0;
   }
-  return spread;
+  if (filled.back().bin != kept.last) filled.push_back({kept.last, 0});
+  for (; end < histogram.bins.size(); ++end) filled.back().clipped += histogram.counts[end];
+  return filled;
 }
 
 /// D(P || Q), infinite when no value lies within the range.
-double divergence(const std::vector<double>& counts, std::span<const float> levels, const Kept& kept) {
-  std::vector<double> clipped(counts.size());
+double divergence(const LinearHistogram& histogram, std::span<const float> levels, const Kept& kept) {
   double total = 0;
   double within = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    clipped[std::clamp(i, kept.first, kept.last)] += counts[i];
-    total += counts[i];
-    within += i >= kept.first && i <= kept.last ? counts[i] : 0;
+  for (size_t i = 0; i < histogram.bins.size(); ++i) {
+    const size_t bin = histogram.bins[i];
+    total += histogram.counts[i];
+    within += bin >= kept.first && bin <= kept.last ? histogram.counts[i] : 0;
   }
   if (within == 0) return std::numeric_limits<double>::infinity();
-  const std::vector<double> spread = spread_levels(counts, levels, kept);
   const auto kept_count = static_cast<double>(kept.last - kept.first + 1);
   double sum = 0;
-  for (size_t i = kept.first; i <= kept.last; ++i) {
-    if (clipped[i] == 0) continue;
-    const double p = clipped[i] / total;
-    const double q = (1 - kUniformShare) * spread[i] / within + kUniformShare / kept_count;
+  for (const FilledBin& filled : filled_bins(histogram, levels, kept)) {
+    if (filled.clipped == 0) continue;
+    const double p = filled.clipped / total;
+    const double q = (1 - kUniformShare) * filled.spread / within + kUniformShare / kept_count;
     sum += p * std::log(p / q);
   }
   return sum;
@@ -99,6 +132,7 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
   const Interval widened{std::min(full.low, 0.0F), std::max(full.high, 0.0F)};
   if (!(widened.low < widened.high)) return full;
   const LinearHistogram histogram(distribution, widened);
+  if (histogram.bins.empty()) return full;
   FormatError quantizer(histogram.centres);
   const double largest =
       widest_range_factor(format) * static_cast<double>(std::max(-widened.low, widened.high));
@@ -106,10 +140,10 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
   for (int i = kFactors; i >= 1; --i) {
     const Interval range = held_to(widened, largest * i / kFactors);
     if (!(range.low < range.high)) break;  // vanished, and so will the narrower ones
-    const Kept kept = kept_bins(histogram.centres.bins, range);
-    if (kept.first > kept.last) continue;
+    const std::optional<Kept> kept = kept_bins(histogram, range);
+    if (!kept) continue;
     const Format candidate = qparams_from_range(format, {&range, 1}, form, where);
-    least.consider(range, divergence(histogram.counts, quantizer.quantized(candidate), kept));
+    least.consider(range, divergence(histogram, quantizer.quantized(candidate), *kept));
   }
   return least.best;
 }

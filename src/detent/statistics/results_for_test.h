@@ -9,7 +9,7 @@
 
 namespace detent {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 inline Tensor batch(Shape shape, const std::vector<float>& values) {

@@ -71,7 +71,7 @@ TEST(RangeQuantile, SeesZerosAndInfinitiesInEitherForm) {
   std::vector<float> values(100, 0.0F);
   for (size_t i = 0; i < 10; ++i) values[i] = kInf;
   for (size_t i = 10; i < 20; ++i) values[i] = -kInf;
-  values[20] = kNan;
+  values[20] = kNotANumber;
   for (const int64_t exact_values : {0, 1000}) {
     Table options = {{"quantile", 0.95}, {"exact_values", exact_values}};
     Table range = result_of_one("range_quantile", options, batch({100}, values));
@@ -128,7 +128,7 @@ TEST(Memory, DoesNotGrowWithTheData) {
 #endif
 
 TEST(Histogram, CountsBetweenEvenEdges) {
-  const Tensor values = batch({9}, {0, 1, 2, 3, 4, 4, kNan, kInf, 0.999F});
+  const Tensor values = batch({9}, {0, 1, 2, 3, 4, 4, kNotANumber, kInf, 0.999F});
   EXPECT_EQ(value_text(result_of_one("histogram", {{"bins", 4}}, values)),
             "{edges = [0.0, 1.0, 2.0, 3.0, 4.0], counts = [2, 1, 1, 3], count = 9, nan_count = 1, "
             "infinity_count = 1}");
@@ -217,7 +217,7 @@ TEST(OutlierChannels, AreFarAboveTheMedian) {
 }
 
 TEST(AverageRange, OfKeptPositions) {
-  const Tensor values = batch({2, 2, 2}, {1, 2, 3, -4, 5, 0, kNan, 7});
+  const Tensor values = batch({2, 2, 2}, {1, 2, 3, -4, 5, 0, kNotANumber, 7});
   EXPECT_EQ(value_text(result_of_one("average_range", {{"dims", List{2}}}, values)),
             "{min = [0.5, 1.5], max = [3.5, 5.0], range = [3.0, 3.5], count = [2, 2], nan_count = 1}");
   EXPECT_EQ(value_text(result_of_one("average_range", {{"dims", List{2}}, {"abs", true}}, values)),
