@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <span>
 
 #include "detent/core/error.h"
@@ -46,6 +47,27 @@ double divergence(std::span<const double> p, std::span<const double> q) {
     total += std::exp(log_p) * (log_p - (q[i] - q_sum));
   }
   return std::max(total, 0.0);
+}
+
+bool all_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+}
+
+enum class Probe { kLeast, kLargest, kRandom };
+
+/// An input of floats with values of the range that `all` have; others stay.
+Tensor probed_input(const Tensor& sample, const Tensor& all, Probe probe, std::mt19937& random) {
+  if (sample.dtype() != DType::kFloat32 || sample.numel() == 0) return sample;
+  constexpr double kDraws = 0x1p32;
+  const auto [least, largest] = std::ranges::minmax(all.values<float>());
+  Tensor result(DType::kFloat32, sample.shape());
+  for (float& value : result.values<float>()) {
+    const double share = static_cast<double>(random()) / kDraws;
+    const auto between =
+        static_cast<float>((1 - share) * static_cast<double>(least) + share * static_cast<double>(largest));
+    value = probe == Probe::kLeast ? least : probe == Probe::kLargest ? largest : between;
+  }
+  return result;
 }
 
 std::span<const double> row_of(const std::vector<double>& values, size_t row, size_t length) {
@@ -90,7 +112,7 @@ Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples sampl
   classifies_ = is_classifier(results.front());
   for (const Tensor& result : results) {
     const std::vector<double> values = compared_values(network_, output_, result);
-    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
+    if (!all_finite(values))
       fail("graph \"{}\" gives NaN or infinities: networks cannot be compared with it", network_.name());
     expected_.insert(expected_.end(), values.begin(), values.end());
   }
@@ -98,6 +120,7 @@ Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples sampl
   for (size_t i = 0; i < all.size(); ++i) reference_.add(compare(all[i], results[i]));
   if (!reference_.is_finite())
     fail("graph \"{}\": outputs in float are NaN or infinite: networks cannot be compared", network.name());
+  add_probes(*program);
 }
 
 void Judge::keep_inputs() {
@@ -109,14 +132,36 @@ void Judge::keep_inputs() {
   kept_ = samples_.inputs->inputs(0, count_);
 }
 
+/// Rows of the first samples, with other floats.
+void Judge::add_probes(const Program& program) {
+  const Part first{0, fixed_samples(network_).value_or(1)};
+  if (first.end > count_) return;
+  const std::vector<Tensor> samples = inputs(first);
+  const std::vector<Tensor> all = kept_.empty() ? inputs({0, std::min(count_, micro_batch_)}) : kept_;
+  std::mt19937 random;
+  for (const Probe probe : {Probe::kLeast, Probe::kLargest, Probe::kRandom, Probe::kRandom}) {
+    std::vector<Tensor> probed;
+    for (size_t i = 0; i < samples.size(); ++i)
+      probed.push_back(probed_input(samples[i], all[i], probe, random));
+    try {
+      if (all_finite(compared_values(network_, output_, program.run(probed).at(output_))))
+        probes_.push_back(std::move(probed));
+    } catch (const Error&) {  // no input of this network
+    }
+  }
+}
+
 std::vector<Judge::Part> Judge::parts(int64_t samples, int64_t size) const {
   std::vector<Part> parts;
   for (int64_t begin = 0; begin < std::min(samples, count_); begin += size)
     parts.push_back({begin, std::min({begin + size, samples, count_})});
+  for (int64_t probe = 0; probe < std::ssize(probes_); ++probe)
+    parts.push_back({count_ + probe, count_ + probe});
   return parts;
 }
 
 std::vector<Tensor> Judge::inputs(const Part& part) const {
+  if (part.begin >= count_) return probes_[static_cast<size_t>(part.begin - count_)];
   if (kept_.empty()) return samples_.inputs->inputs(part.begin, part.end);
   std::vector<Tensor> rows;
   for (const Tensor& tensor : kept_) rows.push_back(tensor.rows(part.begin, part.end));
@@ -127,6 +172,10 @@ Quality Judge::compare(const Part& part, const Tensor& output) const {
   const std::vector<double> values = compared_values(network_, output_, output);
   Quality quality;
   quality.samples = part.end - part.begin;
+  if (quality.samples == 0) {
+    if (!all_finite(values)) quality.noise = std::numeric_limits<double>::infinity();
+    return quality;
+  }
   DETENT_CHECK(values.size() == values_per_sample_ * static_cast<size_t>(quality.samples), "{} values",
                values.size());
   for (size_t i = 0; i < static_cast<size_t>(quality.samples); ++i) {
@@ -136,7 +185,7 @@ Quality Judge::compare(const Part& part, const Tensor& output) const {
     const bool is_labelled = classifies_ && sample < samples_.labels.size() && samples_.labels[sample] >= 0;
     quality.labelled += is_labelled ? 1 : 0;
     for (const double value : expected) quality.signal += value * value;
-    if (!std::ranges::all_of(actual, [](double value) { return std::isfinite(value); })) {
+    if (!all_finite(actual)) {
       quality.noise = std::numeric_limits<double>::infinity();
       continue;
     }
@@ -188,7 +237,7 @@ std::optional<std::vector<Quality>> Judge::judge_family(const Graph& base,
         [&](size_t variant, const Tensor& output) { qualities[variant + 1] = compare(all[i], output); });
     qualities[0] = compare(all[i], result);
     for (const Quality& quality : qualities) {
-      DETENT_CHECK(quality.samples > 0, "a variant did not run");
+      DETENT_CHECK(quality.samples == all[i].end - all[i].begin, "a variant did not run");
       const std::vector<double> numbers = quality.to_numbers();
       own[i].insert(own[i].end(), numbers.begin(), numbers.end());
     }

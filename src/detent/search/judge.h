@@ -23,7 +23,8 @@ struct JudgedSamples {
 
 /// Compares networks with the float network over the first samples. Micro-batches are cut by the network
 /// alone and run on one thread each, and parts are added in their order: what comes out depends neither on
-/// threads nor on processes.
+/// threads nor on processes. A network also runs with the least, the largest and random values of the range
+/// of the samples: one that gives NaN or infinities for them, as float does not, is no candidate.
 class Judge {
  public:
   /// Asked between micro-batches, from several threads: whether to give up.
@@ -60,9 +61,11 @@ class Judge {
     int64_t end;
   };
 
+  /// Micro-batches, then probes, which begin behind the samples.
   std::vector<Part> parts(int64_t samples, int64_t size) const;
   std::vector<Tensor> inputs(const Part& part) const;
   void keep_inputs();
+  void add_probes(const Program& program);
   Quality compare(const Part& part, const Tensor& output) const;
 
   Graph network_;
@@ -75,6 +78,7 @@ class Judge {
   size_t values_per_sample_ = 0;
   std::vector<double> expected_;  // compared values of the float network, of all samples
   std::vector<Tensor> kept_;      // inputs of all samples, where they are small
+  std::vector<std::vector<Tensor>> probes_;
   Quality reference_;
   double seconds_ = 0;
 };
