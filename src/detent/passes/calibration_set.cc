@@ -12,7 +12,7 @@ std::vector<SampleRange> calibration_batches(const CalibrationSet& data, const G
                                              int64_t most) {
   const std::optional<int64_t> fixed = fixed_samples(graph);
   const int64_t size = fixed.value_or(most);
-  if (fixed) samples = std::min(std::max(samples, *fixed), data.size());
+  samples = std::min(std::max(samples, fixed.value_or(0)), data.size());
   std::vector<SampleRange> batches;
   for (int64_t begin = 0, end = 0; begin < samples; begin = end) {
     end = data.same_size_end(begin, std::min(begin + size, samples));

@@ -76,6 +76,8 @@ std::vector<std::pair<int64_t, int64_t>> batches_of_two_sizes(const Dimension& b
 TEST(CalibrationBatches, AreOfOneSizeAndOfAsManyAsTheNetworkTakes) {
   EXPECT_THAT(batches_of_two_sizes(kBatchName, 11),
               ElementsAre(Pair(0, 3), Pair(3, 5), Pair(5, 9), Pair(9, 11)));
+  EXPECT_THAT(batches_of_two_sizes(kBatchName, 100),
+              ElementsAre(Pair(0, 3), Pair(3, 5), Pair(5, 9), Pair(9, 11)));
   EXPECT_THAT(batches_of_two_sizes(kBatchName, 4), ElementsAre(Pair(0, 3), Pair(3, 4)));
   EXPECT_THAT(batches_of_two_sizes(3, 11), ElementsAre(Pair(0, 3), Pair(5, 8), Pair(8, 11)));
   EXPECT_THAT(batches_of_two_sizes(3, 1), ElementsAre(Pair(0, 3))) << "one at least";

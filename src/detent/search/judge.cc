@@ -110,7 +110,14 @@ Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples sampl
   });
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   classifies_ = is_classifier(results.front());
-  for (const Tensor& result : results) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Tensor& result = results[i];
+    const bool is_of_samples =
+        results[0].numel() % all[0].end == 0 &&
+        result.numel() * all[0].end == results[0].numel() * (all[i].end - all[i].begin);
+    if (!is_of_samples)
+      fail("graph \"{}\": the size of its output depends on the samples: networks cannot be compared",
+           network_.name());
     const std::vector<double> values = compared_values(network_, output_, result);
     if (!all_finite(values))
       fail("graph \"{}\" gives NaN or infinities: networks cannot be compared with it", network_.name());
@@ -176,8 +183,10 @@ Quality Judge::compare(const Part& part, const Tensor& output) const {
     if (!all_finite(values)) quality.noise = std::numeric_limits<double>::infinity();
     return quality;
   }
-  DETENT_CHECK(values.size() == values_per_sample_ * static_cast<size_t>(quality.samples), "{} values",
-               values.size());
+  if (values.size() != values_per_sample_ * static_cast<size_t>(quality.samples)) {
+    quality.noise = std::numeric_limits<double>::infinity();  // as where a comparison of values chooses rows
+    return quality;
+  }
   for (size_t i = 0; i < static_cast<size_t>(quality.samples); ++i) {
     const size_t sample = static_cast<size_t>(part.begin) + i;
     const auto expected = row_of(expected_, sample, values_per_sample_);

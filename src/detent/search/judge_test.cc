@@ -56,6 +56,18 @@ TEST(Judge, NetworksThatGiveNaNInTheRangeOfTheSamplesAreNoCandidates) {
   EXPECT_TRUE(judge.judge_family(fine, {}, 4, never, single_process())->front().is_finite());
 }
 
+/// As of masks that a comparison chooses.
+TEST(Judge, NetworksWhoseOutputsHaveOtherSizesAreNoCandidates) {
+  GraphBuilder b("places");
+  const NodeInput places = b.call("nonzero", {b.input("x", {2})});
+  const Graph graph = b.finish(b.call("cast", {places}, {{"dtype", "float32"}}));
+  const IntegerExecutor executor;
+  const Judge judge(graph, executor, {std::make_shared<UnevenRows>(), {}}, 4);
+  const auto never = [] { return false; };
+  EXPECT_TRUE(judge.judge(graph, 4, never)->is_finite());
+  EXPECT_FALSE(judge.judge(with_steps_of(graph, "affine:scale=2,zero_point=0"), 4, never)->is_finite());
+}
+
 /// Inputs for which float gives NaN too say nothing.
 TEST(Judge, InputsThatFloatDoesNotTakeSayNothing) {
   GraphBuilder b("logarithm");
