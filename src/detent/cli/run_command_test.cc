@@ -11,6 +11,7 @@
 #include "detent/cli/program_for_test.h"
 #include "detent/files/array_files.h"
 #include "detent/files/json.h"
+#include "detent/files/safetensors.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/onnx/model_for_test.h"
 
@@ -95,6 +96,34 @@ TEST(QuantizeCommand, WritesNoGraphWhereTheModelCannotBeWritten) {
   EXPECT_THAT(result.errors, HasSubstr("has the accumulator int8, where "));
   EXPECT_FALSE(std::filesystem::exists(folder + "/p/software/quantize/graph_module.mz"));
   EXPECT_FALSE(std::filesystem::exists(folder + "/y.onnx"));
+}
+
+TEST(CompareCommand, TakesNumbersThatHoldForAllSamples) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 2});
+  model.input("factor", {});
+  model.output("y");
+  model.constant<float>("w", {2, 3}, {1, 0, -1, 0, 1, -1});
+  model.node("MatMul", {"x", "w"}, {"p"});
+  model.node("Mul", {"p", "factor"}, {"y"});
+  const TemporaryPath samples("x.safetensors");
+  const std::vector<std::pair<std::string, Tensor>> arrays = {
+      {"x", Tensor::from({3, 2}, std::vector<float>{1, 2, 3, -4, 5, 6})},
+      {"factor", Tensor::from({}, std::vector<float>{2})}};
+  write_safetensors(samples.get(), arrays);
+  const std::string folder = samples.get().parent_path().string();
+  const std::vector<std::string> with_samples = {model.write(),   "--calibration", samples.get().string(),
+                                                 "--project-dir", folder,          "--project"};
+  std::vector<std::string> comparing = {"compare", "--formats", "int8"};
+  comparing.insert(comparing.end(), with_samples.begin(), with_samples.end());
+  comparing.emplace_back("compared");
+  const ProgramResult compared = run_program(comparing);
+  EXPECT_EQ(compared.status, 0) << compared.errors;
+  std::vector<std::string> searching = {"search", "--evaluations", "2", "--max-bits", "32"};
+  searching.insert(searching.end(), with_samples.begin(), with_samples.end());
+  searching.emplace_back("searched");
+  const ProgramResult searched = run_program(searching);
+  EXPECT_EQ(searched.status, 0) << searched.errors;
 }
 
 /// How many samples an object as `detent test --json` prints it says are right.

@@ -20,6 +20,7 @@ namespace detent {
 namespace {
 
 bool is_finite(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kFloat32) return true;
   return std::ranges::all_of(tensor.values<float>(), [](float x) { return std::isfinite(x); });
 }
 
@@ -29,7 +30,7 @@ void FirstNonFinite::see(const Node& node, const Tensor& result) {
   if (!description_.empty() || is_finite(result)) return;
   description_ = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
   for (const auto& [name, parameter] : node.all_parameters()) {
-    if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(parameter->tensor)) continue;
+    if (is_finite(parameter->tensor)) continue;
     description_ += fmt::format(", whose {} is not finite either", name);
     return;
   }

@@ -97,6 +97,15 @@ TEST(Evaluate, NamesTheFirstNodeThatIsNotFinite) {
               AllOf(HasSubstr("on samples 0 to 4 of counted"), HasSubstr("not finite is \"head\" (linear)")));
 }
 
+TEST(Evaluate, IntegersAreFinite) {
+  const Graph graph = network();
+  FirstNonFinite first;
+  first.see(graph.node("head"), Tensor(DType::kInt64, {2}));
+  EXPECT_THAT(first.description(), HasSubstr("the outputs of all nodes are finite"));
+  first.see(graph.node("head"), Tensor::from({1}, std::vector<float>{NAN}));
+  EXPECT_THAT(first.description(), HasSubstr("\"head\" (linear)"));
+}
+
 TEST(Evaluate, WantsLabels) {
   EXPECT_THAT(error_of([] { evaluate(Classifier(1), network(), Counted(false), 5); }),
               HasSubstr("counted: the samples have no labels"));
@@ -119,6 +128,10 @@ TEST(Metrics, RefuseOutputsThatAreNoClasses) {
                 classification_metrics(network(), Tensor(DType::kFloat32, {2, 1}), labels);
               }),
               HasSubstr("label 1, expected one of 1 classes"));
+  EXPECT_THAT(error_of([&] {
+                classification_metrics(network(), Tensor(DType::kInt64, {2, 3}), labels);
+              }),
+              HasSubstr("the output is int64, expected float32 for classification"));
 }
 
 TEST(Batches, FollowPyTorchsOrder) {

@@ -45,6 +45,10 @@ std::vector<Metrics> classification_metrics(const Graph& graph, const Tensor& ou
     fail("graph \"{}\": the output has shape {}, expected [{}, classes] for classification", graph.name(),
          shape_text(output.shape()), samples);
   }
+  if (output.dtype() != DType::kFloat32) {
+    fail("graph \"{}\": the output is {}, expected float32 for classification", graph.name(),
+         dtype_name(output.dtype()));
+  }
   const auto classes = static_cast<size_t>(output.dim(1));
   const bool is_log = gives_log_probabilities(graph);
   std::vector<Metrics> metrics(static_cast<size_t>(samples), Metrics{.count = 1});

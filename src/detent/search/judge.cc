@@ -171,7 +171,14 @@ std::vector<Tensor> Judge::inputs(const Part& part) const {
   if (part.begin >= count_) return probes_[static_cast<size_t>(part.begin - count_)];
   if (kept_.empty()) return samples_.inputs->inputs(part.begin, part.end);
   std::vector<Tensor> rows;
-  for (const Tensor& tensor : kept_) rows.push_back(tensor.rows(part.begin, part.end));
+  const std::vector<std::string> names = network_.input_names();
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const Tensor& tensor = kept_[i];
+    rows.push_back(tensor.rank() == 0 ? tensor : tensor.rows(part.begin, part.end));
+    // A network that takes a number takes one sample at a time.
+    const bool is_number = network_.input_types().find(names[i])->second.shape.empty();
+    if (is_number && rows.back().numel() == 1) rows.back() = rows.back().reshaped({});
+  }
   return rows;
 }
 

@@ -34,17 +34,22 @@ class JoinedInputs final : public CalibrationSet {
   uint64_t fingerprint() const override { return 0; }
 
  private:
+  /// One sample of a number has no dimension for it.
+  static Tensor as_rows(const Tensor& tensor) { return tensor.rank() == 0 ? tensor.reshaped({1}) : tensor; }
+
   static void append(std::vector<Tensor>& joined, const std::vector<Tensor>& more) {
     if (joined.empty()) {
       joined = more;
       return;
     }
     for (size_t i = 0; i < more.size(); ++i) {
-      Shape shape = joined[i].shape();
-      shape[0] += more[i].dim(0);
-      Tensor both(joined[i].dtype(), shape);
-      std::ranges::copy(joined[i].bytes(), both.bytes().begin());
-      std::ranges::copy(more[i].bytes(), both.bytes().begin() + std::ssize(joined[i].bytes()));
+      const Tensor first = as_rows(joined[i]);
+      const Tensor second = as_rows(more[i]);
+      Shape shape = first.shape();
+      shape[0] += second.dim(0);
+      Tensor both(first.dtype(), shape);
+      std::ranges::copy(first.bytes(), both.bytes().begin());
+      std::ranges::copy(second.bytes(), both.bytes().begin() + std::ssize(first.bytes()));
       joined[i] = std::move(both);
     }
   }
