@@ -44,6 +44,7 @@ using Vector = hn::VFromD<Singles>;
 struct Whole {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = false;
+  static constexpr bool kIsScattered = false;
   static constexpr bool kHasMinimums = false;
   static const float* At(const PanelSums& p, int64_t k) { return p.weights + k * p.width; }
   static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const float* from, int64_t /*input*/) {
@@ -53,6 +54,7 @@ struct Whole {
 struct Halves {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = false;
+  static constexpr bool kIsScattered = false;
   static constexpr bool kHasMinimums = false;
   static const uint16_t* At(const PanelSums& p, int64_t k) { return p.halves + k * p.width; }
   static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const uint16_t* from, int64_t /*input*/) {
@@ -64,6 +66,7 @@ struct Halves {
 struct Codes {
   static constexpr int64_t kInputs = 1;
   static constexpr bool kHasScales = true;
+  static constexpr bool kIsScattered = false;
   static constexpr bool kHasMinimums = false;
   static const int8_t* At(const PanelSums& p, int64_t k) { return p.codes + k * p.width; }
   static HWY_INLINE Vector Load(const PanelSums& /*p*/, Singles d, const int8_t* from, int64_t /*input*/) {
@@ -76,6 +79,7 @@ struct Codes {
 struct Nibbles {
   static constexpr int64_t kInputs = 8;
   static constexpr bool kHasScales = true;
+  static constexpr bool kIsScattered = false;
   static constexpr bool kHasMinimums = false;
   static const int32_t* At(const PanelSums& p, int64_t k) {
     return reinterpret_cast<const int32_t*>(p.codes) + k / kInputs * p.width;
@@ -151,6 +155,15 @@ struct HighNibbles : Nibbles {
   }
 };
 
+// Codes whose inputs have a group each.
+
+struct ScatteredCodes : Codes {
+  static constexpr bool kIsScattered = true;
+};
+struct ScatteredNibbles : Nibbles {
+  static constexpr bool kIsScattered = true;
+};
+
 /// Codes as weights, with one rounding of the product and one of the sum.
 template <class Weights>
 HWY_INLINE Vector Scaled(const PanelSums& p, int64_t place, Vector code) {
@@ -195,8 +208,9 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
         if (i == inputs_here) break;
         Vector scaled[static_cast<size_t>(Vectors)];
         if constexpr (Weights::kHasScales) {
+          const int64_t at = Weights::kIsScattered ? p.group_of[k + i] * p.width + column : place;
           for (int64_t v = 0; v < Vectors; ++v)
-            scaled[v] = Scaled<Weights>(p, place + v * kLanes, Weights::Load(p, d, weights + v * kLanes, i));
+            scaled[v] = Scaled<Weights>(p, at + v * kLanes, Weights::Load(p, d, weights + v * kLanes, i));
         }
         for (int64_t r = 0; r < Rows; ++r) {
           const auto input = hn::Set(d, inputs[r * p.depth + k + i]);
@@ -256,7 +270,7 @@ void Widen(const PanelSums& p, float* to) {
   const Singles d;
   for (int64_t k = 0; k < p.depth; ++k, to += p.width) {
     const auto* from = Weights::At(p, k);
-    const int64_t place = k / p.group * p.width;
+    const int64_t place = (Weights::kIsScattered ? p.group_of[k] : k / p.group) * p.width;
     for (int64_t i = 0; i < p.width; i += kLanes) {
       auto weights = Weights::Load(p, d, from + i, k % Weights::kInputs);
       if constexpr (Weights::kHasScales) weights = Scaled<Weights>(p, place + i, weights);
@@ -279,7 +293,9 @@ void SumNarrow(const PanelSums& p) {
 }
 
 void SumPanel(const PanelSums& p) {
-  if (p.table != nullptr) {
+  if (p.group_of != nullptr) {
+    p.are_nibbles ? SumNarrow<ScatteredNibbles>(p) : SumNarrow<ScatteredCodes>(p);
+  } else if (p.table != nullptr) {
     SumNarrow<Indices>(p);
   } else if (p.are_float8) {
     SumNarrow<Float8>(p);
@@ -447,7 +463,8 @@ std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales
   const bool has_minimums = !scales.minimums.empty();
   if (!scales.table.empty() && scales.table.size() != kTableSize) return std::nullopt;
   if (has_minimums && scales.minimums.size() != scales.scales.size()) return std::nullopt;
-  const int64_t length = groups == 0 ? depth : scales.group;
+  const bool is_scattered = !scales.group_of.empty();
+  const int64_t length = is_scattered ? 1 : groups == 0 ? depth : scales.group;
   const float* const from = weight.values<float>().data();
   WeightCodes found{Tensor(DType::kInt8, {weight.numel()})};
   int8_t* const codes = found.codes.values<int8_t>().data();
@@ -458,13 +475,16 @@ std::optional<WeightCodes> weight_codes(const Tensor& weight, const WeightScales
       const int64_t first = output * depth + k;
       const std::span<const float> weights(from + first, static_cast<size_t>(std::min(length, depth - k)));
       const auto minimum = has_minimums ? std::optional(scales.minimums[group]) : std::nullopt;
-      const float scale = scales.scales[group];
+      const auto scattered = [&] {
+        return static_cast<size_t>(output * groups + scales.group_of[static_cast<size_t>(k)]);
+      };
+      const float scale = scales.scales[is_scattered ? scattered() : group];
       const bool are_found = !scales.table.empty() ? find_indices(weights, scale, scales.table, codes + first)
                              : scales.are_float8
                                  ? find_float8(weights, scale, codes + first)
                                  : find_group_codes(weights, scale, minimum, codes + first, bounds);
       if (!are_found) return std::nullopt;
-      group += groups == 0 ? 0 : 1;
+      group += groups == 0 || is_scattered ? 0 : 1;
     }
   }
   if (scales.are_float8) found.fit_nibbles = false;
@@ -496,15 +516,22 @@ PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bi
 bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) {
   const int64_t outputs = weight.dim(0);
   if (scales.scales.empty() || scales.group < 1 || depth_ == 0) return false;
-  const int64_t groups = (depth_ + scales.group - 1) / scales.group;
-  const bool is_one = scales.scales.size() == 1 && scales.minimums.empty();
+  const bool is_scattered = !scales.group_of.empty();
+  if (is_scattered && (std::ssize(scales.group_of) != depth_ || !scales.minimums.empty() ||
+                       scales.are_float8 || !scales.table.empty()))
+    return false;
+  const int64_t groups = is_scattered ? *std::ranges::max_element(scales.group_of) + 1
+                                      : (depth_ + scales.group - 1) / scales.group;
+  const bool is_one = scales.scales.size() == 1 && scales.minimums.empty() && !is_scattered;
   if (!is_one && std::ssize(scales.scales) != outputs * groups) return false;
-  const bool are_words = scales.group % kNibbles == 0 || scales.group >= depth_;
+  const bool are_words = is_scattered || scales.group % kNibbles == 0 || scales.group >= depth_;
   if (!scales.table.empty() && !are_words) return false;
   const auto found = weight_codes(weight, scales, is_one ? 0 : groups);
   if (!found) return false;
   const int8_t* const codes = found->codes.values<int8_t>().data();
-  group_ = scales.group;
+  group_ = is_scattered ? depth_ : scales.group;
+  groups_ = groups;
+  group_of_ = scales.group_of;
   are_nibbles_ = found->fit_nibbles && are_words;
   are_float8_ = scales.are_float8;
   table_ = scales.table;
@@ -530,25 +557,25 @@ bool PackedLinear::pack_codes(const Tensor& weight, const WeightScales& scales) 
       }
     }
   }
-  scales_ = packed_groups(scales.scales, outputs, groups);
+  scales_ = packed_groups(scales.scales, outputs);
   if (are_float8_) {
     for (float& scale : scales_.values<float>()) scale *= kFloat8Factor;
   }
-  if (!scales.minimums.empty()) minimums_ = packed_groups(scales.minimums, outputs, groups);
+  if (!scales.minimums.empty()) minimums_ = packed_groups(scales.minimums, outputs);
   return true;
 }
 
 /// Numbers of the groups of each output, or one of all, as panels of outputs.
-Tensor PackedLinear::packed_groups(const std::vector<float>& numbers, int64_t outputs, int64_t groups) const {
-  Tensor packed(DType::kFloat32, {stride_ * groups});
+Tensor PackedLinear::packed_groups(const std::vector<float>& numbers, int64_t outputs) const {
+  Tensor packed(DType::kFloat32, {stride_ * groups_});
   float* to = packed.values<float>().data();
   for (int64_t panel = 0; panel < panels(); ++panel) {
     const int64_t first = panel * kPanel;
     const int64_t width = panel_width(panel);
     const int64_t count = std::min(width, outputs - first);
-    for (int64_t g = 0; g < groups; ++g, to += width) {
+    for (int64_t g = 0; g < groups_; ++g, to += width) {
       for (int64_t i = 0; i < count; ++i)
-        to[i] = numbers[numbers.size() == 1 ? 0 : static_cast<size_t>((first + i) * groups + g)];
+        to[i] = numbers[numbers.size() == 1 ? 0 : static_cast<size_t>((first + i) * groups_ + g)];
     }
   }
   return packed;
@@ -596,13 +623,13 @@ void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, 
                  .group = group_,
                  .are_nibbles = are_nibbles_,
                  .are_float8 = are_float8_,
-                 .table = table_.empty() ? nullptr : table_.data()};
+                 .table = table_.empty() ? nullptr : table_.data(),
+                 .group_of = group_of_.empty() ? nullptr : group_of_.data()};
   switch (weights_.dtype()) {
     case DType::kInt8:
       sums.codes = reinterpret_cast<const int8_t*>(weights);
-      sums.scales = scales_.values<float>().data() + first * ((depth_ + group_ - 1) / group_);
-      if (minimums_.numel() > 0)
-        sums.minimums = minimums_.values<float>().data() + first * ((depth_ + group_ - 1) / group_);
+      sums.scales = scales_.values<float>().data() + first * groups_;
+      if (minimums_.numel() > 0) sums.minimums = minimums_.values<float>().data() + first * groups_;
       break;
     case DType::kBFloat16:
       sums.halves = reinterpret_cast<const uint16_t*>(weights);

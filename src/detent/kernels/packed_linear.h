@@ -17,6 +17,9 @@ struct WeightScales {
   std::vector<float> minimums = {};
   bool are_float8 = false;
   std::vector<float> table = {};  // empty: none
+  /// Group of each input, where those of a group are no neighbours (`group` counts for nothing then): codes
+  /// are integers without minimums.
+  std::vector<int32_t> group_of = {};
 };
 
 /// linear_sums by weights that are packed once: the same bits. Each output is one chain of additions, so a
@@ -48,7 +51,7 @@ class PackedLinear {
   void pack(const Tensor& weight);
   /// Whether all weights are kept as codes.
   bool pack_codes(const Tensor& weight, const WeightScales& scales);
-  Tensor packed_groups(const std::vector<float>& numbers, int64_t outputs, int64_t groups) const;
+  Tensor packed_groups(const std::vector<float>& numbers, int64_t outputs) const;
   void panel_sums(int64_t panel, const float* inputs, int64_t rows, float* results) const;
 
   int64_t depth_;
@@ -61,7 +64,9 @@ class PackedLinear {
   bool are_nibbles_ = false;  // eight inputs share a word
   bool are_float8_ = false;
   std::vector<float> table_ = {};
-  Tensor bias_;  // -0 where there is none: that changes no sum
+  std::vector<int32_t> group_of_ = {};
+  int64_t groups_ = 1;  // of an output
+  Tensor bias_;         // -0 where there is none: that changes no sum
 };
 
 /// Work of one kernel call of PackedLinear: outputs whose weights lie together, for some rows.
@@ -82,8 +87,9 @@ struct PanelSums {
   const float* minimums = nullptr;  // as scales; null where none are added
   int64_t group = 0;
   bool are_nibbles = false;
-  bool are_float8 = false;       // codes; scales are 256 times theirs
-  const float* table = nullptr;  // of 16 numbers, whose indices codes of four bits are
+  bool are_float8 = false;            // codes; scales are 256 times theirs
+  const float* table = nullptr;       // of 16 numbers, whose indices codes of four bits are
+  const int32_t* group_of = nullptr;  // of each input, where groups are not of neighbours
 };
 
 }  // namespace detent

@@ -153,6 +153,39 @@ TEST_P(PackedLinearTest, KeepsCodesWithMinimums) {
   }
 }
 
+TEST_P(PackedLinearTest, KeepsCodesOfGroupsInAnyOrder) {
+  constexpr int64_t kDepth = 77;
+  constexpr int64_t kGroups = 5;
+  for (const int most : {7, 100}) {
+    for (const int64_t out : {1, 49, 208}) {
+      WeightScales scales{.group = 16};
+      for (int64_t i = 0; i < kDepth; ++i) scales.group_of.push_back(static_cast<int32_t>(i * 3 % kGroups));
+      for (int64_t i = 0; i < out * kGroups; ++i)
+        scales.scales.push_back(0.02F - 0.003F * static_cast<float>(i % 9));
+      Tensor weight(DType::kFloat32, {out, kDepth});
+      for (int64_t i = 0; i < weight.numel(); ++i) {
+        const auto at = static_cast<size_t>(i / kDepth * kGroups + i % kDepth * 3 % kGroups);
+        weight.values<float>()[static_cast<size_t>(i)] =
+            static_cast<float>(i * 7 % (2 * most) - most) * scales.scales[at];
+      }
+      const PackedLinear packed(weight, std::nullopt, scales);
+      const int64_t bytes = most == 7 ? (kDepth + 7) / 8 * 4 : kDepth;
+      EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes + 4 * kGroups + 4));
+      for (const int64_t rows : {1, 3, 16, 75}) {
+        const Tensor inputs = random_tensor({rows, kDepth});
+        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+        Tensor results(DType::kFloat32, {rows, packed.stride()});
+        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+        for (int64_t row = 0; row < rows; ++row) {
+          const Tensor sums = Tensor::from<float>(
+              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << most << " " << rows;
+        }
+      }
+    }
+  }
+}
+
 /// Weights that `value(i)` gives, times scales of groups, and their sums by rows of several numbers.
 template <class Value>
 void expect_packed(const Value& value, WeightScales scales, int64_t depth, int64_t bytes_of_depth) {

@@ -36,7 +36,8 @@ class RuledMatrices final : public DeferredWeights {
     layer.scales = {.scales = numbers_of(*rows),
                     .group = scales->group,
                     .are_float8 = scales->are_float8,
-                    .table = scales->table};
+                    .table = scales->table,
+                    .group_of = scales->block_of};
     if (scales->minimums)
       layer.scales.minimums = numbers_of(*ruled_.rows_of_weight(asked, *scales->minimums));
     return layer;

@@ -55,7 +55,7 @@ TEST_F(QuantizedFolder, HasPackedIntegersOfCompressedTensors) {
   check(3, 16, false, 9);
   check(5, 0, false, 9.5);
   expect_exact(compressed_json("pack-quantized", integer_scheme(4, 32, true)),
-               packed_encoder(4, 32, true, true), 32);
+               packed_encoder(4, 32, true, true), 5.1);
 }
 
 TEST_F(QuantizedFolder, RefusesDamagedCompressedTensors) {

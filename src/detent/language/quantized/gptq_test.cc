@@ -36,9 +36,15 @@ Encode gptq_encoder(const GptqCase& of) {
 }
 
 TEST_F(QuantizedFolder, HasIntegersOfGptq) {
-  const std::pair<GptqCase, double> cases[] = {
-      {{4, 32, 8}, 6},  {{4, 32, {}}, 7},    {{4, 16, {}, true}, 9},  {{3, 32, {}}, 7},
-      {{2, 32, {}}, 7}, {{8, -1, 128}, 9.1}, {{8, 32, {}, true}, 11}, {{4, 32, {}, false, true}, 32}};
+  const std::pair<GptqCase, double> cases[] = {{{4, 32, 8}, 6},
+                                               {{4, 32, {}}, 7},
+                                               {{4, 16, {}, true}, 9},
+                                               {{3, 32, {}}, 7},
+                                               {{2, 32, {}}, 7},
+                                               {{8, -1, 128}, 9.1},
+                                               {{8, 32, {}, true}, 11},
+                                               {{4, 32, {}, false, true}, 9.1},
+                                               {{4, 32, 8, false, true}, 5.1}};
   for (const auto& [of, bits] : cases) {
     Table json = {{"quant_method", "gptq"},
                   {"bits", static_cast<int64_t>(of.bits)},
@@ -83,6 +89,20 @@ TEST_F(QuantizedFolder, RefusesDamagedIntegersOfGptq) {
   EXPECT_THAT(error_of([&] { read_language_folder(folder_); }), HasSubstr("the network has no place for"));
   write_json(folder_ / "quantize_config.json", Value(Table{{"bits", 4}, {"group_size", 32}}));
   EXPECT_EQ(error_of([&] { read_language_folder(folder_); }), "") << "older folders have a file for that";
+}
+
+TEST_F(QuantizedFolder, IsRefusedWhereItsFamilyStoresInputsAsRows) {
+  const Table gptq = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+  write(gptq, tensors_by(gptq_encoder({4, 32, {}})).second);
+  write_json(folder_ / "config.json", Value(Table{{"model_type", "gpt2"},
+                                                  {"vocab_size", 61},
+                                                  {"n_embd", 64},
+                                                  {"n_layer", 2},
+                                                  {"n_head", 2},
+                                                  {"quantization_config", gptq}}));
+  EXPECT_THAT(
+      error_of([&] { read_language_folder(folder_); }),
+      HasSubstr("networks of the family \"gpt2\", whose weights are stored as [in, out], are not supported"));
 }
 
 TEST_F(QuantizedFolder, MayHaveBiasesOfZerosThatNoLayerHas) {

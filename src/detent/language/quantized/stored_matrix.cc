@@ -77,13 +77,14 @@ Tensor StoredMatrix::scales_of_rows(const ScaleGrid& given) const {
 }
 
 std::optional<StoredScales> StoredMatrix::scales() const {
-  if (kind == CodeKind::kFloats || !block_of.empty()) return std::nullopt;
+  if (kind == CodeKind::kFloats) return std::nullopt;
   const ScaleGrid found = grid();
   StoredScales result{.group = block_columns,
                       .scales = scales_of_rows(found),
                       .are_float8 = kind == CodeKind::kFloat8,
-                      .table = table};
-  if (kind != CodeKind::kIntegers || !found.zeros || block_rows != 1) return result;
+                      .table = table,
+                      .block_of = block_of};
+  if (!block_of.empty() || kind != CodeKind::kIntegers || !found.zeros || block_rows != 1) return result;
   const auto zeros = found.zeros->values<float>();
   const bool is_one = std::ranges::adjacent_find(zeros, std::ranges::not_equal_to()) == zeros.end();
   if (is_one || !has_short_mantissas(found.scales)) return result;

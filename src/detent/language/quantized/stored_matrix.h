@@ -23,6 +23,7 @@ struct StoredScales {
   std::optional<Tensor> minimums = {};
   bool are_float8 = false;
   std::vector<float> table = {};
+  std::vector<int32_t> block_of = {};  // as in StoredMatrix
 };
 
 /// Codes: small integers, float8_e4m3fn, one of 16 numbers, or other floats.
