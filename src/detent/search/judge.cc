@@ -109,6 +109,8 @@ Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples sampl
     results[i] = program->run(inputs(all[i])).at(output_).clone();
   });
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (results.front().numel() == 0)
+    fail("graph \"{}\": its output is empty: networks cannot be compared", network_.name());
   classifies_ = is_classifier(results.front());
   for (size_t i = 0; i < all.size(); ++i) {
     const Tensor& result = results[i];

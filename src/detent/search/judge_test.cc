@@ -1,11 +1,13 @@
 #include "detent/search/judge.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
 #include "detent/inference/integer_executor.h"
@@ -66,6 +68,19 @@ TEST(Judge, NetworksWhoseOutputsHaveOtherSizesAreNoCandidates) {
   const auto never = [] { return false; };
   EXPECT_TRUE(judge.judge(graph, 4, never)->is_finite());
   EXPECT_FALSE(judge.judge(with_steps_of(graph, "affine:scale=2,zero_point=0"), 4, never)->is_finite());
+}
+
+TEST(Judge, OutputsThatAreEmptyAreRefused) {
+  GraphBuilder b("empty");
+  const NodeInput none = NodeInput::of_constant(Value(std::vector<int64_t>{2}));
+  const NodeInput after = NodeInput::of_constant(Value(std::vector<int64_t>{9}));
+  const NodeInput dim = NodeInput::of_constant(Value(std::vector<int64_t>{1}));
+  const Graph graph = b.finish(b.call("dynamic_slice", {b.input("x", {2}), none, after, dim}));
+  const IntegerExecutor executor;
+  EXPECT_THAT(error_of([&] {
+                Judge(graph, executor, {std::make_shared<UnevenRows>(), {}}, 4);
+              }),
+              testing::HasSubstr("its output is empty: networks cannot be compared"));
 }
 
 /// Inputs for which float gives NaN too say nothing.
