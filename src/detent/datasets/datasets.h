@@ -50,9 +50,6 @@ DatasetInfo npz_info();
 /// "inputs", of .npz or .safetensors; or a folder of such files, whose samples may have other sizes each.
 /// Enough to calibrate with.
 DatasetInfo unlabelled_info();
-/// At most 64 windows of 512 tokens of a text file, spread over the text, int64 [n, tokens]; a shorter text
-/// is one window. Throws Error without a tokenizer.
-Tensor text_windows(const std::filesystem::path& path, const DatasetOptions& options);
 /// Name of the data set of random inputs.
 inline constexpr const char* kRandomDataset = "random";
 /// Inputs at random, as the network takes them: normal numbers, tokens of its vocabulary.

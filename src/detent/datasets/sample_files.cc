@@ -16,6 +16,7 @@
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/whole_samples.h"
 #include "detent/files/array_files.h"
+#include "detent/files/file.h"
 #include "detent/files/safetensors.h"
 
 namespace detent {
@@ -339,6 +340,29 @@ NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const Samp
   if (wanted.empty() && find_tensor(tensors, "inputs") == nullptr)
     fail("{}: holds {} tensors, expected one, or one called \"inputs\"", where, tensors.size());
   return inputs_among(tensors, wanted, where);
+}
+
+/// At most 64 windows of a text, spread over it, int64 [n, tokens]; a shorter text is one window.
+Tensor text_windows(const fs::path& path, const DatasetOptions& options) {
+  constexpr int64_t kMostWindows = 64;
+  if (!options.tokenize) {
+    fail(
+        "{}: a text calibrates language models that come with a tokenizer; expected .npy, .npz or "
+        ".safetensors",
+        path.string());
+  }
+  const std::vector<int64_t> tokens = options.tokenize(read_file(path));
+  if (tokens.empty()) fail("{}: holds no text", path.string());
+  const int64_t length = std::min(options.text_window, std::ssize(tokens));
+  const int64_t whole = std::ssize(tokens) / length;
+  const int64_t count = std::min(whole, kMostWindows);
+  Tensor windows(DType::kInt64, {count, length});
+  auto target = windows.values<int64_t>().begin();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto first = static_cast<size_t>(i * whole / count * length);
+    target = std::ranges::copy(std::span(tokens).subspan(first, static_cast<size_t>(length)), target).out;
+  }
+  return windows;
 }
 
 /// Adds the names of what is left out.
