@@ -161,6 +161,7 @@ TEST_F(LanguageCommand, QuantizesWeightsAloneWithoutSamples) {
   const ProgramResult done = quantize({"--weights", "int4", "--activations", "float32"});
   ASSERT_EQ(done.status, 0) << done.errors;
   EXPECT_THAT(done.errors, HasSubstr("no calibration samples: errors are those on random inputs"));
+  EXPECT_THAT(done.output, HasSubstr("integer execution: none: weights alone are quantized"));
   const Graph graph = read_graph(folder_ / "p/software/quantize/graph_module.mz");
   EXPECT_NE(graph.node("layers_0_perceptron_up").find_quantizer("weight"), nullptr);
   EXPECT_EQ(graph.node("layers_0_perceptron_up").find_quantizer("data_in_0"), nullptr);
@@ -231,6 +232,7 @@ TEST(LanguageCommandDeathTest, QuantizeTakesTheMemoryThatItAnnounces) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(quantize_as_announced("fp16"), testing::ExitedWithCode(0), "taken");
   EXPECT_EXIT(quantize_as_announced("int8"), testing::ExitedWithCode(0), "taken");
+  EXPECT_EXIT(quantize_as_announced("float32"), testing::ExitedWithCode(0), "taken");
 }
 
 }  // namespace
