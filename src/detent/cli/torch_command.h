@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ struct TorchCommand {
   /// The network that `load` holds, where it is a whole one: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
   RandomSource random = {};
+  /// Splits a text into tokens, by the tokenizer that comes with `load`. Throws Error where there is none.
+  std::function<std::vector<int64_t>(const std::string& text)> tokenize = {};
   /// Files that the program has read and will write so far: the library keeps on.
   FileRoles* file_roles = nullptr;
 };

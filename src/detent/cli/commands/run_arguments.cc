@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/language_model.h"
 #include "detent/cli/option_fields.h"
 #include "detent/cli/results.h"
 #include "detent/cli/torch_command.h"
@@ -79,6 +80,18 @@ void say_new_folders(const std::filesystem::path& folder) {
   if (!parent.empty()) log_info("{} does not exist: it is created", parent.string());
 }
 
+namespace {
+
+std::function<std::vector<int64_t>(const std::string& text)> tokenizer_beside(const std::string& network) {
+  return [network](const std::string& text) {
+    const std::optional<Tokenizer> tokenizer = find_tokenizer(network);
+    if (!tokenizer) fail("{}: it has no tokenizer; calibrate with tokens, in a file .npy", network);
+    return tokenizer->encode(text);
+  };
+}
+
+}  // namespace
+
 void start_run(const std::string& command, const RunConfig& config) {
   set_up_logging(config.options.log_level);
   if (command != "test") {
@@ -98,6 +111,7 @@ void start_run(const std::string& command, const RunConfig& config) {
   if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());
   TorchCommand run{command, config.options, config.passes, config.config_file, config.software_dir, workers};
   run.search = config.search;
+  run.tokenize = tokenizer_beside(config.options.load.value_or(""));
   run_command(run);
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "detent/cli/file_kind.h"
-#include "detent/cli/language_model.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
@@ -87,11 +86,7 @@ DatasetOptions dataset_options(const TorchCommand& command) {
       .seed = options.seed};
   if (command.network && command.network->input_types().contains(kTokensInput)) {
     result.text_window = text_window_of(*command.network);
-    result.tokenize = [load = *options.load](const std::string& text) {
-      const std::optional<Tokenizer> tokenizer = find_tokenizer(load);
-      if (!tokenizer) fail("{}: it has no tokenizer; calibrate with tokens, in a file .npy", load);
-      return tokenizer->encode(text);
-    };
+    result.tokenize = command.tokenize;
   }
   return result;
 }
