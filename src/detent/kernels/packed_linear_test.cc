@@ -156,7 +156,7 @@ TEST_P(PackedLinearTest, KeepsCodesWithMinimums) {
 TEST_P(PackedLinearTest, KeepsCodesOfGroupsInAnyOrder) {
   constexpr int64_t kDepth = 77;
   constexpr int64_t kGroups = 5;
-  for (const int most : {7, 100}) {
+  for (const int64_t most : {7, 100}) {
     for (const int64_t out : {1, 49, 208}) {
       WeightScales scales{.group = 16};
       for (int64_t i = 0; i < kDepth; ++i) scales.group_of.push_back(static_cast<int32_t>(i * 3 % kGroups));

@@ -125,7 +125,7 @@ class QuantizedFolder : public testing::Test {
     EXPECT_TRUE(executed().equals(expected));
     int64_t bytes = 0;
     EXPECT_TRUE(decoded(bytes).reshaped(expected.shape()).equals(expected));
-    constexpr int64_t kWeights = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64);
+    constexpr int64_t kWeights = int64_t{2} * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64);
     const double others = 64 * 64 * 4 + 960 * 4;  // the head, and biases of all
 
     EXPECT_LE(static_cast<double>(bytes) - others, bits_of_weights / 8 * kWeights) << "of a decoder";
