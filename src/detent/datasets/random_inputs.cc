@@ -15,7 +15,7 @@ constexpr int64_t kRandomSamples = 32;
 /// A sum of twelve uniform numbers, of variance 1/12 each: the same bits on every processor.
 double nearly_normal(SampleRandom& random) {
   constexpr int kTerms = 12;
-  double sum = -kTerms / 2;
+  double sum = -0.5 * kTerms;
   for (int i = 0; i < kTerms; ++i) sum += random.uniform();
   return sum;
 }
