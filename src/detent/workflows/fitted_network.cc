@@ -125,8 +125,8 @@ std::vector<SampleInput> sample_inputs(const Graph& graph) {
     const bool has_own_size =
         !fixed_samples(graph) && !shape.empty() && shape[0] < 0 && type.shape[0].symbol != kBatchName;
     if (has_own_size) shape[0] = kOwnFirstSize;
-    SampleInput& input =
-        inputs.emplace_back(source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape));
+    inputs.push_back({source_name(graph, NodeInput::of(node)), type.dtype, std::move(shape)});
+    SampleInput& input = inputs.back();
     for (const Dimension& size : type.shape) input.usual.push_back(size.size);
     input.below = rows_looked_up(graph, node);
   }
