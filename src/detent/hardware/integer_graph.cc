@@ -81,13 +81,9 @@ std::optional<SteppedWeight> stepped(const Node& node, const QuantSpec& rounding
   return weight;
 }
 
-bool is_affine(const QuantSpec& rounding) {
-  return integer_codes(rounding.format) && !code_types(rounding).empty();
-}
-
 void replace_weight(Node& node, int64_t channel_dim) {
   const std::optional<QuantSpec> rounding = node.rounding("weight");
-  if (!rounding || is_affine(*rounding)) return;
+  if (!rounding || !code_types(*rounding).empty()) return;
   std::optional<SteppedWeight> weight = stepped(node, *rounding, channel_dim);
   if (!weight) return;
   node.find_parameter("weight")->tensor = std::move(weight->values);
@@ -143,7 +139,7 @@ Graph integer_graph(const Graph& graph, std::vector<std::string>& notes) {
   for (Node& node : integers.nodes()) {
     for (auto& [operand, quantizer] : node.quantization) {
       const std::optional<QuantSpec> rounding = quantizer->effective_spec();
-      if (!operand.starts_with("data_") || !rounding || is_affine(*rounding)) continue;
+      if (!operand.starts_with("data_") || !rounding || !code_types(*rounding).empty()) continue;
       if (const std::optional<QuantSpec> equal = affine_equal(*rounding)) quantizer = *equal;
     }
     if (const auto* sum = trait<WeightedSum>(node)) {

@@ -11,16 +11,6 @@ namespace {
 
 using TypesOf = std::vector<CodeType> (*)(const QuantSpec&);
 
-constexpr int kMostBits = 16;
-
-std::vector<CodeType> fixed_types(const FixedPoint& fixed) {
-  if (fixed.width > kMostBits || fixed.floors) return {};
-  const CodeType type{
-      .scale = fixed.scale, .low = static_cast<int32_t>(fixed.low), .high = static_cast<int32_t>(fixed.high)};
-  if (!std::isfinite(type.value(type.low)) || !std::isfinite(type.value(type.high))) return {};
-  return {type};
-}
-
 std::optional<CodeType> one_type(const Node& node, std::string_view operand, TypesOf types_of) {
   const std::optional<QuantSpec> rounding = node.rounding(operand);
   const std::vector<CodeType> types = rounding ? types_of(*rounding) : std::vector<CodeType>();
@@ -30,7 +20,7 @@ std::optional<CodeType> one_type(const Node& node, std::string_view operand, Typ
 }  // namespace
 
 std::vector<CodeType> code_types(const QuantSpec& rounding) {
-  if (const auto fixed = fixed_point(rounding.format)) return fixed_types(*fixed);
+  constexpr int kMostBits = 16;
   const std::optional<IntegerCodes> integers = integer_codes(rounding.format);
   if (!integers || integers->width > kMostBits) return {};
   const auto [scales, zero_points] = given_scales(rounding.format);

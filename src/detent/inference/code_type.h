@@ -11,7 +11,7 @@
 namespace detent {
 
 /// Meaning of a tensor's codes: value = (code - zero_point) * scale, low <= code <= high. An affine format
-/// (formats/elements/affine.h) of at most 16 bits with one scale, fixed point of as many, or signs.
+/// (formats/elements/affine.h) of at most 16 bits with one scale, or signs.
 struct CodeType {
   float scale = 1;
   int32_t zero_point = 0;
@@ -53,8 +53,7 @@ struct CodeType {
 };
 
 /// For each scale of what a quantizer rounds with (`Node::rounding`) what its codes mean; empty unless that
-/// is an affine format whose scales do not depend on the data, or fixed point that rounds to nearest, of at
-/// most 16 bits and with finite values.
+/// is an affine format of at most 16 bits whose scales do not depend on the data, with finite values.
 std::vector<CodeType> code_types(const QuantSpec& rounding);
 
 /// The type of an operand; nullopt if it is not quantized, has no such codes, or several scales.

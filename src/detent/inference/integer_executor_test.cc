@@ -53,8 +53,7 @@ TEST(IntegerExecutor, ComputesOnCodes) {
 
 TEST(IntegerExecutor, RoundsOperandsOfOtherFormatsToTheirValues) {
   Graph graph = small_network();
-  graph.node("relu").quantization["data_out_0"] =
-      parse_quant_spec_text("fixed:width=3,frac_width=0,rounding=floor");
+  graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=3,frac_width=0");
   const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
   EXPECT_THAT(error_of([&] { check_integer_execution(graph); }),
               HasSubstr("node \"relu\" (relu): operand \"data_out_0\" has the format fixed"));
@@ -66,8 +65,7 @@ TEST(IntegerExecutor, RoundsOperandsOfOtherFormatsToTheirValues) {
 
 TEST(IntegerExecutor, ShowsWhatIsAskedForBeforeAndAfterRounding) {
   Graph graph = small_network();
-  graph.node("relu").quantization["data_in_0"] =
-      parse_quant_spec_text("fixed:width=3,frac_width=0,rounding=floor");
+  graph.node("relu").quantization["data_in_0"] = parse_quant_spec_text("fixed:width=3,frac_width=0");
   const IntegerProgram program(graph);
   const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
   const auto seen = [&](ObservedValues values, const Observation::Operands& operands) {

@@ -68,7 +68,7 @@ TEST(NodeForm, OperandsWithoutCodesHaveNoForm) {
   EXPECT_FALSE(has_form({}));
   EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"}}));
   EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine"}}));
-  EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "fixed:width=8,rounding=floor"}}));
+  EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "fixed:width=8,frac_width=4"}}));
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=channel,axis=3"}}));
   EXPECT_FALSE(has_form(
@@ -76,7 +76,6 @@ TEST(NodeForm, OperandsWithoutCodesHaveNoForm) {
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}, {"data_out_0", "log"}}));
   EXPECT_TRUE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}}));
-  EXPECT_TRUE(has_form({{"data_in_0", "fixed:width=6"}, {"weight", "fixed:width=8,frac_width=4"}}));
   // Groups that hold whole channels.
   EXPECT_TRUE(has_form(
       {{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=group,group_size=2"}}));

@@ -66,8 +66,7 @@ int weight_axis(const Node& layer) {
 
 std::optional<IntegerWeights> integer_weights(const Node& layer) {
   const std::optional<QuantSpec> rounding = layer.rounding("weight");
-  if (!rounding || rounding->granularity == Granularity::kGroup || !integer_codes(rounding->format))
-    return std::nullopt;
+  if (!rounding || rounding->granularity == Granularity::kGroup) return std::nullopt;
   const std::vector<CodeType> types = code_types(*rounding);
   const WeightChannels channels(layer);
   const bool has_zero_points =
