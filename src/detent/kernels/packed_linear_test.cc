@@ -94,6 +94,23 @@ std::pair<Tensor, WeightScales> scaled_codes(int64_t out, int64_t depth, int64_t
   return {weight, scales};
 }
 
+/// Sums of so many rows of inputs are those of the weight as it is, to the last bit.
+void expect_sums_of(const Tensor& weight, const PackedLinear& packed, std::initializer_list<int64_t> counts) {
+  const int64_t out = weight.dim(0);
+  const int64_t depth = weight.dim(1);
+  for (const int64_t rows : counts) {
+    const Tensor inputs = random_tensor({rows, depth});
+    const Tensor expected = linear_sums(inputs, weight, std::nullopt);
+    Tensor results(DType::kFloat32, {rows, packed.stride()});
+    packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+    for (int64_t row = 0; row < rows; ++row) {
+      const Tensor sums = Tensor::from<float>(
+          {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+      EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << depth << " " << rows;
+    }
+  }
+}
+
 TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
   for (const auto& [depth, group, most] : std::vector<std::tuple<int64_t, int64_t, int>>{
            {66, 66, 127}, {96, 32, 127}, {70, 32, 7}, {64, 64, 7}, {67, 67, 7}, {45, 9, 100}, {48, 12, 7}}) {
@@ -104,17 +121,7 @@ TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
       const int64_t bytes = are_nibbles ? (depth + 7) / 8 * 4 : depth;
       const int64_t groups = (depth + group - 1) / group;
       EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes + 4 * groups + 4));
-      for (const int64_t rows : {1, 2, 3, 8, 15, 16, 75}) {
-        const Tensor inputs = random_tensor({rows, depth});
-        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
-        Tensor results(DType::kFloat32, {rows, packed.stride()});
-        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
-        for (int64_t row = 0; row < rows; ++row) {
-          const Tensor sums = Tensor::from<float>(
-              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
-          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << depth << " " << rows;
-        }
-      }
+      expect_sums_of(weight, packed, {1, 2, 3, 8, 15, 16, 75});
     }
   }
 }
@@ -138,17 +145,8 @@ TEST_P(PackedLinearTest, KeepsCodesWithMinimums) {
       const PackedLinear packed(weight, std::nullopt, scales);
       EXPECT_EQ(packed.byte_size(),
                 packed.stride() * (kDepth / (most == 15 ? 2 : 1) + 8 * kDepth / kGroup + 4));
-      for (const int64_t rows : {1, 3, 16, 75}) {
-        const Tensor inputs = random_tensor({rows, kDepth});
-        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
-        Tensor results(DType::kFloat32, {rows, packed.stride()});
-        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
-        for (int64_t row = 0; row < rows; ++row) {
-          const Tensor sums = Tensor::from<float>(
-              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
-          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << most << " " << rows;
-        }
-      }
+      SCOPED_TRACE(most);
+      expect_sums_of(weight, packed, {1, 3, 16, 75});
     }
   }
 }
@@ -171,17 +169,8 @@ TEST_P(PackedLinearTest, KeepsCodesOfGroupsInAnyOrder) {
       const PackedLinear packed(weight, std::nullopt, scales);
       const int64_t bytes = most == 7 ? (kDepth + 7) / 8 * 4 : kDepth;
       EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes + 4 * kGroups + 4));
-      for (const int64_t rows : {1, 3, 16, 75}) {
-        const Tensor inputs = random_tensor({rows, kDepth});
-        const Tensor expected = linear_sums(inputs, weight, std::nullopt);
-        Tensor results(DType::kFloat32, {rows, packed.stride()});
-        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
-        for (int64_t row = 0; row < rows; ++row) {
-          const Tensor sums = Tensor::from<float>(
-              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
-          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << most << " " << rows;
-        }
-      }
+      SCOPED_TRACE(most);
+      expect_sums_of(weight, packed, {1, 3, 16, 75});
     }
   }
 }
@@ -200,17 +189,7 @@ void expect_packed(const Value& value, WeightScales scales, int64_t depth, int64
           value(i) * scales.scales[static_cast<size_t>(i / depth * groups + i % depth / scales.group)];
     const PackedLinear packed(weight, std::nullopt, scales);
     EXPECT_EQ(packed.byte_size(), packed.stride() * (bytes_of_depth + 4 * groups + 4));
-    for (const int64_t rows : {1, 2, 3, 8, 15, 16, 75}) {
-      const Tensor inputs = random_tensor({rows, depth});
-      const Tensor expected = linear_sums(inputs, weight, std::nullopt);
-      Tensor results(DType::kFloat32, {rows, packed.stride()});
-      packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
-      for (int64_t row = 0; row < rows; ++row) {
-        const Tensor sums = Tensor::from<float>(
-            {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
-        EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << depth << " " << rows;
-      }
-    }
+    expect_sums_of(weight, packed, {1, 2, 3, 8, 15, 16, 75});
   }
 }
 

@@ -61,7 +61,7 @@ class Judge {
     int64_t end;
   };
 
-  /// Micro-batches, then probes, which begin behind the samples.
+  /// Micro-batches, then probes, whose positions follow those of the samples.
   std::vector<Part> parts(int64_t samples, int64_t size) const;
   std::vector<Tensor> inputs(const Part& part) const;
   void keep_inputs();
