@@ -220,9 +220,9 @@ std::string calibration_dataset(const std::filesystem::path& path) {
 void take_files(RunOptions& options) {
   namespace fs = std::filesystem;
   const bool is_file =
-      options.model &&
-      (options.model->find('/') != std::string::npos || options.model->ends_with(".onnx") ||
-       options.model->ends_with(".mz") || (!is_built_in(*options.model) && fs::exists(*options.model)));
+      options.model && (options.model->find('/') != std::string::npos || options.model->ends_with(".onnx") ||
+                        options.model->ends_with(".mz") || options.model->ends_with(".gguf") ||
+                        (!is_built_in(*options.model) && fs::exists(*options.model)));
   if (is_file) {
     if (options.load)
       throw UsageError(fmt::format("got two networks: {} and --load {}", *options.model, *options.load));
@@ -318,7 +318,7 @@ std::string own_samples_text(const std::string& command) {
   if (reads_option(command, "calibration"))
     return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images, a file of inputs "
            "(.npy, .npz, .safetensors) or, of a language model, a text (.txt); so do search and transform; "
-           "`detent quantize MODEL --activations float32` quantizes weights alone and needs none";
+           "`detent quantize MODEL --activations float32` rounds weights alone to nearest and needs none";
   return "your own images, with their classes, are image_folder with --data-dir FOLDER, and --labels FILE "
          "where there is no folder a class";
 }
