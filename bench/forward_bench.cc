@@ -138,7 +138,7 @@ Tensor random_images(int64_t batch) {
 void serve(const std::string& network, const std::filesystem::path& folder) {
   set_thread_count(1);
   at::set_num_threads(1);
-  use_block_cache_for_tensors(size_t{12} << 20);
+  use_block_cache_for_tensors();
   seed_everything(0);
   Graph graph = network == "squeezenet" ? squeezenet() : build_model(network, {3, 224, 224}, 1000);
   initialize_parameters(graph);
