@@ -29,19 +29,15 @@ function(detent_add_test_program program property)
     <functional> <map> <string> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> ${program_PRECOMPILED})
 endfunction()
 
-# One CTest entry a test; under sanitizers, where each process takes 0.2 s to start, one for every 16th test.
+# A CTest entry for every 16th test: a process each would spend as long on starting as on its test.
 detent_add_test_program(detent_tests DETENT_TESTS)
-if(DETENT_SANITIZE)
-  foreach(shard RANGE 15)
-    add_test(NAME detent_tests.${shard} COMMAND detent_tests --gtest_brief=1 --gtest_filter=-*Slow*:*Signal*)
-    set_tests_properties(detent_tests.${shard} PROPERTIES
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=16;GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200)
-  endforeach()
-  # Which signals a process ends by is settled once in it.
-  add_test(NAME detent_tests.signals COMMAND detent_tests --gtest_brief=1 --gtest_filter=*Signal*:-*Slow*)
-else()
-  gtest_discover_tests(detent_tests TEST_FILTER -*Slow* DISCOVERY_TIMEOUT 60)
-endif()
+foreach(shard RANGE 15)
+  add_test(NAME detent_tests.${shard} COMMAND detent_tests --gtest_brief=1 --gtest_filter=-*Slow*:*Signal*)
+  set_tests_properties(detent_tests.${shard} PROPERTIES
+    ENVIRONMENT "GTEST_TOTAL_SHARDS=16;GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200)
+endforeach()
+# Which signals a process ends by is settled once in it.
+add_test(NAME detent_tests.signals COMMAND detent_tests --gtest_brief=1 --gtest_filter=*Signal*:-*Slow*)
 # Verilator's own library is compiled for every design: a compiler cache has it from the second on.
 gtest_discover_tests(detent_tests TEST_FILTER *Slow* DISCOVERY_TIMEOUT 60
   PROPERTIES LABELS slow COST 20 ENVIRONMENT "OBJCACHE=${CMAKE_CXX_COMPILER_LAUNCHER}")

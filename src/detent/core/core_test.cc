@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -52,6 +54,43 @@ TEST(Tensor, CountsElements) {
   EXPECT_EQ(element_count({int64_t{1} << 40, 0, int64_t{1} << 40}), 0);
   EXPECT_THROW(element_count({int64_t{1} << 40, int64_t{1} << 40}), Error);
   EXPECT_THROW(element_count({2, -1}), Error);
+}
+
+template <class Bits>
+Tensor repeated(DType dtype, Bits bits, Bits last) {
+  constexpr int64_t kSize = 70'001;  // for several threads
+  Tensor tensor(dtype, {kSize});
+  const std::span<Bits> elements(reinterpret_cast<Bits*>(tensor.bytes().data()), kSize);
+  std::ranges::fill(elements, bits);
+  elements.back() = last;
+  return tensor;
+}
+
+TEST(Tensor, IsFiniteWithoutNanAndInfinity) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(repeated(DType::kFloat32, -kLargest, kLargest).is_finite());
+  EXPECT_FALSE(repeated(DType::kFloat32, 1.0F, -kInfinity).is_finite());
+  EXPECT_FALSE(repeated(DType::kFloat32, 1.0F, std::nanf("")).is_finite());
+  EXPECT_TRUE(repeated(DType::kFloat64, 1e300, -1e308).is_finite());
+  EXPECT_FALSE(repeated(DType::kFloat64, 1.0, -std::nan("")).is_finite());
+  EXPECT_TRUE(Tensor(DType::kFloat32, {0}).is_finite());
+  EXPECT_TRUE(repeated<uint8_t>(DType::kInt8, 0x7f, 0xff).is_finite());
+}
+
+/// The largest number of the format and the one after it, which is NaN or infinity.
+TEST(Tensor, IsFiniteInNarrowFloats) {
+  const auto check = []<class Bits>(DType dtype, Bits largest) {
+    const Bits sign = static_cast<Bits>(~(std::numeric_limits<Bits>::max() / 2));
+    const Bits negative = static_cast<Bits>(sign | largest);
+    EXPECT_TRUE(repeated(dtype, largest, negative).is_finite()) << dtype_name(dtype);
+    EXPECT_FALSE(repeated(dtype, largest, static_cast<Bits>(largest + 1)).is_finite()) << dtype_name(dtype);
+    EXPECT_FALSE(repeated(dtype, largest, static_cast<Bits>(negative + 1)).is_finite()) << dtype_name(dtype);
+  };
+  check(DType::kFloat16, uint16_t{0x7bff});
+  check(DType::kBFloat16, uint16_t{0x7f7f});
+  check(DType::kFloat8E5M2, uint8_t{0x7b});
+  check(DType::kFloat8E4M3, uint8_t{0x7e});
 }
 
 TEST(Tensor, CopiesShareAndClonesDoNot) {

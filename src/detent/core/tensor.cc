@@ -1,14 +1,18 @@
 #include "detent/core/tensor.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <span>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/block_cache.h"
+#include "detent/core/parallel.h"
 
 namespace detent {
 namespace {
@@ -25,6 +29,22 @@ std::shared_ptr<std::byte> allocate_small(size_t bytes, size_t rounded) {
   std::byte* const data = storage.get() + (past == 0 ? 0 : kAlignment - past);
   std::memset(data + bytes, 0, rounded - bytes);
   return {std::move(storage), data};
+}
+
+/// The bits of floats but for their signs are ordered as their magnitudes; those of `infinity` and NaN come
+/// last. A maximum of integers takes vectors, which a test of each float that may end early does not.
+template <class Bits>
+bool magnitudes_below(Bits infinity, std::span<const Bits> elements) {
+  constexpr int64_t kGrain = 1 << 16;
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() / 2;
+  std::atomic<bool> below = true;
+  parallel_for(std::ssize(elements), kGrain, [&](int64_t begin, int64_t end) {
+    Bits largest = 0;
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      largest = std::max(largest, static_cast<Bits>(elements[i] & kMagnitude));
+    if (largest >= infinity) below = false;
+  });
+  return below;
 }
 
 std::shared_ptr<std::byte> block_or_null(size_t bytes) {
@@ -183,6 +203,28 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
   shape[0] = end - begin;
   const size_t row_bytes = dim(0) == 0 ? 0 : byte_size() / static_cast<size_t>(dim(0));
   return borrow(dtype_, std::move(shape), data_ + static_cast<size_t>(begin) * row_bytes, owner_);
+}
+
+bool Tensor::is_finite() const {
+  const auto all = [&]<class Bits>(Bits infinity) {
+    return magnitudes_below(infinity, {reinterpret_cast<const Bits*>(data_), static_cast<size_t>(numel_)});
+  };
+  switch (dtype_) {
+    case DType::kFloat64:
+      return all(uint64_t{0x7ff0} << 48);
+    case DType::kFloat32:
+      return all(uint32_t{0x7f800000});
+    case DType::kBFloat16:
+      return all(uint16_t{0x7f80});
+    case DType::kFloat16:
+      return all(uint16_t{0x7c00});
+    case DType::kFloat8E5M2:
+      return all(uint8_t{0x7c});
+    case DType::kFloat8E4M3:
+      return all(uint8_t{0x7f});
+    default:
+      return true;
+  }
 }
 
 bool Tensor::equals(const Tensor& other) const {

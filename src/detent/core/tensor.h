@@ -123,6 +123,8 @@ class Tensor {
   Tensor rows(int64_t begin, int64_t end) const;
   /// Same dtype, shape and bytes.
   bool equals(const Tensor& other) const;
+  /// Whether no element is NaN or infinite. Integers never are.
+  bool is_finite() const;
 
  private:
   std::byte* typed(DType expected) const;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,34 +12,10 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/evaluation/batches.h"
-#include "detent/graph/operators.h"
+#include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/graph/value_sizes.h"
 
 namespace detent {
-namespace {
-
-bool is_finite(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kFloat32) return true;
-  return std::ranges::all_of(tensor.values<float>(), [](float x) { return std::isfinite(x); });
-}
-
-}  // namespace
-
-void FirstNonFinite::see(const Node& node, const Tensor& result) {
-  if (!description_.empty() || is_finite(result)) return;
-  description_ = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
-  for (const auto& [name, parameter] : node.all_parameters()) {
-    if (is_finite(parameter->tensor)) continue;
-    description_ += fmt::format(", whose {} is not finite either", name);
-    return;
-  }
-}
-
-std::string FirstNonFinite::description() const {
-  return description_.empty() ? "the outputs of all nodes are finite when it is computed again"
-                              : description_;
-}
-
 namespace {
 
 Tensor joined_rows(const std::vector<Tensor>& parts) {
@@ -90,20 +65,6 @@ Metrics sum_of_samples(const std::vector<Metrics>& own, const std::vector<BatchS
 
 }  // namespace
 
-std::string describe_first_non_finite(const Program& program, const Graph& graph,
-                                      std::span<const Tensor> inputs) {
-  FirstNonFinite first;
-  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
-  for (const Node& node : graph.nodes()) {
-    if (role_of(node) != OperatorRole::kOutput) observation.operands->emplace(node.name, "data_out_0");
-  }
-  observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
-    first.see(graph.node(node.name), value);  // with all its parameters
-  };
-  program.run(inputs, observation);
-  return first.description();
-}
-
 std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Program& program,
                                       const Graph& graph, const Dataset& dataset, int64_t batch_size,
                                       ProcessGroup& group, int64_t loader_threads) {
@@ -129,7 +90,7 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
       const BatchSamples samples = batches[round];
       fail("the loss of graph \"{}\" on samples {} to {} of {} is {}: {}", graph.name(), samples.front(),
            samples.back(), dataset.source(), metrics.loss(),
-           describe_first_non_finite(program, graph, batch.inputs));
+           describe_nonfinite(graph, nonfinite_nodes(program, batch.inputs)));
     }
     own.insert(own.end(), of_batch.begin(), of_batch.end());
     progress.update(static_cast<int64_t>(round) + 1);

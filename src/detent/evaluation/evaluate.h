@@ -29,20 +29,4 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
                                       const Graph& graph, const Dataset& dataset, int64_t batch_size,
                                       ProcessGroup& group, int64_t loader_threads);
 
-/// "the first node whose output is not finite is "fc" (linear), whose weight is not finite either"
-std::string describe_first_non_finite(const Program& program, const Graph& graph,
-                                      std::span<const Tensor> inputs);
-
-/// Checks the results of each node as it runs.
-class FirstNonFinite {
- public:
-  void see(const Node& node, const Tensor& result);
-
-  /// "the first node whose output is not finite is "fc" (linear), whose weight is not finite either"
-  std::string description() const;
-
- private:
-  std::string description_;
-};
-
 }  // namespace detent

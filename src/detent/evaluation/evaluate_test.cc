@@ -8,6 +8,7 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/evaluation/batches.h"
+#include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/graph/builder.h"
 
 namespace detent {
@@ -15,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 constexpr int64_t kClasses = 4;
@@ -97,13 +99,31 @@ TEST(Evaluate, NamesTheFirstNodeThatIsNotFinite) {
               AllOf(HasSubstr("on samples 0 to 4 of counted"), HasSubstr("not finite is \"head\" (linear)")));
 }
 
-TEST(Evaluate, IntegersAreFinite) {
-  const Graph graph = network();
-  FirstNonFinite first;
-  first.see(graph.node("head"), Tensor(DType::kInt64, {2}));
-  EXPECT_THAT(first.description(), HasSubstr("the outputs of all nodes are finite"));
-  first.see(graph.node("head"), Tensor::from({1}, std::vector<float>{NAN}));
-  EXPECT_THAT(first.description(), HasSubstr("\"head\" (linear)"));
+TEST(NonfiniteNodes, AreDescribedWithTheirParameters) {
+  Graph graph = network();
+  EXPECT_THAT(describe_nonfinite(graph, {}), HasSubstr("the outputs of all nodes are finite"));
+  EXPECT_THAT(describe_nonfinite(graph, {"head", "output"}), EndsWith("not finite is \"head\" (linear)"));
+  graph.node("head").own_parameter("weight")->tensor.values<float>()[2] = NAN;
+  EXPECT_THAT(describe_nonfinite(graph, {"head"}),
+              EndsWith("\"head\" (linear), whose weight is not finite either"));
+}
+
+/// As a node that cannot take the NaN of the one before it.
+class Failing final : public Program {
+ public:
+  std::vector<Tensor> run(std::span<const Tensor>, const Observation& observation) const override {
+    const Graph graph = network();
+    const Tensor values = Tensor::from({2}, std::vector<float>{1, NAN});
+    observation.see(graph.node("x"), "data_out_0", Tensor::from({1}, std::vector<float>{1}));
+    observation.see(graph.node("head"), "data_in_0", values);
+    observation.see(graph.node("head"), "data_out_0", values);
+    observation.see(graph.node("head"), "data_out_1", values);
+    fail("no index");
+  }
+};
+
+TEST(NonfiniteNodes, AreThoseWhoseResultsAreNotFinite) {
+  EXPECT_EQ(nonfinite_nodes(Failing(), {}), std::vector<std::string>{"head"});
 }
 
 TEST(Evaluate, WantsLabels) {

@@ -1,7 +1,6 @@
 #include "detent/language/language_weights.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -187,18 +186,6 @@ Tensor transposed_heads(const Tensor& rows, int64_t heads) {
   for (int64_t head = 0; head < heads; ++head)
     to = std::ranges::copy(transposed(rows.rows(head * size, (head + 1) * size)).bytes(), to).out;
   return result;
-}
-
-bool is_finite(const Tensor& tensor) {
-  constexpr int64_t kGrain = 1 << 16;
-  std::atomic<bool> finite = true;
-  const auto values = tensor.values<float>();
-  parallel_for(tensor.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    float sum = 0;  // x - x is NaN where x is not finite
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) sum += values[i] - values[i];
-    if (!(sum == 0)) finite = false;
-  });
-  return finite;
 }
 
 Tensor with_one_added(const Tensor& tensor) {
@@ -408,7 +395,7 @@ Tensor RuledWeights::whole(const Found& found) const {
   Tensor values = stored_.values(found.stored);
   if (values.dtype() != DType::kFloat32)
     fail("{}: {} is {}, expected floats", stored_.where(), found.stored, dtype_name(values.dtype()));
-  if (!is_finite(values)) fail("{}: {} has infinities or NaN", stored_.where(), found.stored);
+  if (!values.is_finite()) fail("{}: {} has infinities or NaN", stored_.where(), found.stored);
   return found.rule->transposed && values.rank() == 2 ? transposed(values) : values;
 }
 

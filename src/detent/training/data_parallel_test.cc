@@ -24,9 +24,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/graph/builder.h"
+#include "detent/training/epoch_batches.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
-#include "detent/training/loader.h"
 
 namespace detent {
 namespace {

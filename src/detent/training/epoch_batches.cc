@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <ATen/ops/empty.h>
+
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/operators.h"
@@ -64,6 +66,12 @@ int64_t batches_of_epoch(const Graph& graph, int64_t samples, const TrainingOpti
   log_warning("the last batch of each epoch, of {} of {} samples, is left out: {} (drop_last)", rest,
               options.batch_size, need.reason);
   return whole;
+}
+
+int64_t draw_order_seed() {
+  const auto draw = [] { return at::empty({}, at::kLong).random_().item<int64_t>(); };
+  static_cast<void>(draw());  // the base seed of the workers, which detent does not have
+  return draw();
 }
 
 }  // namespace detent

@@ -14,4 +14,8 @@ namespace detent {
 /// even whole batches are so small, or nothing is left, it is an error.
 int64_t batches_of_epoch(const Graph& graph, int64_t samples, const TrainingOptions& options, int workers);
 
+/// As draw_order_seed of evaluation/batches.h, from libtorch's default generator, which it advances by two
+/// draws.
+int64_t draw_order_seed();
+
 }  // namespace detent

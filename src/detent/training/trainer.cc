@@ -15,13 +15,12 @@
 #include "detent/core/progress.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
+#include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/training/classification.h"
 #include "detent/training/epoch_batches.h"
-#include "detent/training/finite_check.h"
 #include "detent/training/gradient_clipping.h"
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/improvement.h"
-#include "detent/training/loader.h"
 #include "detent/training/mixup.h"
 #include "detent/training/narrowing.h"
 #include "detent/training/norm_statistics.h"
@@ -63,6 +62,16 @@ template <class Sums>
 std::span<float> floats_of(Sums& sums) {
   static_assert(sizeof(Sums) % sizeof(float) == 0);
   return {reinterpret_cast<float*>(&sums), sizeof(Sums) / sizeof(float)};
+}
+
+/// Runs the network once more. Nodes whose first result is not finite before it is quantized, in order.
+std::vector<std::string> nonfinite_nodes(const Interpreter& interpreter, std::span<const Tensor> inputs) {
+  std::vector<std::string> names;
+  const TorchObserver observe = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
+    if (operand == "data_out_0" && !from_torch(value).is_finite()) names.push_back(node.name);
+  };
+  interpreter.outputs(to_torch(inputs), observe, ObservedValues::kBeforeQuantization);
+  return names;
 }
 
 class Trainer {
@@ -256,7 +265,7 @@ class Trainer {
     if (!std::isfinite(loss_value)) {
       interpreter_.gather_over_workers({});  // the others may not come here
       fail_at_step(fmt::format("the loss is {}", loss_value),
-                   describe_first_non_finite(interpreter_, batch.inputs));
+                   describe_nonfinite(graph_, nonfinite_nodes(interpreter_, batch.inputs)));
     }
     at::Tensor minimized = loss;
     const double progress = static_cast<double>(progress_.global_step) / static_cast<double>(total_steps());

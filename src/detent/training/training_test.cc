@@ -14,7 +14,7 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/models/model.h"
-#include "detent/training/loader.h"
+#include "detent/training/epoch_batches.h"
 #include "detent/training/optimizer.h"
 #include "detent/training/trainer.h"
 

@@ -1,7 +1,6 @@
 #include "detent/workflows/network_values.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -69,29 +68,6 @@ std::vector<NamedValue> node_values(const Graph& graph) {
     }
   }
   return values;
-}
-
-bool is_finite(const Tensor& tensor) {
-  const auto all = [](const auto& values) {
-    return std::ranges::all_of(values, [](auto value) { return std::isfinite(value); });
-  };
-  if (tensor.dtype() == DType::kFloat64) return all(tensor.values<double>());
-  return tensor.dtype() != DType::kFloat32 || all(tensor.values<float>());
-}
-
-std::vector<std::string> nonfinite_nodes(const Graph& graph, const Executor& executor,
-                                         std::span<const Tensor> inputs) {
-  std::vector<std::string> names;
-  Observation observation;
-  observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    const bool is_result = operand.starts_with("data_out") && role_of(node) == OperatorRole::kComputes;
-    if (is_result && value.dtype() == DType::kFloat32 && !is_finite(value)) names.push_back(node.name);
-  };
-  try {
-    static_cast<void>(executor.compile(graph)->run(inputs, observation));
-  } catch (const Error&) {  // of the node that cannot take them
-  }
-  return names;
 }
 
 void compute_values(Graph graph, std::span<const Tensor> inputs, std::vector<NamedValue>& values,

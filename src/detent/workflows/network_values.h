@@ -34,13 +34,6 @@ NodeInput find_value(const Graph& graph, const std::string& name, const std::str
 /// The results of all nodes that compute, by the names of the nodes.
 std::vector<NamedValue> node_values(const Graph& graph);
 
-/// Whether it holds neither NaN nor infinities.
-bool is_finite(const Tensor& tensor);
-
-/// Nodes that give float32 with NaN or infinities for these inputs, in the order in which they compute.
-std::vector<std::string> nonfinite_nodes(const Graph& graph, const Executor& executor,
-                                         std::span<const Tensor> inputs);
-
 struct ValueOptions {
   bool before_quantization = false;  // values inside, as nodes compute them
   bool as_integers = false;          // values that have quantized integers, as those

@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/graph/traits.h"
-#include "detent/workflows/network_values.h"
 
 namespace detent {
 namespace {
@@ -71,8 +71,8 @@ std::vector<std::string> first_nonfinite(const Graph& reference, const Graph& qu
   const SampleRange first = calibration_batches(*data, reference, kSamples, kSamples).front();
   const std::vector<Tensor> inputs = data->inputs(first.begin, first.end);
   const Executor& executor = context.executor();
-  const std::vector<std::string> usual = nonfinite_nodes(reference, executor, inputs);
-  std::vector<std::string> names = nonfinite_nodes(quantized, executor, inputs);
+  const std::vector<std::string> usual = nonfinite_nodes(*executor.compile(reference), inputs);
+  std::vector<std::string> names = nonfinite_nodes(*executor.compile(quantized), inputs);
   std::erase_if(names, [&](const std::string& name) { return std::ranges::count(usual, name) > 0; });
   if (names.empty()) return {};
   names.resize(1);

@@ -19,6 +19,7 @@
 #include "detent/core/log.h"
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/files/array_files.h"
 #include "detent/files/file.h"
 #include "detent/graph/node_names.h"
@@ -197,10 +198,10 @@ void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values,
 void warn_of_nonfinite(const ModelRun& run, const std::vector<Tensor>& inputs,
                        const std::vector<NamedValue>& values) {
   const auto spoilt =
-      std::ranges::find_if_not(values, [](const NamedValue& value) { return is_finite(value.tensor); });
-  if (spoilt == values.end() || !std::ranges::all_of(inputs, is_finite)) return;
+      std::ranges::find_if_not(values, [](const NamedValue& value) { return value.tensor.is_finite(); });
+  if (spoilt == values.end() || !std::ranges::all_of(inputs, &Tensor::is_finite)) return;
   const Graph graph = read_network(run.model, run.given);
-  const std::vector<std::string> nodes = nonfinite_nodes(graph, FastExecutor(), inputs);
+  const std::vector<std::string> nodes = nonfinite_nodes(*FastExecutor().compile(graph), inputs);
   if (nodes.empty()) return;
   log_warning("{} has NaN or infinite elements: node \"{}\" ({}) is the first that gives such in float32",
               spoilt->name, nodes.front(), graph.node(nodes.front()).op);

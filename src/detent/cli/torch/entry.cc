@@ -16,8 +16,8 @@
 #include "detent/core/parallel.h"
 #include "detent/core/process_resources.h"
 #include "detent/files/open_files.h"
+#include "detent/training/epoch_batches.h"
 #include "detent/training/gloo_group.h"
-#include "detent/training/loader.h"
 
 namespace detent {
 namespace {
