@@ -22,6 +22,7 @@
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/batches.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/graph/builder.h"
 #include "detent/training/epoch_batches.h"

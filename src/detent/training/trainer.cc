@@ -14,6 +14,7 @@
 #include "detent/core/interruption.h"
 #include "detent/core/progress.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/batches.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/evaluation/nonfinite_nodes.h"
 #include "detent/training/classification.h"

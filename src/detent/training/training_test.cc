@@ -10,6 +10,7 @@
 #include "detent/autograd/initialize.h"
 #include "detent/autograd/torch_tensor.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/batches.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph_parameters.h"

@@ -42,16 +42,21 @@ constexpr int64_t kFewestCompared = 4;
 
 using Values = std::map<std::string, Tensor, std::less<>>;  // by name
 
-/// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
-std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& name) {
-  std::optional<Clamp> common;
+using Clamps = std::map<std::string, std::optional<Clamp>, std::less<>>;
+
+/// How all readers of a node's results clamp them first, if they do: its quantization then clamps likewise.
+Clamps clamps_of_readers(const Graph& graph) {
+  Clamps clamps;
   for (const Node& reader : graph.nodes()) {
-    if (std::ranges::count(reader.inputs, name, &NodeInput::node) == 0) continue;
-    const Clamp* clamp = clamp_of(reader);
-    if (clamp == nullptr || (common && *common != *clamp)) return std::nullopt;
-    common = *clamp;
+    const Clamp* found = clamp_of(reader);
+    const std::optional<Clamp> clamp = found == nullptr ? std::nullopt : std::optional(*found);
+    for (const NodeInput& input : reader.inputs) {
+      if (input.is_constant()) continue;
+      std::optional<Clamp>& common = clamps.try_emplace(input.node, clamp).first->second;
+      if (common != clamp) common.reset();
+    }
   }
-  return common;
+  return clamps;
 }
 
 int width_of(const Node& node, const std::string& operand) {
@@ -124,6 +129,7 @@ class LayerwiseErrorAnalysis {
         together_(context.executor().compile(quantized)),
         at_once_(runs_at_once(quantized)) {
     const ValueTypes types = infer_shapes(quantized);
+    const Clamps clamps = clamps_of_readers(quantized);
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant || !takes_values(node, types)) continue;
@@ -140,7 +146,8 @@ class LayerwiseErrorAnalysis {
                               .weight = weight_distortion(node),
                               .saturated_share = {}});
       saturation_.emplace_back();
-      clamps_.push_back(clamp_of_readers(quantized, node.name));
+      const auto clamp = clamps.find(node.name);
+      clamps_.push_back(clamp == clamps.end() ? std::nullopt : clamp->second);
     }
     const Node& output = quantized.nodes().back();
     for (size_t i = 0; i < output.inputs.size(); ++i) {

@@ -4,25 +4,20 @@
 
 #include "detent/core/error.h"
 #include "detent/passes/analysis/waiting_runs.h"
-#include "detent/passes/staged_runs/executor_in_parts.h"
 
 namespace detent {
 
 VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output)
-    : base_(base), output_(output), of_variants_(variants.size()) {
-  const GraphCut cut(base);
-  for (size_t i = 0; i < base.nodes().size(); ++i) {
-    read_from_.push_back(cut.read_from(i));
-  }
+    : base_(base), cut_(base), output_(output), of_variants_(variants.size()) {
   const NodeInput& result = base.nodes().back().inputs.at(output);
   const std::vector<std::string> inputs = base.input_names();
   for (size_t i = 0; i < variants.size(); ++i) {
     const size_t first = variants[i].first;
     const auto is_there = [&](const std::string& name) {
-      return std::ranges::count(inputs, name) > 0 || std::ranges::binary_search(read_from_.at(first), name);
+      return cut_.is_read_from(base.position(name), first) || std::ranges::count(inputs, name) > 0;
     };
     const Graph& graph = variants[i].graph;
-    Part part{i, first, GraphCut(graph).part(is_there, {result}), {}};
+    Part part{i, first, cut_.part_of(graph, is_there, {result}), {}};
     for (const std::string& input : inputs) {
       const Quantizer* quantizer = graph.node(input).find_quantizer("data_out_0");
       if (quantizer != nullptr) part.input_quantizers.emplace(input, *quantizer);
@@ -73,8 +68,9 @@ void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, c
   }
   const Quantizer* quantizer = node.find_quantizer("data_out_0");
   values[node.name] = quantizer == nullptr ? value.clone() : fake_quantize(*quantizer, value);
-  const std::vector<std::string>& later = read_from_.at(position + 1);
-  std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
+  std::erase_if(values, [&](const auto& entry) {
+    return !cut_.is_read_from(base_.position(entry.first), position + 1);
+  });
 }
 
 Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,

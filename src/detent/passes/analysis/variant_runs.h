@@ -11,6 +11,7 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/passes/staged_runs/executor_in_parts.h"
 
 namespace detent {
 
@@ -62,12 +63,11 @@ class VariantRuns {
             Values& values) const;
 
   const Graph& base_;
+  const GraphCut cut_;
   size_t output_;
   Parts of_base_;
   std::vector<Parts> of_variants_;  // of each
   Observation::Operands observed_;  // where parts begin, and what they read
-  std::vector<std::vector<std::string>>
-      read_from_;  // values from before each position that it or later ones read
 };
 
 }  // namespace detent

@@ -23,25 +23,35 @@ class GraphCut {
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.
   explicit GraphCut(const Graph& graph);
 
-  /// Names of values computed before node `index` and read from there on.
+  /// Names of values computed before node `index` and read from there on, in alphabetical order.
   std::vector<std::string> read_from(size_t index) const;
+  /// Whether that node is one of them.
+  bool is_read_from(size_t position, size_t index) const;
 
   /// The part that computes `captured` from the values that `is_there` names, with a node of capture_name
   /// that reads each. Its placeholders are named as the values that it takes, in alphabetical order; its
   /// output is the last of `captured`.
   Graph part(const std::function<bool(const std::string&)>& is_there,
-             const std::vector<NodeInput>& captured) const;
+             const std::vector<NodeInput>& captured) const {
+    return part_of(graph_, is_there, captured);
+  }
+  /// That part of a graph that differs from this one in parameters and specs alone.
+  Graph part_of(const Graph& graph, const std::function<bool(const std::string&)>& is_there,
+                const std::vector<NodeInput>& captured) const;
 
   std::string capture_name(size_t index) const;
 
  private:
   bool is_recomputed(const Node& node) const;
+  void find_last_readers();
 
   const Graph& graph_;
   std::string captured_;  // how the names of such nodes begin
   ValueTypes values_;
   ValueTypes values_of_others_;              // of other sizes of what is open
   std::optional<ValueTypes> values_of_two_;  // samples
+  std::vector<bool> is_recomputed_;          // by position
+  std::vector<size_t> last_reader_;          // that reads the value, or computes again what reads it
 };
 
 /// Compiled networks duplicate their weights. This executor compiles them part by part during each run and

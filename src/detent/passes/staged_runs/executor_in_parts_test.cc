@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,8 +77,43 @@ TEST(ExecutorInParts, RowsUnderAnotherNameAreABatchToo) {
   const NodeInput other = builder.linear("b", x, 32, 32);
   const NodeInput column = builder.call("permute", {row}, {{"dims", List{Value(1), Value(0)}}});
   const Graph graph = builder.finish(builder.call("add", {other, column}));
-  const std::vector<std::string> read = GraphCut(graph).read_from(graph.position("permute"));
+  const GraphCut cut(graph);
+  const std::vector<std::string> read = cut.read_from(graph.position("permute"));
   EXPECT_EQ(read, (std::vector<std::string>{"b", "sum"})) << "unsqueeze is computed from the sums again";
+  EXPECT_TRUE(cut.is_read_from(graph.position("sum"), graph.position("permute")));
+  EXPECT_FALSE(cut.is_read_from(graph.position("unsqueeze"), graph.position("permute")));
+  EXPECT_FALSE(cut.is_read_from(graph.position("a"), graph.position("permute"))) << "read before alone";
+}
+
+/// What nodes from `index` on take, and what is taken to compute again what they take.
+std::set<std::string> read_by_search(const Graph& graph, const GraphCut& cut, size_t index) {
+  std::set<std::string> names;
+  std::set<std::string> seen;
+  const auto add = [&](const auto& self, const Node& reader) -> void {
+    for (const NodeInput& input : reader.inputs) {
+      if (input.is_constant() || graph.position(input.node) >= index) continue;
+      if (!seen.insert(input.node).second) continue;
+      const size_t position = graph.position(input.node);
+      if (cut.is_read_from(position, position + 1)) {
+        names.insert(input.node);
+      } else {
+        self(self, graph.nodes()[position]);
+      }
+    }
+  };
+  for (const Node& reader : graph.nodes().subspan(index)) add(add, reader);
+  return names;
+}
+
+TEST(ExecutorInParts, LastReadersAreThoseThatASearchFinds) {
+  for (const char* model : {"digits_cnn", "resnet20"}) {
+    const Graph graph = build_model(model, {3, 32, 32}, 10);
+    const GraphCut cut(graph);
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const std::vector<std::string> read = cut.read_from(i);
+      EXPECT_EQ(std::set<std::string>(read.begin(), read.end()), read_by_search(graph, cut, i)) << model << i;
+    }
+  }
 }
 
 /// In float and in integers, over residual connections.

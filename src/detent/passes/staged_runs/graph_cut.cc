@@ -42,7 +42,9 @@ GraphCut::GraphCut(const Graph& graph)
       captured_(free_prefix(graph)),
       values_(infer_shapes(graph)),
       values_of_others_(infer_shapes(graph, other_sizes(graph))),
-      values_of_two_(values_of_two_samples(graph)) {}
+      values_of_two_(values_of_two_samples(graph)) {
+  find_last_readers();
+}
 
 std::string GraphCut::capture_name(size_t index) const { return fmt::format("{}{}", captured_, index); }
 
@@ -58,43 +60,52 @@ bool GraphCut::is_recomputed(const Node& node) const {
   return values_of_two_->at(node.name).shape != of_two;
 }
 
-std::vector<std::string> GraphCut::read_from(size_t index) const {
-  std::set<std::string> names;
-  std::set<std::string> recomputed;
-  const auto add = [&](const auto& self, const Node& reader) -> void {
-    for (const NodeInput& input : reader.inputs) {
+/// Backwards: what is computed again is read until its own last reader.
+void GraphCut::find_last_readers() {
+  const std::span<const Node> nodes = graph_.nodes();
+  is_recomputed_.resize(nodes.size());
+  last_reader_.resize(nodes.size());
+  for (size_t i = nodes.size(); i-- > 0;) {
+    is_recomputed_[i] = role_of(nodes[i]) != OperatorRole::kOutput && is_recomputed(nodes[i]);
+    const size_t last = is_recomputed_[i] ? std::max(i, last_reader_[i]) : i;
+    for (const NodeInput& input : nodes[i].inputs) {
       if (input.is_constant()) continue;
-      const Node& source = graph_.node(input.node);
-      if (graph_.position(input.node) >= index) continue;
-      if (is_recomputed(source)) {
-        if (recomputed.insert(source.name).second) self(self, source);
-      } else {
-        names.insert(source.name);
-      }
+      size_t& of_source = last_reader_[graph_.position(input.node)];
+      of_source = std::max(of_source, last);
     }
-  };
-  for (size_t i = index; i < graph_.nodes().size(); ++i) add(add, graph_.nodes()[i]);
-  return {names.begin(), names.end()};
+  }
 }
 
-Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
-                     const std::vector<NodeInput>& captured) const {
+bool GraphCut::is_read_from(size_t position, size_t index) const {
+  return position < index && last_reader_[position] >= index && !is_recomputed_[position];
+}
+
+std::vector<std::string> GraphCut::read_from(size_t index) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < index; ++i)
+    if (is_read_from(i, index)) names.push_back(graph_.nodes()[i].name);
+  std::ranges::sort(names);
+  return names;
+}
+
+Graph GraphCut::part_of(const Graph& graph, const std::function<bool(const std::string&)>& is_there,
+                        const std::vector<NodeInput>& captured) const {
   std::set<std::string> needed;
   std::set<std::string> taken;
   const auto need = [&](const auto& self, const std::string& name) -> void {
     if (is_there(name)) {
       taken.insert(name);
     } else if (needed.insert(name).second) {
-      for (const NodeInput& input : graph_.node(name).inputs) {
+      for (const NodeInput& input : graph.node(name).inputs) {
         if (!input.is_constant()) self(self, input.node);
       }
     }
   };
   for (const NodeInput& value : captured) need(need, value.node);
-  Graph part(graph_.name());
-  part.set_requantization(graph_.requantization());
+  Graph part(graph.name());
+  part.set_requantization(graph.requantization());
   for (const std::string& name : taken) {
-    if (const auto given = graph_.input_types().find(name); given != graph_.input_types().end()) {
+    if (const auto given = graph.input_types().find(name); given != graph.input_types().end()) {
       part.add_input(name, given->second);
       continue;
     }
@@ -110,7 +121,7 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
     type.shape[0] = kBatchName;
     part.add_input(name, std::move(type));
   }
-  for (const Node& node : graph_.nodes()) {
+  for (const Node& node : graph.nodes()) {
     if (needed.contains(node.name)) part.add(node);
   }
   for (size_t i = 0; i < captured.size(); ++i) {
