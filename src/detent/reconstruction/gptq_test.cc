@@ -432,6 +432,44 @@ TEST(Solved, TimesTheMatrixIsTheRightSide) {
   EXPECT_NEAR(-2 * x[0] + 0.5 * x[1] + 6 * x[2], 7, 1e-12);
 }
 
+/// Element by element, each sum in its order.
+Matrix<double> plain_inverse_factor(Matrix<double> h) {
+  const int64_t n = h.rows();
+  for (int64_t k = n - 1; k >= 0; --k) {
+    h(k, k) = std::sqrt(h(k, k));
+    for (int64_t j = 0; j < k; ++j) h(k, j) /= h(k, k);
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j <= i; ++j) h(i, j) -= h(k, i) * h(k, j);
+    }
+  }
+  Matrix<double> u(n, n);
+  for (int64_t i = 0; i < n; ++i) {
+    u(i, i) = 1 / h(i, i);
+    for (int64_t j = i + 1; j < n; ++j) {
+      double sum = 0;
+      for (int64_t m = i; m < j; ++m) sum += u(i, m) * h(j, m);
+      u(i, j) = -sum / h(j, j);
+    }
+  }
+  return u;
+}
+
+TEST(InverseCholeskyFactor, IsThatOfThePlainLoopsToTheLastBit) {
+  for (const int64_t n : {1, 15, 33, 100}) {
+    std::mt19937 generator(static_cast<uint32_t>(n));
+    std::normal_distribution<double> normal;
+    Matrix<double> h(n, n);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < i; ++j) h(i, j) = normal(generator);
+      h(i, i) = 3 * static_cast<double>(n);
+    }
+    const Matrix<double> fast = inverse_cholesky_factor(h);
+    const Matrix<double> plain = plain_inverse_factor(h);
+    ASSERT_EQ(fast.rows(), n);
+    EXPECT_TRUE(std::ranges::equal(fast.values(), plain.values())) << n;
+  }
+}
+
 TEST(InverseCholeskyFactor, GivesTheInverse) {
   std::mt19937 generator(5);
   constexpr int64_t kSize = 150;

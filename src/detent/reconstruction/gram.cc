@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/kernels/double_rows.h"
 #include "detent/reconstruction/matrix.h"
 
 namespace detent {
@@ -73,6 +74,42 @@ void check_sums(const Matrix<double>& sums, int64_t count, const std::string& wh
   if (!std::ranges::all_of(sums.values(), [](double value) { return std::isfinite(value); })) {
     fail("{}: the Gram matrix of the inputs is not finite: an input is NaN or infinite", where);
   }
+}
+
+/// For each row r < count: the sum over i of left(r, i) times that over j of matrix(i, j) right(r, j), both
+/// in order.
+template <class Left, class Right>
+std::vector<double> bilinear_sums(const Matrix<double>& matrix, int64_t count, const Left& left,
+                                  const Right& right) {
+  constexpr int64_t kRowsAtOnce = 32;  // of the matrix
+  const int64_t n = matrix.rows();
+  std::vector<double> sums(static_cast<size_t>(count));
+  parallel_for((count + kRowLanes - 1) / kRowLanes, 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> lanes(static_cast<size_t>(n * kRowLanes));
+    std::vector<double> products(static_cast<size_t>(kRowsAtOnce * kRowLanes));
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kRowLanes;
+      const int64_t rows = std::min(kRowLanes, count - first);
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < n; ++i) lanes[static_cast<size_t>(i * kRowLanes + r)] = right(first + r, i);
+      }
+      for (int64_t i = 0; i < n; i += kRowsAtOnce) {
+        const int64_t some = std::min(kRowsAtOnce, n - i);
+        multiply_lanes({.factors = matrix.row(i),
+                        .stride = matrix.stride(),
+                        .rows = some,
+                        .lanes = lanes.data(),
+                        .depth = n,
+                        .sums = products.data()});
+        for (int64_t r = 0; r < rows; ++r) {
+          double& sum = sums[static_cast<size_t>(first + r)];
+          for (int64_t k = 0; k < some; ++k)
+            sum += left(first + r, i + k) * products[static_cast<size_t>(k * kRowLanes + r)];
+        }
+      }
+    }
+  });
+  return sums;
 }
 
 }  // namespace
@@ -154,22 +191,14 @@ std::vector<double> row_errors(const InputMoments& inputs, const Tensor& weight,
   const float* values = chosen.values<float>().data();
   const Tensor zero(DType::kFloat32, weight.shape());
   const std::vector<double> moved = output_errors(inputs.shift_gram, weight, zero, row_begin, row_end);
-  constexpr int64_t kGrain = 4;
-  parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const float* w = originals + (row_begin + r) * n;
-      const float* v = values + (row_begin + r) * n;
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const double* row = inputs.shift.row(i);
-        double product = 0;
-        for (int64_t j = 0; j < n; ++j)
-          product += row[j] * (static_cast<double>(w[j]) - static_cast<double>(v[j]));
-        sum += static_cast<double>(w[i]) * product;
-      }
-      errors[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * sum;
-    }
-  });
+  const auto own = [&](int64_t r, int64_t i) {
+    return static_cast<double>(originals[(row_begin + r) * n + i]);
+  };
+  const auto change = [&](int64_t r, int64_t i) {
+    return own(r, i) - static_cast<double>(values[(row_begin + r) * n + i]);
+  };
+  const std::vector<double> sums = bilinear_sums(inputs.shift, row_end - row_begin, own, change);
+  for (size_t r = 0; r < errors.size(); ++r) errors[r] += moved[r] + 2 * sums[r];
   return errors;
 }
 
@@ -195,28 +224,11 @@ std::vector<double> output_errors(const Matrix<double>& gram, const Tensor& a, c
   const int64_t n = gram.rows();
   const float* first = a.values<float>().data();
   const float* second = b.values<float>().data();
-  std::vector<double> errors(static_cast<size_t>(row_end - row_begin));
-  constexpr int64_t kGrain = 4;
-  parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
-    std::vector<double> d(static_cast<size_t>(n));
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t offset = (row_begin + r) * n;
-      for (int64_t i = 0; i < n; ++i) {
-        d[static_cast<size_t>(i)] =
-            static_cast<double>(first[offset + i]) - static_cast<double>(second[offset + i]);
-      }
-      double error = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        if (d[static_cast<size_t>(i)] == 0) continue;
-        const double* row = gram.row(i);
-        double product = 0;
-        for (int64_t j = 0; j < n; ++j) product += row[j] * d[static_cast<size_t>(j)];
-        error += d[static_cast<size_t>(i)] * product;
-      }
-      errors[static_cast<size_t>(r)] = error;
-    }
-  });
-  return errors;
+  const auto change = [&](int64_t r, int64_t i) {
+    const int64_t at = (row_begin + r) * n + i;
+    return static_cast<double>(first[at]) - static_cast<double>(second[at]);
+  };
+  return bilinear_sums(gram, row_end - row_begin, change, change);
 }
 
 }  // namespace detent

@@ -65,6 +65,7 @@ struct InputMoments {
   Matrix<double> gram;        // mean of x x^T
   Matrix<double> shift;       // of (f - x) x^T; empty where outputs are to be as with x, not as with f
   Matrix<double> shift_gram;  // of (f - x) (f - x)^T, likewise
+  int64_t number = 0;         // where several layers take the same inputs, the same of all and of no others
 };
 
 /// For each row w in [row_begin, row_end) the mean square of w y - v x, where y is f where there is a shift,

@@ -291,6 +291,42 @@ TEST(OutputErrors, AreThoseOfTheOutputs) {
   }
 }
 
+/// One row after another, as their definition reads.
+std::vector<double> plain_output_errors(const Matrix<double>& gram, const Tensor& a, const Tensor& b,
+                                        int64_t row_begin, int64_t row_end) {
+  const int64_t n = gram.rows();
+  std::vector<double> errors;
+  for (int64_t r = row_begin; r < row_end; ++r) {
+    const auto change = [&](int64_t i) {
+      const auto at = static_cast<size_t>(r * n + i);
+      return static_cast<double>(a.values<float>()[at]) - static_cast<double>(b.values<float>()[at]);
+    };
+    double error = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      double product = 0;
+      for (int64_t j = 0; j < n; ++j) product += gram(i, j) * change(j);
+      error += change(i) * product;
+    }
+    errors.push_back(error);
+  }
+  return errors;
+}
+
+TEST(OutputErrors, AreThoseOfThePlainLoopToTheLastBit) {
+  for (const int64_t n : {1, 31, 70}) {
+    const Tensor a = random_tensor({37, n}, 1);
+    const Tensor b = random_tensor({37, n}, 2);
+    const Tensor values = random_tensor({n, n}, 3);
+    Matrix<double> gram(n, n);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < n; ++j)
+        gram(i, j) = static_cast<double>(values.values<float>()[static_cast<size_t>(i * n + j)]);
+    }
+    for (const auto& [begin, end] : {std::pair{0, 37}, {3, 4}, {5, 30}})
+      EXPECT_EQ(output_errors(gram, a, b, begin, end), plain_output_errors(gram, a, b, begin, end)) << n;
+  }
+}
+
 TEST(OutputShifts, AreTheMeansOfTheOutputsDifferences) {
   const Tensor input = random_tensor({600, 9}, 5);  // more than one run
   const Tensor a = random_tensor({3, 9}, 6);

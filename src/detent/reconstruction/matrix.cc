@@ -1,10 +1,12 @@
 #include "detent/reconstruction/matrix.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/kernels/double_rows.h"
 #include "detent/kernels/product.h"
 
 namespace detent {
@@ -39,24 +41,55 @@ Matrix<float> multiply(const Matrix<float>& a, const Matrix<float>& b) {
 namespace {
 
 /// H = R R^T with R upper triangular, from the last row upward; R^T (lower triangular) takes the place of H.
-/// False when H is not positive definite.
+/// False when H is not positive definite. Each element loses its products one after another, from the last
+/// row's on; rows before a panel of pivots lose those of all of them while they are in the cache.
 bool factor_from_the_end(Matrix<double>& h) {
-  constexpr int64_t kGrain = 64;
-  for (int64_t k = h.rows() - 1; k >= 0; --k) {
-    double* pivot_row = h.row(k);
-    if (!(pivot_row[k] > 0) || !std::isfinite(pivot_row[k])) return false;
-    const double root = std::sqrt(pivot_row[k]);
-    pivot_row[k] = root;
-    for (int64_t j = 0; j < k; ++j) pivot_row[j] /= root;
-    parallel_for(k, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        double* row = h.row(i);
-        const double factor = pivot_row[i];
-        for (int64_t j = 0; j <= i; ++j) row[j] -= factor * pivot_row[j];
+  constexpr int64_t kGrain = 16;
+  constexpr int64_t kPanel = 32;
+  for (int64_t end = h.rows(); end > 0; end -= std::min(end, kPanel)) {
+    const int64_t begin = std::max<int64_t>(end - kPanel, 0);
+    std::vector<const double*> pivots;
+    for (int64_t k = end - 1; k >= begin; --k) {
+      double* pivot_row = h.row(k);
+      if (!(pivot_row[k] > 0) || !std::isfinite(pivot_row[k])) return false;
+      const double root = std::sqrt(pivot_row[k]);
+      pivot_row[k] = root;
+      for (int64_t j = 0; j < k; ++j) pivot_row[j] /= root;
+      pivots.push_back(pivot_row);
+      for (int64_t i = begin; i < k; ++i) subtract_rows(&pivot_row[i], &pivots.back(), 1, h.row(i), i + 1);
+    }
+    parallel_for(begin, kGrain, [&](int64_t first, int64_t last) {
+      std::vector<double> factors(pivots.size());
+      for (int64_t i = first; i < last; ++i) {
+        std::ranges::transform(pivots, factors.begin(), [&](const double* pivot) { return pivot[i]; });
+        subtract_rows(factors.data(), pivots.data(), std::ssize(pivots), h.row(i), i + 1);
       }
     });
   }
   return true;
+}
+
+/// Rows of the inverse U of R from `first` on, one a lane, `r` being R^T.
+void invert_rows(const Matrix<double>& r, int64_t first, Matrix<double>& u) {
+  const int64_t n = r.rows();
+  std::vector<double> lanes(static_cast<size_t>((n - first) * kRowLanes));
+  std::array<double, kRowLanes> sums{};
+  double* to = lanes.data();
+  for (int64_t j = first; j < n; ++j, to += kRowLanes) {
+    const double* column = r.row(j);  // of R, as its transpose is stored
+    multiply_lanes({.factors = column + first,
+                    .stride = 0,
+                    .rows = 1,
+                    .lanes = lanes.data(),
+                    .depth = j - first,
+                    .sums = sums.data()});
+    const auto before = static_cast<size_t>(std::min(j - first, kRowLanes));
+    for (size_t lane = 0; lane < before; ++lane) to[lane] = -sums[lane] / column[j];
+    if (j - first < kRowLanes) to[j - first] = 1 / column[j];
+  }
+  for (int64_t i = first; i < std::min(first + kRowLanes, n); ++i) {
+    for (int64_t j = i; j < n; ++j) u(i, j) = lanes[static_cast<size_t>((j - first) * kRowLanes + i - first)];
+  }
 }
 
 }  // namespace
@@ -68,18 +101,8 @@ Matrix<double> inverse_cholesky_factor(Matrix<double> h) {
   const int64_t n = h.rows();
   if (!factor_from_the_end(h)) return {};
   Matrix<double> u(n, n);
-  constexpr int64_t kGrain = 8;
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      double* row = u.row(i);
-      row[i] = 1 / h(i, i);
-      for (int64_t j = i + 1; j < n; ++j) {
-        const double* column = h.row(j);  // of R, as its transpose is stored
-        double sum = 0;
-        for (int64_t m = i; m < j; ++m) sum += row[m] * column[m];
-        row[j] = -sum / column[j];
-      }
-    }
+  parallel_for((n + kRowLanes - 1) / kRowLanes, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) invert_rows(h, block * kRowLanes, u);
   });
   return u;
 }

@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/tensor.h"
+#include "detent/kernels/double_rows.h"
 #include "detent/reconstruction/gptq.h"
 
 namespace detent {
@@ -44,7 +45,8 @@ void round_columns(const GptqColumns& columns, const MakeRow& make_row, Tensor& 
         value = rows[static_cast<size_t>(r)](i, row);
         row[i] = own;
         const double error = (row[i] - static_cast<double>(value)) / factors[i];
-        for (int64_t j = i + 1; j < n; ++j) row[j] -= error * factors[j];
+        const double* const later = factors + i + 1;
+        subtract_rows(&error, &later, 1, row + i + 1, n - i - 1);
       }
     }
   });

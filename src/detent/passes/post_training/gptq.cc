@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "detent/core/error.h"
@@ -49,12 +51,34 @@ GptqColumns columns_for(const BlockRounding& rounding, const Matrix<double>& gra
 
 enum class Method { kGptq, kGptaq, kQronos, kAxe };
 
+/// Columns of the inputs that came last, for further layers that take the same.
+struct LastColumns {
+  int64_t number = 0;
+  std::shared_ptr<const GptqColumns> columns = {};
+};
+
+/// Columns for the values; of a grid, which does not matter to them, those of the last inputs may do.
+template <class Values>
+std::shared_ptr<const GptqColumns> shared_columns(const Values& values, const InputMoments& inputs,
+                                                  const GptqOptions& options, const std::string& where,
+                                                  LastColumns& last) {
+  constexpr bool kAreShared = std::is_same_v<Values, ValueGrid>;
+  if (kAreShared && inputs.number > 0 && inputs.number == last.number) return last.columns;
+  last = {};
+  auto columns = std::make_shared<const GptqColumns>(columns_for(values, inputs.gram, options, where));
+  if (kAreShared) last = {inputs.number, columns};
+  return columns;
+}
+
 /// How the weights of a layer are rounded to `values`: those of a grid, or of blocks.
 template <class Values>
-WeightRounding rounding_to(const Values& values, Method method, const GptqOptions& options) {
-  return {values.spec(), [values, method, &options](const InputMoments& inputs, const std::string& where,
-                                                    Tensor& weight, int64_t row_begin, int64_t row_end) {
-            const GptqColumns columns = columns_for(values, inputs.gram, options, where);
+WeightRounding rounding_to(const Values& values, Method method, const GptqOptions& options,
+                           const std::shared_ptr<LastColumns>& last) {
+  return {values.spec(),
+          [values, method, &options, last](const InputMoments& inputs, const std::string& where,
+                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
+            const auto shared = shared_columns(values, inputs, options, where, *last);
+            const GptqColumns& columns = *shared;
             std::vector<double> first;
             if (method == Method::kQronos)
               first = best_first_columns(columns, inputs.shift, weight, row_begin, row_end);
@@ -80,6 +104,7 @@ void run_method(Method method, Graph& graph, const GptqPassOptions& options, Pas
         context.where);
   }
   const bool matches_float = method == Method::kGptaq || method == Method::kQronos;
+  const auto last = std::make_shared<LastColumns>();
   round_weights(
       graph, options, context, matches_float ? RoundingTarget::kFloatNetwork : RoundingTarget::kSameInputs,
       [&](const QuantSpec& spec, const Node& layer, const std::string& where) {
@@ -89,8 +114,8 @@ void run_method(Method method, Graph& graph, const GptqPassOptions& options, Pas
             return bounded_rounding(ValueGrid(spec, weight, where).spec(), std::move(*sums), options.gptq);
         }
         if (block_size(spec.format))
-          return rounding_to(BlockRounding(spec, weight, where), method, options.gptq);
-        return rounding_to(ValueGrid(spec, weight, where), method, options.gptq);
+          return rounding_to(BlockRounding(spec, weight, where), method, options.gptq, last);
+        return rounding_to(ValueGrid(spec, weight, where), method, options.gptq, last);
       });
 }
 

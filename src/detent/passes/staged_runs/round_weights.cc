@@ -51,6 +51,43 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, con
   return layers;
 }
 
+/// Whether both multiply the same rows: queries, keys and values, or gate and up.
+bool take_the_same(const Node& a, const Node& b) {
+  const auto is_linear = [](const Node& node) {
+    const auto* sum = trait<WeightedSum>(node);
+    return sum != nullptr && sum->spatial_dims == 0 && !sum->transposed;
+  };
+  const auto are_equal = [](const Quantizer* one, const Quantizer* other) {
+    return one == other || (one != nullptr && other != nullptr && *one == *other);
+  };
+  return is_linear(a) && is_linear(b) && a.inputs[0] == b.inputs[0] &&
+         are_equal(a.find_quantizer("data_in_0"), b.find_quantizer("data_in_0")) &&
+         a.find_parameter("weight")->tensor.shape().back() ==
+             b.find_parameter("weight")->tensor.shape().back();
+}
+
+/// Moments of the inputs of one layer after another, found once for those that take the same.
+class MomentsInTurn {
+ public:
+  MomentsInTurn(StagedRun& run, StagedRun* in_float) : run_(run), in_float_(in_float) {}
+
+  const std::vector<InputMoments>& of(const Node& layer, size_t index, const std::string& where) {
+    if (last_ != nullptr && take_the_same(*last_, layer)) return moments_;
+    moments_.clear();
+    moments_ = input_moments(layer, index, run_, in_float_, where);
+    last_ = &layer;
+    for (InputMoments& moments : moments_) moments.number = ++count_;
+    return moments_;
+  }
+
+ private:
+  StagedRun& run_;
+  StagedRun* in_float_;
+  const Node* last_ = nullptr;
+  int64_t count_ = 0;
+  std::vector<InputMoments> moments_;
+};
+
 /// Sums over the rows of a layer, of its outputs' mean squares.
 struct Errors {
   double signal = 0;
@@ -115,12 +152,12 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   if (target == RoundingTarget::kFloatNetwork) in_float.emplace(network, options, context);
   std::vector<std::string> exact;
   TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
+  MomentsInTurn in_turn(run, in_float ? &*in_float : nullptr);
   Progress progress("rounding weights, layers", std::ssize(layers), {.shown = context.group->is_first()});
   for (const Layer& layer : layers) {
     Node& node = rounded.nodes()[layer.index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
-    const std::vector<InputMoments> inputs =
-        input_moments(node, layer.index, run, in_float ? &*in_float : nullptr, where);
+    const std::vector<InputMoments>& inputs = in_turn.of(node, layer.index, where);
     const Errors errors = round_layer(node, layer.rounding, inputs, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
