@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/core/process_resources.h"
 #include "detent/core/sanitizers_for_test.h"
@@ -190,6 +191,38 @@ TEST_F(LanguageCommand, QuantizeCalibratesWithAText) {
   const ProgramResult done = quantize();
   EXPECT_EQ(done.status, 0) << done.errors;
   EXPECT_THAT(done.output, HasSubstr("calibration: 1 of 1 samples of " + text.string()));
+}
+
+TEST_F(LanguageCommand, QuantizedFoldersKeepTheirTokenizer) {
+  Table vocabulary;
+  for (int64_t id = 0; id < 13; ++id) vocabulary[std::string(1, static_cast<char>('a' + id))] = id;
+  write_json(
+      folder_ / "tokenizer.json",
+      Value(Table{{"version", "1.0"},
+                  {"added_tokens", List()},
+                  {"pre_tokenizer", Table{{"type", "Whitespace"}}},
+                  {"model", Table{{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "a"}}}}));
+  write_file(folder_ / "tokenizer_config.json", R"({"chat_template": "{{ messages[0].content }}"})");
+  const auto quantize = [&](const fs::path& to) {
+    return run_program({"quantize", folder_, "--weights", "int8", "--activations", "float32", "-o", to});
+  };
+  const fs::path out = folder_ / "out";
+  ASSERT_EQ(quantize(out).status, 0);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    EXPECT_EQ(read_file(out / name), read_file(folder_ / name));
+  EXPECT_THAT(end_tokens(out, std::nullopt), testing::ElementsAre(12)) << "of config.json";
+  const ProgramResult text = run_program({"generate", out, "--prompt", "b c", "--max-tokens", "2"});
+  EXPECT_EQ(text.status, 0) << text.errors;
+  EXPECT_EQ(run_program({"generate", out, "--chat", "--prompt", "b c", "--max-tokens", "2"}).status, 0);
+
+  write_file(folder_ / "generation_config.json", R"({"eos_token_id": [3, 4], "x": 1})");
+  ASSERT_EQ(quantize(out).status, 0) << "the result is repeated";
+  EXPECT_EQ(read_file(out / "generation_config.json"), read_file(folder_ / "generation_config.json"));
+  EXPECT_THAT(end_tokens(out / "graph_module.mz", std::nullopt), testing::ElementsAre(3, 4));
+  fs::create_directories(folder_ / "mine");
+  write_file(folder_ / "mine/tokenizer.json", "mine");
+  EXPECT_THAT(quantize(folder_ / "mine").errors, HasSubstr("tokenizer.json"));
+  EXPECT_EQ(read_file(folder_ / "mine/tokenizer.json"), "mine");
 }
 
 TEST_F(LanguageCommand, RunRefusesTokensThatTheVocabularyDoesNotHave) {

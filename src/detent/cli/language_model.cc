@@ -24,6 +24,17 @@ bool is_gguf_file(const fs::path& path) {
   return fs::is_regular_file(path) && file_kind(path).info == gguf_info;
 }
 
+fs::path folder_of(const fs::path& path) {
+  return fs::is_directory(path) ? path : fs::absolute(path).parent_path();
+}
+
+/// The GGUF file that the path names, or the header of one that lies beside a graph made from it.
+std::optional<fs::path> gguf_of(const fs::path& path) {
+  if (is_gguf_file(path)) return path;
+  const fs::path header = folder_of(path) / kGgufTokenizer;
+  return fs::exists(header) ? std::optional(header) : std::nullopt;
+}
+
 LanguageModel read_model_for_decoder(const fs::path& path) {
   const fs::path file = graph_file(path);
   const FileKind& kind = file_kind(file);
@@ -63,27 +74,31 @@ Decoder decoder_of(LanguageModel model, const fs::path& path) {
 }
 
 std::optional<Tokenizer> find_tokenizer(const fs::path& path) {
-  if (is_gguf_file(path)) {
-    const GgufFile file = read_gguf(path);
-    if (!has_gguf_tokenizer(file.metadata)) return std::nullopt;
-    return read_gguf_tokenizer(file.metadata);
-  }
-  const fs::path folder = fs::is_directory(path) ? path : fs::absolute(path).parent_path();
-  if (!has_tokenizer_file(folder)) return std::nullopt;
-  return read_tokenizer(folder);
+  const fs::path folder = folder_of(path);
+  const std::optional<fs::path> gguf = gguf_of(path);
+  if (!is_gguf_file(path) && has_tokenizer_file(folder)) return read_tokenizer(folder);
+  if (!gguf) return std::nullopt;
+  const GgufFile file = read_gguf(*gguf);
+  if (!has_gguf_tokenizer(file.metadata)) return std::nullopt;
+  return read_gguf_tokenizer(file.metadata);
 }
 
 std::optional<std::string> find_model_template(const fs::path& path) {
-  if (is_gguf_file(path)) return gguf_chat_template(read_gguf(path).metadata);
-  return find_chat_template(fs::is_directory(path) ? path : fs::absolute(path).parent_path());
+  if (!is_gguf_file(path)) {
+    if (auto text = find_chat_template(folder_of(path))) return text;
+  }
+  const std::optional<fs::path> gguf = gguf_of(path);
+  return gguf ? gguf_chat_template(read_gguf(*gguf).metadata) : std::nullopt;
 }
 
 std::vector<int64_t> end_tokens(const fs::path& path, const std::optional<Tokenizer>& tokenizer) {
   std::vector<int64_t> ends;
   if (fs::is_directory(path) && is_language_folder(path)) {
     ends = read_folder_config(path).eos;
-  } else if (is_gguf_file(path)) {
-    ends = read_gguf_config(read_gguf(path)).eos;
+  } else if (const std::optional<fs::path> gguf = gguf_of(path)) {
+    ends = gguf_end_tokens(read_gguf(*gguf).metadata);
+  } else {
+    ends = generation_end_tokens(folder_of(path)).value_or(std::vector<int64_t>());
   }
   if (ends.empty() && tokenizer && tokenizer->special_tokens().end_of_sequence)
     ends.push_back(*tokenizer->special_tokens().end_of_sequence);

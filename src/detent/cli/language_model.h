@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,8 +34,8 @@ inline constexpr const char* kCacheFormatHelp =
 /// The decoder of what was read from there; messages name it.
 Decoder decoder_of(LanguageModel model, const std::filesystem::path& path);
 
-/// The tokenizer that comes with a network: of the folder that it is or lies in, or of the GGUF file. nullopt
-/// where there is none.
+/// The tokenizer that comes with a network: of the folder that it is or lies in, or of the GGUF file or a
+/// header of one in that folder. nullopt where there is none.
 std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& path);
 
 /// The template of chats that comes with it, likewise.
@@ -42,6 +43,21 @@ std::optional<std::string> find_model_template(const std::filesystem::path& path
 
 /// The tokens that end a text: those that a folder or GGUF file names, else the tokenizer's.
 std::vector<int64_t> end_tokens(const std::filesystem::path& path, const std::optional<Tokenizer>& tokenizer);
+
+/// The header of a GGUF file, kept for its tokenizer.
+constexpr const char* kGgufTokenizer = "tokenizer.gguf";
+
+/// A file that lies beside a network of language, for its tokenizer, its chat template or the tokens that end
+/// a text.
+struct LanguageFile {
+  std::string name;
+  std::function<void(const std::filesystem::path&)> write;
+};
+
+/// Files that a folder needs so that a network made from this one has the same texts there: those of the
+/// folder that `network` is or lies in, or the header of a GGUF file. Empty where it has no tokenizer, and
+/// where `graph`, which was read from there, is no network of language.
+std::vector<LanguageFile> language_files(const std::filesystem::path& network, const Graph& graph);
 
 /// Questions, a JSON object a line: {"context": TEXT, "choices": [TEXT, ...], "answer": INDEX}, or with ids
 /// of tokens,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ struct RunConfig {
   /// reads and that does not just have its default (with log_level = "debug" for all); the third column only
   /// where there is a file.
   TextTable table;
+  /// Instead of a folder of the project, one that was named.
+  std::optional<std::filesystem::path> result_folder = {};
 };
 
 /// Merges defaults, the file and the command line, each winning over those before it whatever its value.

@@ -123,7 +123,8 @@ struct RunOptions {
     visit("labels", self.labels,
           "images: .tsv or .csv with columns file and class (a number), instead of folders");
     visit("output", self.output,
-          "also write the quantized network as an ONNX model with QuantizeLinear and DequantizeLinear");
+          "NAME.onnx: also write the quantized network as an ONNX model with QuantizeLinear and "
+          "DequantizeLinear; other names: folder of the results, instead of one of a project");
     visit("cache_format", self.cache_format,
           "language models: format of cached keys and values, with a scale per token and head, such as int8; "
           "the products that read them compute in float");

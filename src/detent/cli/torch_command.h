@@ -59,6 +59,7 @@ struct TorchCommand {
   std::function<std::vector<int64_t>(const std::string& text)> tokenize = {};
   /// Files that the program has read and will write so far: the library keeps on.
   FileRoles* file_roles = nullptr;
+  std::filesystem::path result_folder = {};  // of quantize and transform
 };
 
 }  // namespace detent

@@ -270,27 +270,32 @@ class FolderTensors final : public StoredTensors {
 
 bool is_language_folder(const fs::path& path) { return fs::is_directory(path) && fs::exists(path / kConfig); }
 
-LanguageConfig read_folder_config(const fs::path& folder) {
-  const fs::path path = folder / kConfig;
-  LanguageConfig config = read_language_config(read_json(path), path.string());
+std::optional<std::vector<int64_t>> generation_end_tokens(const fs::path& folder) {
   const fs::path generation = folder / kGeneration;
-  if (!fs::exists(generation)) return config;
+  if (!fs::exists(generation)) return std::nullopt;
   const Value json = read_json(generation);
   const Value* eos = expect_table(json, generation.string()).find("eos_token_id");
-  if (eos == nullptr || eos->is_na()) return config;
-  config.eos.clear();
+  if (eos == nullptr || eos->is_na()) return std::nullopt;
+  std::vector<int64_t> ends;
   const auto add = [&](const Value& value) {
     const auto* id = value.get_if<int64_t>();
     if (id == nullptr)
       fail("{}: \"eos_token_id\" is {}, expected an integer or a list of them", generation.string(),
            value_text(*eos));
-    config.eos.push_back(*id);
+    ends.push_back(*id);
   };
   if (const auto* ids = eos->get_if<List>()) {
     std::ranges::for_each(*ids, add);
   } else {
     add(*eos);
   }
+  return ends;
+}
+
+LanguageConfig read_folder_config(const fs::path& folder) {
+  const fs::path path = folder / kConfig;
+  LanguageConfig config = read_language_config(read_json(path), path.string());
+  if (auto ends = generation_end_tokens(folder)) config.eos = std::move(*ends);
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ bool is_language_folder(const std::filesystem::path& path);
 /// Reads the folder's config.json, and generation_config.json if present.
 LanguageConfig read_folder_config(const std::filesystem::path& folder);
 
+/// The tokens that end a text, as the generation_config.json of a folder names them; nullopt where it has no
+/// such file, or the file does not name them.
+std::optional<std::vector<int64_t>> generation_end_tokens(const std::filesystem::path& folder);
+
 /// The network: weights of model.safetensors, or of the shards that model.safetensors.index.json lists. They
 /// are mapped; those in float32 stay views of the files. Throws Error naming file, key and tensor.
 Graph read_language_folder(const std::filesystem::path& folder);
@@ -39,6 +44,9 @@ std::string describe_quantization(const std::filesystem::path& folder);
 
 /// Its tensors in file order.
 std::vector<TensorSummary> summarize_language_folder(const std::filesystem::path& folder);
+
+/// The tokens that end a text by the metadata of a GGUF file.
+std::vector<int64_t> gguf_end_tokens(const GgufMetadata& metadata);
 
 /// Architecture from the metadata of a GGUF file and the names of its tensors. Throws Error naming file and
 /// key: an architecture that is unknown with the nearest one, a missing key, a file that is a part of

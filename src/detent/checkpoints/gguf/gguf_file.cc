@@ -45,11 +45,13 @@ class GgufReader {
     const uint32_t version = read_version();
     const auto tensors = count_of("tensors", kTensorBytes);
     const auto entries = count_of("metadata", kEntryBytes);
+    const size_t begin = reader_.position();
     GgufMetadata metadata(name_, read_entries(entries));
+    const auto metadata_bytes = mapping_->bytes().subspan(begin, reader_.position() - begin);
     const uint64_t alignment = alignment_of(metadata);
     std::vector<GgufTensor> list = read_tensors(tensors, alignment);
     place_tensors(list, alignment);
-    return {mapping_, version, alignment, std::move(metadata), std::move(list)};
+    return {mapping_, version, alignment, std::move(metadata), std::move(list), metadata_bytes};
   }
 
  private:
@@ -295,6 +297,17 @@ bool is_gguf(std::span<const std::byte> bytes) {
 }
 
 GgufFile read_gguf(const std::filesystem::path& path) { return GgufReader(path).read(); }
+
+std::string gguf_without_tensors(const GgufFile& file) {
+  std::string bytes(kMagic);
+  const auto add = [&](auto number) { bytes.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+  add(file.version);
+  add(uint64_t{0});
+  add(uint64_t{file.metadata.entries().size()});
+  bytes.append(reinterpret_cast<const char*>(file.metadata_bytes.data()), file.metadata_bytes.size());
+  bytes.resize((bytes.size() + file.alignment - 1) / file.alignment * file.alignment);
+  return bytes;
+}
 
 DType gguf_dtype(const GgufTensor& tensor) { return plain_dtype(*tensor.format).value_or(DType::kFloat32); }
 

@@ -32,6 +32,7 @@ struct GgufFile {
   uint64_t alignment = 0;
   GgufMetadata metadata;
   std::vector<GgufTensor> tensors;
+  std::span<const std::byte> metadata_bytes = {};  // as the file has them, one entry after the other
 
   /// nullptr when absent. Takes time linear in the number of tensors.
   const GgufTensor* find(std::string_view name) const;
@@ -44,6 +45,9 @@ bool is_gguf(std::span<const std::byte> bytes);
 /// file cannot hold, names that occur twice, unknown formats of tensors, and bytes that overlap or end past
 /// the file.
 GgufFile read_gguf(const std::filesystem::path& path);
+
+/// The file without its tensors: a GGUF file of the same version with the same metadata.
+std::string gguf_without_tensors(const GgufFile& file);
 
 /// That of the elements: float32 where they are decoded.
 DType gguf_dtype(const GgufTensor& tensor);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
@@ -44,6 +45,17 @@ TEST(GgufFile, HasTensorsRowsFirst) {
     EXPECT_STREQ(file.find("w")->format->name, "F32");
     EXPECT_TRUE(gguf_elements(*file.find("w")).equals(Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6})));
   }
+}
+
+TEST(GgufFile, WithoutTensorsHasTheSameMetadata) {
+  const GgufFile file = gguf_of(one_tensor().text("tokenizer.chat_template", "{{ x }}").bytes());
+  const GgufFile header = gguf_of(gguf_without_tensors(file));
+  EXPECT_TRUE(header.tensors.empty());
+  EXPECT_EQ(header.version, file.version);
+  ASSERT_EQ(header.metadata.entries().size(), file.metadata.entries().size());
+  EXPECT_EQ(header.metadata.text("general.architecture"), "llama");
+  EXPECT_EQ(header.metadata.text("tokenizer.chat_template"), "{{ x }}");
+  EXPECT_TRUE(std::ranges::equal(header.metadata_bytes, file.metadata_bytes));
 }
 
 TEST(GgufFile, TensorsOutliveIt) {

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -42,6 +43,26 @@ std::vector<std::string> listed_passes(const std::string& names) {
 void say_random(QuantizeWish& wish) {
   if (!needs_samples(wish)) return leave_out_samples(wish);
   log_warning("random inputs say little of the ranges of real ones: the network is to try things out with");
+}
+
+/// "model.mz" and "model.tflite" are meant as files; "qwen2.5-0.5b" is none.
+bool is_named_like_a_file(const std::string& output) {
+  const std::string extension = std::filesystem::path(output).extension().string();
+  return extension.size() > 1 && std::isalpha(static_cast<unsigned char>(extension[1])) != 0;
+}
+
+/// The value of -o: an ONNX model, or the folder of the results.
+void take_output(RunConfig& config) {
+  const std::string output = *config.options.output;
+  if (output.ends_with(".onnx")) return claim_output(output, "-o", config.options.overwrite);
+  const bool is_folder = output.ends_with('/') || std::filesystem::is_directory(output);
+  if (output.empty() || (!is_folder && (is_named_like_a_file(output) || std::filesystem::exists(output))))
+    throw UsageError(
+        fmt::format("-o {}: expected a name that ends in .onnx, or a folder for the results", output));
+  if (config.options.project)
+    throw UsageError(fmt::format("-o {} and --project exclude each other: both name a folder", output));
+  config.result_folder = (std::filesystem::path(output) / "").parent_path();
+  config.options.output.reset();
 }
 
 /// Ends the default project's name in "_w4a8", or in "_wnvfp4_a8": networks of other widths get folders of
@@ -99,11 +120,7 @@ int run_quantize(const std::vector<std::string>& args) {
     throw UsageError(
         fmt::format("{} has [passes.NAME] tables, which `detent transform` runs", config.config_file));
   }
-  if (const auto& output = config.options.output) {
-    if (!output->ends_with(".onnx"))
-      throw UsageError(fmt::format("-o {}: expected a name that ends in .onnx", *output));
-    claim_output(*output, "-o", config.options.overwrite);
-  }
+  if (config.options.output) take_output(config);
   if (!config.options.load)
     throw UsageError(
         "`detent quantize` needs a trained network: `detent quantize model.onnx`, or --load FILE");

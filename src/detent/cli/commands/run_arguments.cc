@@ -94,15 +94,15 @@ std::function<std::vector<int64_t>(const std::string& text)> tokenizer_beside(co
 
 void start_run(const std::string& command, const RunConfig& config) {
   set_up_logging(config.options.log_level);
+  const std::filesystem::path folder = config.result_folder.value_or(config.software_dir / command);
   if (command != "test") {
-    check_writable(config.software_dir / command / "settings.toml", "--project-dir");
-    say_new_folders(config.options.project_dir);
+    check_writable(folder / "settings.toml", config.result_folder ? "-o" : "--project-dir");
+    if (!config.result_folder) say_new_folders(config.options.project_dir);
   } else if (config.options.dump.folder) {
     say_new_folders(*config.options.dump.folder);
   }
   if (command == "transform" || command == "quantize")
-    Pipeline(config.passes, config.config_file)
-        .claim_files(config.software_dir / command, config.options.overwrite);
+    Pipeline(config.passes, config.config_file).claim_files(folder, config.options.overwrite);
   // The earlier output of a resumed search is shown anew.
   claim_report(
       {.report = config.options.report, .overwrite = config.options.overwrite || config.options.resume});
@@ -111,6 +111,7 @@ void start_run(const std::string& command, const RunConfig& config) {
   if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());
   TorchCommand run{command, config.options, config.passes, config.config_file, config.software_dir, workers};
   run.search = config.search;
+  run.result_folder = folder;
   run.tokenize = tokenizer_beside(config.options.load.value_or(""));
   run_command(run);
 }

@@ -162,7 +162,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   if (cache_format) leave_cache_to_float(command.passes, network, "--cache-format");
   const Pipeline pipeline(command.passes, "");
   pipeline.check(network);
-  const fs::path output_dir = command.software_dir / "quantize";
+  const fs::path output_dir = command.result_folder;
   ResultFolder result(command, {.results = output_dir, .network = output_dir}, network, pipeline,
                       training_set.size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();

@@ -58,10 +58,15 @@ ResultFolder::ResultFolder(const TorchCommand& command, const Places& places, co
   }
   check_replaceable(command.options.overwrite);
   if (outputs_ != nullptr) {
+    if (command.options.load) language_files_ = language_files(*command.options.load, loaded);
     const fs::path network = places.network.lexically_relative(places.results);
     std::vector<std::string> names;
-    for (const char* name : {"graph_module.mz", "node_meta_param.toml", "state_dict.pt", "settings.toml"})
+    const auto add = [&](const std::string& name) {
       names.push_back((network / name).lexically_normal().string());
+    };
+    for (const char* name : {"graph_module.mz", "node_meta_param.toml", "state_dict.pt", "settings.toml"})
+      add(name);
+    for (const LanguageFile& file : language_files_) add(file.name);
     outputs_->check_names(names);
   }
   group.all_gather({});  // the others read before the first one writes
@@ -105,6 +110,7 @@ void ResultFolder::save_for_mase(const Graph& graph, StoredWeights weights) {
 
 void ResultFolder::commit(const std::vector<std::string>& left_in_float) {
   for (const std::string& line : left_in_float) log_warning("stays float32: {}", line);
+  for (const LanguageFile& file : language_files_) file.write(outputs_->staged(folder_ / file.name));
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
 }

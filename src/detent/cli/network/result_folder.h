@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
@@ -17,7 +18,8 @@
 namespace detent {
 
 /// The folder that `quantize` or `transform` writes, locked while it does: all that its passes write there,
-/// and a network with the settings that decide what it is beside it (settings.toml). It appears as a whole.
+/// and a network with the settings that decide what it is beside it (settings.toml), and, of a network of
+/// language, its tokenizer (language_model.h). It appears as a whole.
 /// Every worker has such an object; only the first writes.
 class ResultFolder {
  public:
@@ -51,6 +53,7 @@ class ResultFolder {
   Table settings_;
   std::optional<FolderLock> lock_;         // of the first worker
   std::shared_ptr<OutputFolder> outputs_;  // likewise
+  std::vector<LanguageFile> language_files_;
 };
 
 /// "batch_size = 128, got 64" for the first setting that differs, "passes.gptq.percdamp = ..." in a table;

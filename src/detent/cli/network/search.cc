@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/network/commands.h"
 #include "detent/cli/network/network_results.h"
 #include "detent/cli/network/result_folder.h"
@@ -81,6 +82,16 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
   results.say(fmt::format("best network: {}\n", (folder / kBestNetwork).string()));
 }
 
+std::vector<LanguageFile> language_files_of(const TorchCommand& command, const Graph& network) {
+  return command.options.load ? language_files(*command.options.load, network) : std::vector<LanguageFile>();
+}
+
+void write_language_files(const std::vector<LanguageFile>& files, const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    for (const LanguageFile& file : files) file.write(folder / file.name);
+  }
+}
+
 /// The front as docs/results.md says, and the best network.
 void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
                 const Dataset& dataset) {
@@ -112,8 +123,12 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
 
   const fs::path folder = command.software_dir / "search";
-  const StudyFolder searched(command, folder, search_files(),
+  const std::vector<LanguageFile> texts = language_files_of(command, network);
+  StudyFiles files = search_files();
+  for (const LanguageFile& file : texts) files.others.push_back(file.name);
+  const StudyFolder searched(command, folder, files,
                              search_settings(options, command.options.seed, network, training.size()), group);
+  if (group.is_first()) write_language_files(texts, {folder, folder / kFrontFolder});
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");

@@ -46,7 +46,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   if (!command.options.load) log_warning("no --load: the network has its initial, untrained weights");
 
   pipeline.check(graph);
-  const std::filesystem::path output_dir = command.software_dir / "transform";
+  const std::filesystem::path output_dir = command.result_folder;
   ResultFolder result(command, {.results = output_dir, .network = output_dir / "transformed_ckpt"}, graph,
                       pipeline, training_set.size(), group);
 

@@ -6,6 +6,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/language/language_model.h"
 
 namespace detent {
 namespace {
@@ -64,10 +65,7 @@ void read_gguf_tokens(const GgufMetadata& metadata, LanguageConfig& config) {
   };
   config.bos = id("tokenizer.ggml.bos_token_id");
   config.pad = id("tokenizer.ggml.padding_token_id");
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-    const auto token = id(key);
-    if (token && std::ranges::find(config.eos, *token) == config.eos.end()) config.eos.push_back(*token);
-  }
+  config.eos = gguf_end_tokens(metadata);
 }
 
 int64_t rows_of(const GgufConfigReader& reader, const char* name) {

@@ -94,6 +94,16 @@ class GgufTensors final : public StoredTensors {
 
 }  // namespace
 
+std::vector<int64_t> gguf_end_tokens(const GgufMetadata& metadata) {
+  std::vector<int64_t> ends;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    if (!metadata.contains(key)) continue;
+    const int64_t token = metadata.integer(key);
+    if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
+  }
+  return ends;
+}
+
 LanguageConfig read_gguf_config(const GgufFile& file) {
   const int64_t parts = file.metadata.integer("split.count", 1);
   if (parts > 1) {
