@@ -35,7 +35,7 @@ constexpr const char* kChecksumKey = "detent.crc32";
 constexpr std::string_view kBeforeDigits = R"("detent.crc32":")";
 constexpr size_t kChecksumDigits = 8;  // of a checksum
 
-constexpr std::array<std::pair<std::string_view, DType>, 12> kSafetensorsTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 13> kSafetensorsTypes = {{
     {"BOOL", DType::kBool},
     {"U8", DType::kUInt8},
     {"I8", DType::kInt8},
@@ -48,6 +48,7 @@ constexpr std::array<std::pair<std::string_view, DType>, 12> kSafetensorsTypes =
     {"F64", DType::kFloat64},
     {"F8_E4M3", DType::kFloat8E4M3},
     {"F8_E5M2", DType::kFloat8E5M2},
+    {"F8_E8M0", DType::kUInt8},  // exponents, plus 127
 }};
 
 /// The JSON header and the order of its names, which nlohmann::json sorts.
@@ -244,7 +245,7 @@ class SafetensorsReader {
     if (!entry.dtype) {
       fail(
           "{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F8_E4M3, "
-          "F8_E5M2, F16, BF16, F32, F64",
+          "F8_E5M2, F8_E8M0, F16, BF16, F32, F64",
           name_, entry.name, json(entry.dtype_text).dump());
     }
     std::byte* data = data_.data() + entry.begin;

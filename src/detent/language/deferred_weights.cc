@@ -80,7 +80,9 @@ LanguageModel deferred_model(LanguageConfig config, std::vector<StoredName> rule
   const auto weights = std::make_shared<RuledMatrices>(std::move(config), std::move(rules),
                                                        std::move(ignored), std::move(stored));
   MatrixShapes shapes(weights->ruled());
-  return {weights->config(), build_language_graph(weights->config(), shapes), weights};
+  Graph graph = build_language_graph(weights->config(), shapes);
+  weights->ruled().round_inputs_of(graph);
+  return {weights->config(), std::move(graph), weights};
 }
 
 }  // namespace detent

@@ -50,13 +50,34 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   return shards;
 }
 
-std::vector<fs::path> files_of(const fs::path& folder) {
-  const fs::path index = folder / kIndex;
-  if (!fs::exists(index)) {
-    if (!fs::exists(folder / kWeights))
-      fail("{}: there is neither {} nor {}", folder.string(), kWeights, kIndex);
-    return {folder / kWeights};
+/// The file of the folder whose name ends so, where there is one alone: older libraries of GPTQ name files
+/// after their settings.
+std::optional<fs::path> only_file(const fs::path& folder, std::string_view end) {
+  std::optional<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().ends_with(end)) continue;
+    if (found) return std::nullopt;
+    found = entry.path();
   }
+  return found;
+}
+
+/// The list of a folder's shards; nullopt where one file has all tensors.
+std::optional<fs::path> index_of(const fs::path& folder) {
+  if (fs::exists(folder / kIndex)) return folder / kIndex;
+  if (fs::exists(folder / kWeights)) return std::nullopt;
+  return only_file(folder, ".safetensors.index.json");
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  const std::optional<fs::path> found = index_of(folder);
+  if (!found) {
+    if (fs::exists(folder / kWeights)) return {folder / kWeights};
+    if (const auto file = only_file(folder, ".safetensors")) return {*file};
+    fail("{}: there is neither {} nor {}, nor one other file .safetensors alone", folder.string(), kWeights,
+         kIndex);
+  }
+  const fs::path& index = *found;
   std::set<std::string> names;
   for (const auto& [tensor, shard] : read_index(index)) names.insert(shard);
   std::vector<fs::path> files;
@@ -103,7 +124,7 @@ class FolderTensors final : public StoredTensors {
         add(name, tensor);
       }
     }
-    if (fs::exists(folder / kIndex)) check_index();
+    if (const auto index = index_of(folder)) check_index(*index);
     for (const auto& [name, codes] : blocks_) check_scales(name, codes);
     join_norms_of_heads();
     take_matrices(family);
@@ -154,6 +175,10 @@ class FolderTensors final : public StoredTensors {
     return StoredScales{.group = kBlock,
                         .scales = float32_scales(scales_.at(scales_of(name)), scales_of(name)),
                         .table = {std::begin(kElements), std::end(kElements)}};
+  }
+  std::optional<QuantSpec> input_rounding(const std::string& name) const override {
+    const auto matrix = matrices_.find(name);
+    return matrix == matrices_.end() ? std::nullopt : matrix->second.inputs;
   }
   std::string where() const override { return folder_.string(); }
 
@@ -250,11 +275,11 @@ class FolderTensors final : public StoredTensors {
            shape_text(scales->second.shape()), shape_text(expected));
   }
 
-  void check_index() const {
-    for (const auto& [name, shard] : read_index(folder_ / kIndex)) {
+  void check_index(const fs::path& index) const {
+    for (const auto& [name, shard] : read_index(index)) {
       const auto found = shards_.find(name);
       if (found == shards_.end() || found->second != shard)
-        fail("{}: {} is not in the shard {}", (folder_ / kIndex).string(), name, shard);
+        fail("{}: {} is not in the shard {}", index.string(), name, shard);
     }
   }
 
@@ -304,7 +329,9 @@ Graph read_language_folder(const fs::path& folder) {
   const LanguageFamily& family = find_language_family(config.family);
   FolderTensors tensors(folder, family);
   RuledWeights weights(config, family.weights(), family.ignored, tensors);
-  return build_language_graph(config, weights);
+  Graph graph = build_language_graph(config, weights);
+  weights.round_inputs_of(graph);
+  return graph;
 }
 
 LanguageModel read_folder_model(const fs::path& folder) {

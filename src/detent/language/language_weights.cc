@@ -10,6 +10,7 @@
 #include "detent/core/parallel.h"
 #include "detent/language/families/families.h"
 #include "detent/language/language_graph.h"
+#include "detent/language/quantized/quantization.h"
 
 namespace detent {
 namespace {
@@ -358,6 +359,13 @@ Tensor unpaired_elements(const Tensor& weights, const LanguageConfig& config) {
   const int64_t turning = 2 * std::ssize(config.window_rotary.frequencies);
   return unpaired_rows(weights.reshaped({weights.numel()}), config.head_size, turning)
       .reshaped(weights.shape());
+}
+
+void RuledWeights::round_inputs_of(Graph& graph) const {
+  round_inputs(graph, [&](const std::string& weight) -> std::optional<QuantSpec> {
+    if (config_.tied_head && weight == "head.weight") return std::nullopt;
+    return stored_.input_rounding(find(weight).stored);
+  });
 }
 
 Tensor RuledWeights::part_of(const Tensor& whole, WeightPart part) const {

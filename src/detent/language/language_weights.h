@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
 #include "detent/kernels/packed_linear.h"
 #include "detent/language/language_config.h"
@@ -99,6 +100,8 @@ class StoredTensors {
   virtual Tensor rows(const std::string& name, std::span<const int64_t> indices) const = 0;
   /// Scales of a matrix's blocks, rows as in `values`.
   virtual std::optional<StoredScales> scales(const std::string& /*name*/) const { return std::nullopt; }
+  /// How what the matrix multiplies is rounded; nullopt: not at all.
+  virtual std::optional<QuantSpec> input_rounding(const std::string& /*name*/) const { return std::nullopt; }
   /// The file or folder, for messages.
   virtual std::string where() const = 0;
 };
@@ -136,6 +139,8 @@ class RuledWeights final : public WeightSource {
 
   /// Name in the file of the tensor that has this weight.
   std::string stored_name(const std::string& name) const { return find(name).stored; }
+  /// Rounds the inputs of the network's matrices as the file says.
+  void round_inputs_of(Graph& graph) const;
   /// Rows of the file as rows of the weight; nullopt where those are none.
   std::optional<Tensor> rows_of_weight(const std::string& name, const Tensor& whole) const;
 

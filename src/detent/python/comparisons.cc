@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/results.h"
 #include "detent/core/error.h"
@@ -66,9 +67,9 @@ ComparisonReport compare(const Network& network, Samples& calibration, Samples* 
   const ComparedSamples samples{splits.calibration ? *splits.calibration : whole,
                                 splits.test ? *splits.test : others};
   check_compared_samples(samples);
-  const Graph fitted =
-      fitted_to_data(network.graph(), samples.calibration.has_labels() ? samples.calibration : samples.test,
-                     network.source(), true);
+  const Graph fitted = fitted_to_data(network_to_quantize(network.graph(), network.source()),
+                                      samples.calibration.has_labels() ? samples.calibration : samples.test,
+                                      network.source(), true);
   Graph graph = network_to_compare(fitted, samples.calibration, network.source());
   const auto study =
       claimed_folder(call, "compare", comparison_files(), comparison_settings(comparison, graph, samples));

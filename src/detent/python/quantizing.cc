@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/core/random_numbers.h"
@@ -58,7 +59,8 @@ QuantizeOutcome quantize(const Network& network, const Dataset* samples, const D
       samples == nullptr ? samples_at_random(network, request.wish) : nullptr;
   const Dataset& calibration = samples == nullptr ? *at_random : *samples;
   Table passes = quantize_passes(request.wish);
-  const Graph fitted = fitted_to_data(network.graph(), calibration, network.source(), true);
+  const Graph fitted = fitted_to_data(network_to_quantize(network.graph(), network.source()), calibration,
+                                      network.source(), true);
   if (test != nullptr) static_cast<void>(fitted_to_data(network.graph(), *test, network.source(), true));
   announce_quantization_memory(fitted, passes, calibration);
   const Graph graph = without_batches_that_mix(fitted, calibration);

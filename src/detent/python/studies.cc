@@ -134,7 +134,8 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
     splits = divide_for_calibration(whole, call.options.num_samples);
   const Dataset& training = splits.calibration ? *splits.calibration : *whole;
   const Dataset& judged = splits.test ? *splits.test : validation != nullptr ? validation->dataset() : *whole;
-  const Graph fitted = fitted_to_data(network.graph(), training, network.source(), true);
+  const Graph fitted = fitted_to_data(network_to_quantize(network.graph(), network.source()), training,
+                                      network.source(), true);
   if (holds_quantizers(fitted))
     fail("{}: the network is quantized already: a search begins with one in float", network.source());
   const auto study = claimed_folder(call, "search", search_files(),

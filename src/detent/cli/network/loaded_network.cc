@@ -11,7 +11,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/inference/integer_executor.h"
+#include "detent/language/language_model.h"
 #include "detent/models/model.h"
+#include "detent/passes/transform/graph_edits.h"
 
 namespace detent {
 namespace {
@@ -29,7 +31,26 @@ Shape sample_shape(const ModelInfo& model, const InputShapes& shapes) {
   return {shape.begin() + 1, shape.end()};
 }
 
+/// Inputs of layers are rounded, and nothing else.
+bool rounds_inputs_alone(const Graph& graph) {
+  bool rounds = false;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [operand, quantizer] : node.quantization) {
+      if (operand != "data_in_0" || node.find_parameter("weight") == nullptr) return false;
+      rounds = true;
+    }
+  }
+  return rounds;
+}
+
 }  // namespace
+
+Graph network_to_quantize(const Graph& graph, const std::filesystem::path& source) {
+  if (!is_language_folder(source) || !rounds_inputs_alone(graph)) return graph;
+  log_info("{}: its own rounding of the inputs of quantized matrices is left out: they are quantized anew",
+           source.string());
+  return without_quantization(graph);
+}
 
 void read_parameters(Graph& graph, const FileKind& kind, const std::filesystem::path& file) {
   const StateDict state = without_wrapper_prefixes(std::get<StateDictReader>(kind.read)(file));

@@ -34,6 +34,10 @@ Graph read_network_of(const std::filesystem::path& file, const ParametersOf& net
 Graph read_network_or_parameters(const std::filesystem::path& file, const ParametersOf& network,
                                  std::string_view option);
 
+/// To be quantized anew: a network of a folder whose matrices are quantized, without the roundings of their
+/// inputs, which it says; any other as it is. `source`: where it was read from.
+Graph network_to_quantize(const Graph& graph, const std::filesystem::path& source);
+
 /// Throws Error where `engine` is kIntegers and the graph is not quantized for integer execution.
 void check_engine(const Graph& graph, Engine engine);
 

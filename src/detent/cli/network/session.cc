@@ -211,7 +211,10 @@ void read_whole_network(TorchCommand& command) {
   if (!command.options.load_type && !std::filesystem::is_directory(*command.options.load))
     log_info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
   if (!kind.holds_graph()) return;
-  command.network = std::make_shared<const Graph>(read_network_for(command.options));
+  Graph network = read_network_for(command.options);
+  const bool is_run_as_it_is = command.name == "test" || command.name == "run";
+  if (!is_run_as_it_is) network = network_to_quantize(network, *command.options.load);
+  command.network = std::make_shared<const Graph>(std::move(network));
   fit_images_to_network(command.options, *command.network);
 }
 

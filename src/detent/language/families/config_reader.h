@@ -20,6 +20,8 @@ class ConfigReader {
   ConfigReader(const Table& table, std::string where) : table_(table), where_(std::move(where)) {}
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// Its value, of any kind; nullptr where there is none.
+  const Value* value(std::string_view key) const { return find(key); }
   std::vector<std::string> keys() const { return table_.keys(); }
   int64_t integer(std::string_view key) const;
   int64_t integer(std::string_view key, int64_t otherwise) const;

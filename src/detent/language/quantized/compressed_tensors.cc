@@ -12,6 +12,36 @@
 namespace detent {
 namespace {
 
+/// How the inputs of matrices are rounded. Of all that compressed-tensors knows, what Detent has a format of:
+/// its integers of tokens go by half of 255 steps.
+struct InputScheme {
+  int64_t bits = 8;
+  bool is_float = false;
+  bool is_dynamic = false;
+  bool is_symmetric = true;
+  std::string strategy = "tensor";
+  int64_t group = kWholeSide;
+
+  bool is_applied() const {
+    constexpr int64_t kByte = 8;
+    const bool of_tokens = strategy == "token" || (strategy == "group" && group > 0);
+    if (bits != kByte) return false;
+    return is_dynamic ? is_float && is_symmetric && of_tokens
+                      : strategy == "tensor" && (is_symmetric || !is_float);
+  }
+  std::string text() const {
+    const std::string form = fmt::format("{}{} by {}{}", is_float ? "float" : "int", bits, strategy,
+                                         is_dynamic ? "" : ", by scales of the file");
+    return is_applied() ? "; inputs " + form : fmt::format("; activations are not rounded ({})", form);
+  }
+  QuantSpec rounding(FolderParts& parts, const std::string& stem, int64_t inputs) const {
+    if (is_dynamic) return float8_of_tokens(parts, stem, inputs, group);
+    if (is_float) return float8_by_scale(parts, stem + ".input_scale");
+    return integers_by_scale(parts, bits, stem + ".input_scale",
+                             is_symmetric ? std::string() : stem + ".input_zero_point");
+  }
+};
+
 /// Scheme of a group of matrices. Which group a matrix belongs to follows from its parts.
 struct WeightScheme {
   int64_t bits = 8;
@@ -20,7 +50,7 @@ struct WeightScheme {
   std::string strategy = "tensor";
   int64_t group = 0;
   Shape block = {};
-  bool rounds_activations = false;
+  std::optional<InputScheme> inputs = {};
 
   std::string text() const {
     const std::string blocks = strategy == "block" ? fmt::format("of {} x {}", block[0], block[1])
@@ -54,6 +84,18 @@ void check_scheme(const WeightScheme& scheme, const ConfigReader& weights) {
     fail("{}: there is no \"block_structure\" of two numbers", weights.where());
 }
 
+InputScheme read_input_scheme(const ConfigReader& json) {
+  InputScheme scheme;
+  scheme.bits = json.integer("num_bits", 8);
+  scheme.is_float = json.text("type", "int") == "float";
+  scheme.is_symmetric = json.boolean("symmetric", true);
+  scheme.strategy = json.text("strategy", "tensor");
+  scheme.group = scheme.strategy == "group" ? json.integer("group_size", 0) : kWholeSide;
+  const Value* dynamic = json.value("dynamic");
+  scheme.is_dynamic = dynamic != nullptr && *dynamic != Value(false);  // "local": scales of blocks alone
+  return scheme;
+}
+
 WeightScheme read_scheme(const ConfigReader& group) {
   const auto weights = group.table("weights");
   WeightScheme scheme;
@@ -67,7 +109,7 @@ WeightScheme read_scheme(const ConfigReader& group) {
                                               : scheme.group == -1 ? "channel"
                                                                    : "tensor");
   if (scheme.strategy == "block") scheme.block = weights->integers("block_structure");
-  scheme.rounds_activations = group.has("input_activations");
+  if (const auto inputs = group.table("input_activations")) scheme.inputs = read_input_scheme(*inputs);
   check_scheme(scheme, *weights);
   return scheme;
 }
@@ -96,13 +138,14 @@ std::string describe_compressed(const ConfigReader& json) {
   if (sparsity && sparsity->has("format") && sparsity->text("format", "") != "dense")
     sparsity->refuse("format", "expected dense: decompress the folder with compressed-tensors");
   std::vector<std::string> texts;
-  bool rounds_activations = false;
+  std::string inputs;
   for (const WeightScheme& scheme : schemes_of_json(json)) {
     texts.push_back(scheme.text());
-    rounds_activations = rounds_activations || scheme.rounds_activations;
+    const std::string text = scheme.inputs ? scheme.inputs->text() : "";
+    if (inputs.find(text) == std::string::npos) inputs += text;
   }
   return fmt::format("compressed-tensors {}: {}, times scales in float32{}", format, fmt::join(texts, "; "),
-                     rounds_activations ? "; activations are not rounded" : "");
+                     inputs);
 }
 
 /// The scheme of these whose matrix has such codes; others give the reason.
@@ -119,6 +162,12 @@ const WeightScheme& scheme_of(const FolderParts& parts, const std::string& stem,
     faults.push_back(fmt::format("{}: {}", scheme.text(), found));
   }
   fail("{}: {} belongs to no group of config_groups ({})", parts.where(), stem, fmt::join(faults, "; "));
+}
+
+std::optional<QuantSpec> rounding_of_inputs(const WeightScheme& scheme, FolderParts& parts,
+                                            const std::string& stem, int64_t inputs) {
+  if (!scheme.inputs || !scheme.inputs->is_applied()) return std::nullopt;
+  return scheme.inputs->rounding(parts, stem, inputs);
 }
 
 Shape shape_of_packed(FolderParts& parts, const std::string& stem) {
@@ -193,7 +242,8 @@ StoredMatrix packed_integers(FolderParts& parts, const std::string& stem,
                 return found;
               },
           .block_of = std::move(order),
-          .parts = {words, scales}};
+          .parts = {words, scales},
+          .inputs = rounding_of_inputs(scheme, parts, stem, shape[1])};
 }
 
 /// NVFP4, whose scales are divided by one of the matrix, or MXFP4.
@@ -214,7 +264,10 @@ StoredMatrix packed_floats(FolderParts& parts, const std::string& stem,
   } else if (scheme.strategy == "tensor_group") {
     fail("{}: there is no tensor {}", parts.where(), global);
   }
-  return scaled_nibbles(parts, stem + ".weight_packed", stem + ".weight_scale", scheme.group, divisor);
+  StoredMatrix matrix =
+      scaled_nibbles(parts, stem + ".weight_packed", stem + ".weight_scale", scheme.group, divisor);
+  matrix.inputs = rounding_of_inputs(scheme, parts, stem, matrix.shape[1]);
+  return matrix;
 }
 
 StoredMatrix plain_codes(FolderParts& parts, const std::string& stem,
@@ -228,7 +281,10 @@ StoredMatrix plain_codes(FolderParts& parts, const std::string& stem,
     return {};
   });
   if (scheme.is_symmetric) parts.drop({stem + ".weight_zero_point"});
-  return scaled_bytes(parts, stem + ".weight", stem + ".weight_scale", scheme.block_of_matrix());
+  StoredMatrix matrix =
+      scaled_bytes(parts, stem + ".weight", stem + ".weight_scale", scheme.block_of_matrix());
+  matrix.inputs = rounding_of_inputs(scheme, parts, stem, matrix.shape[1]);
+  return matrix;
 }
 
 StoredMatrices take_compressed(const ConfigReader& json, FolderParts& parts) {

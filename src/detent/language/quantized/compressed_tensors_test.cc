@@ -114,7 +114,6 @@ Encode byte_encoder(bool is_symmetric) {
         {{stem + ".weight", codes}, {stem + ".weight_scale", narrow(DType::kFloat16, {out, 1}, scales)}},
         weights};
     if (!is_symmetric) encoded.parts.emplace_back(stem + ".weight_zero_point", zeros);
-    encoded.parts.emplace_back(stem + ".input_scale", Tensor(DType::kFloat32, {1}));
     return encoded;
   };
 }
@@ -122,10 +121,36 @@ Encode byte_encoder(bool is_symmetric) {
 TEST_F(QuantizedFolder, HasBytesOfCompressedTensors) {
   for (const bool is_symmetric : {true, false}) {
     Table json = compressed_json("int-quantized", integer_scheme(8, 0, is_symmetric));
-    json.table("config_groups").table("group_0")["input_activations"] = Table{{"num_bits", 8}};
-    expect_exact(json, byte_encoder(is_symmetric), is_symmetric ? 9.1 : 10);
-    EXPECT_THAT(describe_quantization(folder_), HasSubstr("activations are not rounded"));
+    Table& inputs = json.table("config_groups").table("group_0").table("input_activations");
+    inputs = {{"num_bits", 8}, {"dynamic", true}, {"strategy", "token"}};
+    const double bits = is_symmetric ? 9.1 : 10;
+    expect_exact(json, byte_encoder(is_symmetric), bits);
+    EXPECT_THAT(describe_quantization(folder_), HasSubstr("activations are not rounded (int8 by token)"));
   }
+}
+
+TEST_F(QuantizedFolder, HasScalesOfInputsOfCompressedTensors) {
+  Table json = compressed_json("int-quantized", integer_scheme(8, 0, true));
+  Table& inputs = json.table("config_groups").table("group_0").table("input_activations");
+  inputs = {{"num_bits", 8}, {"strategy", "tensor"}, {"dynamic", false}};
+  const Encode encode = byte_encoder(true);
+  expect_exact(json, with_numbers(encode, {{".input_scale", one_number(0.0625F)}}), 9.1,
+               [](int64_t /*inputs*/) { return "affine:scale=0.0625"; });
+  EXPECT_THAT(describe_quantization(folder_), HasSubstr("; inputs int8 by tensor, by scales of the file"));
+  EXPECT_THAT(refusal(json, tensors_by(encode).second), HasSubstr("there is no tensor"));
+  inputs["symmetric"] = false;
+  Tensor zero(DType::kInt8, {1});
+  zero.values<int8_t>()[0] = -7;
+  expect_exact(json,
+               with_numbers(encode, {{".input_scale", one_number(0.0625F)}, {".input_zero_point", zero}}),
+               9.1, [](int64_t /*inputs*/) { return "affine:scale=0.0625,zero_point=-7"; });
+  inputs = {{"num_bits", 8}, {"type", "float"}, {"dynamic", true}, {"strategy", "group"}, {"group_size", 32}};
+  expect_exact(json, encode, 9.1, float8_of_groups(32));
+  inputs["strategy"] = "token";
+  expect_exact(json, encode, 9.1, float8_of_groups(96));
+  inputs["dynamic"] = "local";
+  inputs["num_bits"] = 4;
+  expect_exact(json, encode, 9.1);
 }
 
 TEST_F(QuantizedFolder, HasFloatsOfFourBitsOfCompressedTensors) {

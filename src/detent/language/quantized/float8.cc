@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
@@ -19,36 +21,59 @@ Shape block_of_json(const ConfigReader& json) {
   return block;
 }
 
+bool has_static_inputs(const ConfigReader& json) {
+  const std::string scheme = json.text("activation_scheme", "dynamic");
+  if (scheme != "dynamic" && scheme != "static")
+    json.refuse("activation_scheme", "expected dynamic or static");
+  return scheme == "static";
+}
+
 std::string describe_fp8(const ConfigReader& json) {
   for (const char* key : {"fmt", "format"}) {
     if (json.has(key) && json.text(key, "") != "e4m3" && json.text(key, "") != "float8_e4m3fn")
       json.refuse(key, "expected e4m3");
   }
-  const std::string scheme = json.text("activation_scheme", "dynamic");
-  if (scheme != "dynamic" && scheme != "static")
-    json.refuse("activation_scheme", "expected dynamic or static");
+  const bool is_static = has_static_inputs(json);
   if (json.text("expert_dtype", "fp8") != "fp8") json.refuse("expert_dtype", "expected fp8");
   const Shape block = block_of_json(json);
   const std::string blocks = json.has("weight_block_size")
                                  ? fmt::format("of each {} x {} weights", block[0], block[1])
                                  : "of each block or matrix";
-  return fmt::format("fp8: float8_e4m3fn times a scale {}, in float32; activations are not rounded ({})",
-                     blocks, scheme);
+  const std::string inputs = is_static                       ? "a scale of the file"
+                             : json.has("weight_block_size") ? fmt::format("{} of a token", block[1])
+                                                             : "block or token";
+  return fmt::format(
+      "fp8: float8_e4m3fn times a scale {}, in float32; inputs of these matrices likewise, by {}", blocks,
+      inputs);
+}
+
+/// Rounding of the inputs of a matrix whose weights share scales in blocks of that size.
+QuantSpec float8_inputs(const ConfigReader& json, FolderParts& parts, const std::string& weight,
+                        const Shape& shape, int64_t block) {
+  if (!has_static_inputs(json)) return float8_of_tokens(parts, weight, shape[1], std::min(block, shape[1]));
+  constexpr std::string_view kEnd = ".weight";
+  const bool is_layer = weight.ends_with(kEnd);
+  const std::string stem = is_layer ? weight.substr(0, weight.size() - kEnd.size()) + "." : weight + "_";
+  const std::string older = stem + "input_scale";
+  return float8_by_scale(parts, parts.has(older) ? older : stem + "activation_scale");
 }
 
 StoredMatrices take_fp8(const ConfigReader& json, FolderParts& parts) {
   const Shape block = block_of_json(json);
   StoredMatrices matrices;
+  const auto add = [&](const std::string& weight, const std::string& scale, const Shape& of_scale) {
+    StoredMatrix matrix = scaled_bytes(parts, weight, scale, of_scale);
+    matrix.inputs = float8_inputs(json, parts, weight, matrix.shape, of_scale[1]);
+    matrices.emplace(weight, std::move(matrix));
+  };
   for (const std::string& weight : parts.stems("_scale_inv")) {
     const std::string scale = weight + "_scale_inv";
     const bool is_one = parts.get(scale).numel() == 1;
-    matrices.emplace(weight,
-                     scaled_bytes(parts, weight, scale, is_one ? Shape{kWholeSide, kWholeSide} : block));
+    add(weight, scale, is_one ? Shape{kWholeSide, kWholeSide} : block);
   }
   // AutoFP8's name, of one scale a matrix.
   for (const std::string& stem : parts.stems(".weight_scale")) {
-    const std::string weight = stem + ".weight";
-    matrices.emplace(weight, scaled_bytes(parts, weight, weight + "_scale", {kWholeSide, kWholeSide}));
+    add(stem + ".weight", stem + ".weight_scale", {kWholeSide, kWholeSide});
   }
   parts.drop({".activation_scale", ".input_scale", "_activation_scale", ".k_scale", ".v_scale"});
   parts.expect_none_left({DType::kFloat8E4M3, DType::kFloat8E5M2}, "the same name and _scale_inv");
@@ -76,7 +101,8 @@ constexpr int64_t kGroupOfNvfp4 = 16;
 std::string describe_modelopt(const ConfigReader& json) {
   const std::string algorithm = json.text("quant_algo", "");
   if (algorithm == "FP8")
-    return "modelopt: float8_e4m3fn times a scale of each matrix, in float32; activations are not rounded";
+    return "modelopt: float8_e4m3fn times a scale of each matrix, in float32; inputs of these matrices "
+           "likewise, where the file has their scale";
   if (algorithm != "NVFP4")
     fail("{}: the quant_algo is \"{}\", expected FP8 or NVFP4", json.where(), algorithm);
   return "modelopt: NVFP4, times a scale of each 16 weights and one of the matrix, in float32; activations "
@@ -104,8 +130,14 @@ StoredMatrices take_modelopt(const ConfigReader& json, FolderParts& parts) {
   StoredMatrices matrices;
   for (const std::string& stem : parts.stems(".weight_scale")) {
     const std::string weight = stem + ".weight";
-    matrices.emplace(weight, is_fp8 ? scaled_bytes(parts, weight, weight + "_scale", {kWholeSide, kWholeSide})
-                                    : modelopt_nibbles(parts, weight));
+    const std::string of_inputs = stem + ".input_scale";
+    if (is_fp8) {
+      StoredMatrix matrix = scaled_bytes(parts, weight, weight + "_scale", {kWholeSide, kWholeSide});
+      if (parts.has(of_inputs)) matrix.inputs = float8_by_scale(parts, of_inputs);
+      matrices.emplace(weight, std::move(matrix));
+    } else {
+      matrices.emplace(weight, modelopt_nibbles(parts, weight));
+    }
   }
   parts.drop({".input_scale", ".k_scale", ".v_scale"});
   parts.expect_none_left({DType::kFloat8E4M3, DType::kUInt8}, "the same name and _scale");

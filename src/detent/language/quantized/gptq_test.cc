@@ -56,6 +56,24 @@ TEST_F(QuantizedFolder, HasIntegersOfGptq) {
   }
 }
 
+TEST_F(QuantizedFolder, HasTheFileNamesOfOlderLibrariesOfGptq) {
+  const Table json = {{"bits", 4}, {"group_size", 32}, {"desc_act", false}};
+  const auto [plain, stored] = tensors_by(gptq_encoder({4, 32, 8}));
+  write({}, plain);
+  const Tensor expected = executed();
+  write({}, stored);
+  write_json(folder_ / "quantize_config.json", Value(json));
+  std::filesystem::rename(folder_ / "model.safetensors", folder_ / "gptq_model-4bit-32g.safetensors");
+  EXPECT_TRUE(executed().equals(expected));
+  Table map;
+  for (const auto& [name, tensor] : stored) map[name] = "gptq_model-4bit-32g.safetensors";
+  write_json(folder_ / "gptq_model-4bit-32g.safetensors.index.json", Value(Table{{"weight_map", map}}));
+  write_safetensors(folder_ / "other.safetensors", Parts());
+  EXPECT_TRUE(executed().equals(expected)) << "the list names the files";
+  std::filesystem::remove(folder_ / "gptq_model-4bit-32g.safetensors.index.json");
+  EXPECT_THAT(error_of([&] { executed(); }), HasSubstr("nor one other file .safetensors alone"));
+}
+
 Parts without(Parts parts, std::string_view end) {
   std::erase_if(parts, [&](const auto& part) { return part.first.ends_with(end); });
   return parts;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,6 +11,8 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
 #include "detent/language/quantized/stored_matrix.h"
 
 namespace detent {
@@ -92,5 +95,21 @@ StoredMatrix scaled_bytes(FolderParts& parts, const std::string& weight, const s
 /// FP4, two codes a byte, the first in the low half. The scale of a block is divided by `divisor`.
 StoredMatrix scaled_nibbles(FolderParts& parts, const std::string& codes, const std::string& scale,
                             int64_t group, float divisor);
+
+// Rounding of what a matrix [out, in] multiplies, values [N, tokens, in].
+
+/// To float8_e4m3fn times the only number of a tensor of the folder, which is taken.
+QuantSpec float8_by_scale(FolderParts& parts, const std::string& scale);
+/// To float8_e4m3fn times a scale of each `group` inputs of a token, by their largest magnitude. Throws Error
+/// naming the matrix where a token has no whole number of such groups.
+QuantSpec float8_of_tokens(const FolderParts& parts, const std::string& matrix, int64_t inputs,
+                           int64_t group);
+/// To integers times the number of `scale`, minus that of `zero` where there is such a tensor.
+QuantSpec integers_by_scale(FolderParts& parts, int64_t bits, const std::string& scale,
+                            const std::string& zero);
+
+/// Rounds the inputs of each layer whose weight, by its name (language_weights.h), has a rounding.
+void round_inputs(Graph& graph,
+                  const std::function<std::optional<QuantSpec>(const std::string& weight)>& rounding);
 
 }  // namespace detent

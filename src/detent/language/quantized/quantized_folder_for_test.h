@@ -49,6 +49,27 @@ class Draws {
 /// `encode(stem, out, in)` gives a matrix.
 using Encode = std::function<Encoded(const std::string&, int64_t, int64_t)>;
 
+/// The spec of what a matrix of so many inputs multiplies.
+using InputsRounding = std::function<std::string(int64_t inputs)>;
+
+inline InputsRounding float8_of_groups(int64_t group) {
+  return [group](int64_t inputs) {
+    return fmt::format("scaled:element=fp8_e4m3fn,granularity=group,axis=1,group_size={}",
+                       std::min(group, inputs));
+  };
+}
+
+/// The same matrix with further parts, each of one number.
+inline Encode with_numbers(const Encode& encode, const Parts& numbers) {
+  return [=](const std::string& stem, int64_t out, int64_t in) {
+    Encoded encoded = encode(stem, out, in);
+    for (const auto& [end, number] : numbers) encoded.parts.emplace_back(stem + end, number);
+    return encoded;
+  };
+}
+
+inline Tensor one_number(float value) { return Tensor::from<float>({1}, std::vector<float>{value}); }
+
 inline Table json_of_network() {
   return {{"model_type", "llama"},
           {"vocab_size", 61},
@@ -110,17 +131,27 @@ class QuantizedFolder : public testing::Test {
     return decoder.run(cache, kTokens, WantedLogits::kOfAllTokens);
   }
 
-  Tensor executed() const {
+  /// With `rounding`, inputs of the matrices of layers are rounded so besides.
+  Tensor executed(const InputsRounding& rounding = {}) const {
     const std::vector<Tensor> inputs = {Tensor::from<int64_t>({1, 5}, kTokens),
                                         Tensor::from<int64_t>({1, 5}, std::vector<int64_t>(5, 1))};
-    return IntegerProgram(read_language_folder(folder_)).run(inputs).front();
+    Graph graph = read_language_folder(folder_);
+    for (Node& node : graph.nodes()) {
+      const Parameter* const weight = node.find_parameter("weight");
+      const bool is_matrix = weight != nullptr && weight->tensor.rank() == 2;
+      if (rounding && is_matrix && node.name.starts_with("layers_"))
+        node.quantization["data_in_0"] =
+            QuantizerRef(Quantizer(parse_quant_spec_text(rounding(weight->tensor.dim(1)))));
+    }
+    return IntegerProgram(graph).run(inputs).front();
   }
 
   /// The folder gives the bits of one with the weights in float32, and a decoder keeps its codes.
-  void expect_exact(const Table& quantization, const Encode& encode, double bits_of_weights) {
+  void expect_exact(const Table& quantization, const Encode& encode, double bits_of_weights,
+                    const InputsRounding& rounding = {}) {
     const auto [plain, stored] = tensors_by(encode);
     write({}, plain);
-    const Tensor expected = executed();
+    const Tensor expected = executed(rounding);
     write(quantization, stored);
     EXPECT_TRUE(executed().equals(expected));
     int64_t bytes = 0;

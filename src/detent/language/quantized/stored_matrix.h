@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 
@@ -43,6 +44,7 @@ struct StoredMatrix {
   std::vector<int32_t> block_of = {};
   std::vector<float> table = {};  // of indices
   std::vector<Tensor> parts = {};
+  std::optional<QuantSpec> inputs = {};  // how what the matrix multiplies is rounded
 
   /// All weights, with all threads. Pages of the parts are released.
   Tensor values() const;
