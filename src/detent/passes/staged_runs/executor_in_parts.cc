@@ -69,6 +69,11 @@ class ProgramInParts final : public Program {
       : executor_(executor), graph_(std::move(graph)), cut_(graph_) {
     const std::vector<std::string> inputs = graph_.input_names();
     std::set<std::string> there(inputs.begin(), inputs.end());
+    for (const Node& node : graph_.nodes()) {
+      for (const NodeInput& input : node.inputs) {
+        if (!input.is_constant()) read_.insert(input.node);
+      }
+    }
     size_t begin = 0;
     for (const size_t end : ends_of_parts(graph_, cut_, part_bytes)) {
       parts_.push_back(part_of(there, begin, end));
@@ -124,10 +129,23 @@ class ProgramInParts final : public Program {
       captured.push_back(NodeInput::of(name));
       part.captured.push_back(name);
     }
+    for (const std::string& name : unread_nodes(begin, end)) captured.push_back(NodeInput::of(name));
     if (is_last) captured.push_back(graph_.nodes().back().inputs.front());
     if (captured.empty()) return part;
     part.graph = cut_.part([&](const std::string& name) { return there.contains(name); }, captured);
     return part;
+  }
+
+  /// Nodes between these places that no other reads: observers may want what they take.
+  std::vector<std::string> unread_nodes(size_t begin, size_t end) const {
+    std::vector<std::string> unread;
+    for (size_t i = begin; i < end; ++i) {
+      const Node& node = graph_.nodes()[i];
+      const OperatorRole role = role_of(node);
+      const bool is_inner = role != OperatorRole::kInput && role != OperatorRole::kOutput;
+      if (is_inner && !read_.contains(node.name)) unread.push_back(node.name);
+    }
+    return unread;
   }
 
   /// Shows what the caller wants to see, each value once, and keeps what later parts read.
@@ -171,6 +189,7 @@ class ProgramInParts final : public Program {
   const Executor& executor_;
   Graph graph_;
   GraphCut cut_;
+  std::set<std::string> read_;  // nodes that others read
   std::vector<Part> parts_;
   mutable std::mutex mutex_;
   mutable std::vector<std::weak_ptr<const Program>> programs_;  // those that run

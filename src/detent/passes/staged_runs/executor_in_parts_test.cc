@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -151,6 +152,28 @@ TEST(ExecutorInParts, KeepsNoPart) {
     EXPECT_EQ(counting.compiled, 3 * run);
   }
   EXPECT_LE(counting.most_bytes, 8 * 9 * 4);
+}
+
+/// Nodes by which a staged run captures values are read by no other.
+TEST(ExecutorInParts, ShowsWhatNoNodeReads) {
+  GraphBuilder b("with others");
+  NodeInput x = b.input("x", {8});
+  for (const char* name : {"first", "second", "third"}) {
+    x = b.linear(name, x, 8, 8);
+    b.call("relu", {x});
+  }
+  PassBench bench(b.finish(b.call("tanh", {x})));
+  const FastExecutor whole;
+  const ExecutorInParts in_parts(whole, 0, 256);
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 2);
+  expect_same(bench.graph, input, in_parts);
+  Seen seen;
+  static_cast<void>(
+      in_parts.compile(bench.graph)->run({&input, 1}, seen_by(seen, ObservedValues::kBeforeQuantization)));
+  const auto is_taken = [](const auto& one) {
+    return one.first.starts_with("relu") && one.first.ends_with("data_in_0");
+  };
+  EXPECT_EQ(std::ranges::count_if(seen, is_taken), 3);
 }
 
 /// Parts as they were compiled, whatever changes in the graph later.
