@@ -121,7 +121,8 @@ DETENT_EXPORT detent_status detent_set_threads(int32_t count);
 
 typedef struct detent_generator detent_generator;
 
-/* Of a folder as Hugging Face's libraries save it, a GGUF file, or a graph (.mz) of either. */
+/* Of a folder as Hugging Face's libraries save it, a GGUF file, a graph (.mz) of either or the folder of one.
+ */
 DETENT_EXPORT detent_status detent_generate_load(const char* path, detent_generator** generator);
 DETENT_EXPORT void detent_generate_free(detent_generator* generator);
 
@@ -133,8 +134,8 @@ DETENT_EXPORT detent_status detent_generate_load_with_cache(const char* path, co
 /* Tokens that the model knows: 0 to one less than this. */
 DETENT_EXPORT int64_t detent_generate_vocabulary(const detent_generator* generator);
 
-/* The tokens that end a text, as the model's files name them; `count` is how many there are, of which
- * `capacity` are written. A graph has none. */
+/* The tokens that end a text, as the model's files name them, of a graph those beside it; `count` is how many
+ * there are, of which `capacity` are written. */
 DETENT_EXPORT detent_status detent_generate_ends(const detent_generator* generator, int64_t* tokens,
                                                  size_t capacity, size_t* count);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,6 +28,19 @@ using detent::guarded;
 
 constexpr const char* kNull = "got a null pointer";
 
+/// A graph, and the tokens that end a text by the files that quantize and its kin put beside it.
+detent::LanguageModel read_graph_model(const std::filesystem::path& file) {
+  detent::LanguageModel model{{}, detent::read_graph(file)};
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  const std::filesystem::path header = folder / "tokenizer.gguf";
+  if (std::filesystem::exists(header)) {
+    model.config.eos = detent::gguf_end_tokens(detent::read_gguf(header).metadata);
+  } else if (auto ends = detent::generation_end_tokens(folder)) {
+    model.config.eos = std::move(*ends);
+  }
+  return model;
+}
+
 detent_generator* loaded_generator(const std::filesystem::path& path,
                                    const std::optional<detent::Format>& cache_format) {
   const auto of_model = [&](detent::LanguageModel model) {
@@ -34,11 +48,13 @@ detent_generator* loaded_generator(const std::filesystem::path& path,
     return new detent_generator{detent::Decoder(std::move(model.graph), std::move(model.weights)),
                                 std::move(model.config.eos)};
   };
+  if (std::filesystem::is_directory(path) && std::filesystem::exists(path / "graph_module.mz"))
+    return of_model(read_graph_model(path / "graph_module.mz"));
   if (std::filesystem::is_directory(path)) return of_model(detent::read_folder_model(path));
   if (!std::filesystem::is_regular_file(path))
     detent::fail("{}: expected a folder, a GGUF file or a graph (.mz)", path.string());
   if (detent::is_gguf(detent::map_file(path)->bytes())) return of_model(detent::read_gguf_model(path));
-  return of_model({{}, detent::read_graph(path)});
+  return of_model(read_graph_model(path));
 }
 
 detent_status check_options(const detent_generate_options& options) {

@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/engine.h"
+#include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/graph_files/graph_file.h"
 #include "detent/language/cache_format.h"
@@ -99,6 +103,29 @@ TEST_F(GenerateInC, EndsAfterAnEndAndWhereTheCallerSaysSo) {
   EXPECT_EQ(count, 3U);
   EXPECT_EQ(one, all.front());
   EXPECT_EQ(seen, std::vector<int64_t>(all.begin(), all.begin() + 3));
+}
+
+/// A folder as quantize writes it.
+TEST_F(GenerateInC, HasTheEndsOfTheFilesBesideAGraph) {
+  const TemporaryPath folder("quantized");
+  std::filesystem::create_directories(folder.get());
+  write_graph(folder.get() / "graph_module.mz", network());
+  const auto ends = [&](const std::filesystem::path& path) {
+    detent_generator* generator = nullptr;
+    EXPECT_EQ(detent_generate_load(path.c_str(), &generator), DETENT_OK) << detent_error_text();
+    std::vector<int64_t> tokens(4, -1);
+    size_t count = 0;
+    EXPECT_EQ(detent_generate_ends(generator, tokens.data(), tokens.size(), &count), DETENT_OK);
+    detent_generate_free(generator);
+    tokens.resize(count);
+    return tokens;
+  };
+  EXPECT_TRUE(ends(folder.get()).empty());
+  write_file(folder.get() / "generation_config.json", R"({"eos_token_id": [7, 9]})");
+  EXPECT_EQ(ends(folder.get()), (std::vector<int64_t>{7, 9}));
+  EXPECT_EQ(ends(folder.get() / "graph_module.mz"), (std::vector<int64_t>{7, 9}));
+  write_file(folder.get() / "tokenizer.gguf", GgufBytes().integer("tokenizer.ggml.eos_token_id", 5).bytes());
+  EXPECT_EQ(ends(folder.get()), (std::vector<int64_t>{5}));
 }
 
 TEST_F(GenerateInC, RunsInSeveralThreads) {
