@@ -11,7 +11,8 @@ from __future__ import annotations
 from detent import _detent
 from detent._errors import Error
 from detent._formats import Format, format_names
-from detent._networks import Network, Session, compare, load, num_threads, quantize, set_num_threads
+from detent._loading import load
+from detent._networks import Network, Session, compare, num_threads, quantize, set_num_threads
 
 TYPE_CHECKING = False  # but for type checkers
 if TYPE_CHECKING:

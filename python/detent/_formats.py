@@ -25,7 +25,8 @@ class Format:
     """A number format, and what shares its parameters: `Format("int4", granularity="group", group_size=128)`.
 
     Names and keys are those of `detent formats` and of its text form: `Format("minifloat_ieee:width=6,exponent_width=3")`
-    is `Format("minifloat_ieee", width=6, exponent_width=3)`. Formats are values: compared, hashed, pickled.
+    is `Format("minifloat_ieee", width=6, exponent_width=3)`. Formats are values: compared, hashed, pickled; also
+    `Format(other)`.
 
     Raises Error on unknown names and keys and on values that are not possible.
 
@@ -35,9 +36,11 @@ class Format:
 
     __slots__ = ("_spec", "_text")
 
-    def __init__(self, name: str, **keys: Any) -> None:
+    def __init__(self, name: str | Format, **keys: Any) -> None:
+        if isinstance(name, Format):
+            name = name._text
         if not isinstance(name, str):
-            raise TypeError(f"name: got {type(name).__name__}, expected str")
+            raise TypeError(f"name: got {type(name).__name__}, expected a name such as \"int8\", or a Format")
         self._spec = _detent.FormatSpec(name, **keys)
         self._text: str = self._spec.text()
 
@@ -102,6 +105,9 @@ class Format:
 
         `decode(encode(x))` is `fake_quantize(x)`, signs of zeros included. Raises Error where `x` has NaN and the format
         has no code for it.
+
+        >>> detent.Format("int4").encode(numpy.float32([0.5, -3.5, 7])).decode()
+        array([ 0., -4.,  7.], dtype=float32)
         """
         from detent._format_results import Encoded
 
@@ -118,7 +124,11 @@ class Format:
 
     @checked
     def error(self, x: Any, *, seed: int = 0) -> FormatError:
-        """What `fake_quantize` does to `x`."""
+        """What `fake_quantize` does to `x`.
+
+        >>> detent.Format("int4").error(numpy.float32([0.5, -3.5, 7])).max_error
+        0.5
+        """
         from detent._format_results import FormatError
 
         return FormatError(**self._spec.error(_plain(x), natural("seed", seed)))
@@ -144,5 +154,9 @@ class Format:
 
 
 def format_names() -> list[str]:
-    """The names that `Format` knows, those with sizes in them (`int4_g128`) by example."""
+    """The names that `Format` knows, those with sizes in them (`int4_g128`) by example.
+
+    >>> "nvfp4" in detent.format_names()
+    True
+    """
     return _detent.format_names()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from detent import _detent
-from detent._arguments import checked, checked_argument, is_listing
+from detent._arguments import checked, checked_argument
 from detent._copies import Unchanging
 from detent._options import (
     check_loading,
@@ -69,8 +69,9 @@ class Session(Unchanging):
         self._session = _detent.GraphSession(net._graph, threads or _MOST_THREADS)
 
     def run(self, inputs: Mapping[str, Any] | Any, *, out: dict[str, Any] | None = None) -> dict[str, NDArray[Any]]:
-        """The outputs by name. inputs: arrays by name, or the array of the only one, or the ids of tokens of a language
-        model, whose attention_mask is then ones; sizes may differ from run to run.
+        """The outputs by name. inputs: arrays by name, or a tuple of them in the order of `Network.inputs`, or the array
+        of the only one, or the ids of tokens of a language model, whose attention_mask is then ones; a data frame gives a
+        column to each input where they are called so, else all as one array. Sizes may differ from run to run.
 
         out: contiguous arrays by output, which are written to. bfloat16 outputs come as float32, as numpy has no such
         type. Contiguous arrays of the input's dtype are not copied; floats of another width are, and integers as wider
@@ -283,6 +284,8 @@ class Network(Unchanging):
 
         samples: what histograms of activations are of, and, with labels, the accuracy; None: weights alone. A page that
         exists is replaced with `overwrite` only, any other file never. `quantize` and `search` write pages of their results.
+
+        >>> net.report("network.html", loader)
         """
         from detent._samples import collect
 
@@ -303,7 +306,7 @@ class Network(Unchanging):
         max_latency: str | None = None,
         cost: str | None = None,
         quality: str | None = None,
-        time: str | None = None,
+        time: str | float | None = None,
         evaluations: int | None = None,
         strategy: str | None = None,
         weights: Sequence[FormatLike] | None = None,
@@ -390,7 +393,7 @@ class Network(Unchanging):
         formats: Sequence[FormatLike] | FormatLike | None = None,
         methods: Sequence[str] | str | None = None,
         prepare: Sequence[str] | str | None = None,
-        time: str | None = None,
+        time: str | float | None = None,
         eval_samples: int | None = None,
         activations: FormatLike | None = None,
         elementwise: str | None = None,
@@ -665,6 +668,8 @@ class Network(Unchanging):
                 self._graph, formats, text, ids, measured, tokenizer=tokenizer, num_threads=num_threads
             )
         if reference is not None and not isinstance(reference, Network):
+            from detent._loading import load
+
             reference = load(checked_argument("reference", reference, "Path"))
         other = None if reference is None else reference._as_language()
         model = self._as_language(cache_format)
@@ -693,6 +698,9 @@ class Network(Unchanging):
 
         packed: quantized weights as integers, which a training cannot refine any more. Returns a line for each quantized
         weight that stays float32. Raises Error where the file exists, unless `overwrite`.
+
+        >>> net.quantize(loader).network.save("int8.mz")
+        []
         """
         return self._graph.save(os.fspath(path), packed, overwrite)
 
@@ -711,6 +719,8 @@ class Network(Unchanging):
         style: "qdq" (usual of quantized networks), "qoperator", "matmulnbits", "qonnx", or "float" (usual of others).
         opset: 13 to 25. unsigned_weights: 8-bit weights as uint8, for processors without VNNI. Raises Error where the
         file exists, unless `overwrite`, and where the style cannot hold the formats.
+
+        >>> net.quantize(loader).network.export("int8.onnx", style="qoperator")
         """
         if style is None:
             style = "qdq" if self.is_quantized else "float"
@@ -740,37 +750,6 @@ Network.search.__doc__ = described_search()
 Network.compare.__doc__ = described_compare()
 
 
-def _sizes(name: str, shape: Any) -> list[int]:
-    if not is_listing(shape):
-        raise TypeError(f"shapes, {name}: got {type(shape).__name__}, expected a list of sizes")
-    return [checked_argument(f"shapes, {name}", size, "int") for size in shape]
-
-
-@checked
-def load(
-    path: Path,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    model: str | None = None,
-    classes: int | None = None,
-) -> Network:
-    """The network in a file: an ONNX model, a graph of Detent (.mz) or the folder of one, a language model as a folder of
-    Hugging Face or a GGUF file; or parameters, of PyTorch (.pt, .pth, .th, .ckpt) or safetensors, for a built-in model.
-
-    shapes: of inputs whose sizes the network leaves open, by name: they are fixed then, but for the batch; of a built-in
-    model, those of its input. model: the built-in one that parameters are of, as `detent list models` names it. classes: how
-    many it has, where they are not those that it was made for. Raises Error where the file holds no network, and where
-    parameters do not fit the model.
-
-    >>> net = detent.load("model.onnx")
-    >>> net = detent.load("resnet20.th", model="resnet20")
-    """
-    if shapes is not None and not hasattr(shapes, "items"):
-        raise TypeError(f"shapes: got {type(shapes).__name__}, expected a dict of shapes by input")
-    fixed = {checked_argument("shapes", name, "str"): _sizes(name, shape) for name, shape in (shapes or {}).items()}
-    return Network(_detent.load(os.fsdecode(path), fixed, model or "", classes, ""))
-
-
 def _expect_network(net: Any) -> None:
     if not isinstance(net, Network):
         raise TypeError(f"net: got {type(net).__name__}, expected a Network")
@@ -792,7 +771,10 @@ quantize.__doc__ = f"`net.quantize(calibration, ...)`.\n\n{Network.quantize.__do
 
 @checked
 def set_num_threads(count: int) -> None:
-    """How many threads all work of the process uses, of which no more are made than there are processors."""
+    """How many threads all work of the process uses, of which no more are made than there are processors.
+
+    >>> detent.set_num_threads(2)
+    """
     _detent.set_num_threads(count)
 
 

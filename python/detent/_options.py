@@ -23,6 +23,8 @@ def option_value(value: Any) -> Any:
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
     """Those that are not None; passes of a group that runs together as one text."""
     given = {name: option_value(value) for name, value in options.items() if value is not None}
+    if isinstance(given.get("time"), (int, float)):
+        given["time"] = f"{given['time']}s"
     for name in ("prepare", "improve"):
         if name in given and not isinstance(given[name], str):
             given[name] = ",".join(given[name]) or "none"
@@ -74,7 +76,12 @@ def generation_options(
 
 
 def option_lines(options: Sequence[dict[str, Any]]) -> list[str]:
-    return [f"{option['name']}: {option['help']}; {option['type']} (default {option['default']})" for option in options]
+    lines = []
+    for option in options:
+        default = {"NA": "None", "true": "True", "false": "False"}.get(option["default"], option["default"])
+        kind = option["type"].replace(" or NA", " or None")
+        lines.append(f"{option['name']}: {option['help']}; {kind} (default {default})")
+    return lines
 
 
 def described_quantize() -> str:

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detent import _detent
 from detent._arguments import checked, checked_argument, is_listing
 from detent._errors import Error
+from detent._loading import of_model
 from detent._networks import Network
 
 
@@ -79,6 +79,8 @@ def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]
     by_place = [name for name, p in parameters.items() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     # The exporter gives these by place, and where there are **others, None for all that is not given.
     keywords = any(p.kind in (kinds.KEYWORD_ONLY, kinds.VAR_KEYWORD) for p in parameters.values())
+    # The exporter makes inputs of numbers that are defaults.
+    numbers = {name for name in by_place if isinstance(parameters[name].default, (bool, int, float, complex))}
 
     class ByName(torch.nn.Module):
         """Parameters that are not given keep their defaults."""
@@ -92,7 +94,8 @@ def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]
             return self.module(**dict(zip(self.names, values)))
 
     def by_name(names: list[str]) -> Any:
-        return module if names == by_place[: len(names)] and not keywords else ByName(names)
+        are_first = names == by_place[: len(names)] and not numbers.intersection(by_place[len(names) :])
+        return module if are_first and not keywords else ByName(names)
 
     if not isinstance(example, Mapping):
         arguments = tuple(example) if isinstance(example, (tuple, list)) else (example,)
@@ -108,32 +111,139 @@ def _call_of(module: Any, example: Any) -> tuple[Any, list[str], tuple[Any, ...]
     return by_name(names), names, tuple(example[name] for name in names)
 
 
-def _check_example(module: Any, arguments: tuple[Any, ...]) -> None:
+def _tensors(module: Any, example: Any) -> Any:
+    """The example, with tensors for arrays of numpy."""
     import torch
 
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"module: got {type(module).__name__}, expected a torch.nn.Module")
-    for argument in arguments:
+
+    def tensor(argument: Any) -> Any:
+        if type(argument).__module__ == "numpy" and hasattr(argument, "__array__"):
+            argument = torch.as_tensor(argument)
         if not isinstance(argument, torch.Tensor):
             raise TypeError(
-                f"example: got {type(argument).__name__}, expected tensors, or a dict of those parameters that are tensors"
+                f"example: got {type(argument).__name__}, expected tensors, or a dict of those parameters that are tensors,"
+                " such as torch.zeros(1, 3, 224, 224)"
             )
+        return argument
+
+    if isinstance(example, Mapping):
+        return {name: tensor(argument) for name, argument in example.items()}
+    return tuple(tensor(part) for part in example) if isinstance(example, (tuple, list)) else tensor(example)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).split("[Caused by")[0].strip()
+
+
+def _first_cause(error: BaseException) -> str:
+    """The first line of what torch.export could not do; what is around it are hints on its own use."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next(iter(_reason(error).splitlines()), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the graph that the exporter prints where it fails: what else is printed comes afterwards."""
+    import os
+    import sys
+    import tempfile
+
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no standard output
+        yield
+        return
+    has_failed = True
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), 1)
+        try:
+            yield
+            has_failed = False
+        finally:
+            sys.stdout.flush()
+            os.dup2(kept, 1)
+            os.close(kept)
+            caught.seek(0)
+            printed = caught.read()
+            end = printed.find(b"ONNX graph being constructed during exception") if has_failed else -1
+            os.write(1, printed if end < 0 else printed[:end])
 
 
 def _write(called: Any, arguments: tuple[Any, ...], path: str, **options: Any) -> None:
+    """By the exporter that traces; where it refuses the module, by that of torch.export."""
     import inspect
+    import warnings
 
     import torch
 
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:
         options["dynamo"] = False
     try:
-        torch.onnx.export(called, arguments, path, **options)
+        with _quiet(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=torch.jit._trace.TracerWarning, module=r"detent\.")
+            warnings.filterwarnings("ignore", "You are using the legacy TorchScript-based ONNX export", DeprecationWarning)
+            torch.onnx.export(called, arguments, path, **options)
+        return
     except Exception as error:
-        reason = str(error).split("[Caused by")[0].strip()
+        reason, cause = _reason(error), error
+    try:
+        _write_exported(called, arguments, path, options)
+    except ImportError:
         raise Error(
-            f"module: torch.onnx.export cannot write it: {reason}: torch.onnx.export(..., dynamo=True) may, for detent.load"
-        ) from error
+            f"module: torch.onnx.export cannot write it: {reason}: with the package onnxscript, detent.from_torch tries"
+            " torch.onnx.export(..., dynamo=True) too"
+        ) from cause
+    except Exception as error:
+        raise Error(
+            f"module: torch.onnx.export cannot write it: {reason}; nor can torch.onnx.export(..., dynamo=True):"
+            f" {_first_cause(error)}"
+        ) from cause
+
+
+def _write_exported(called: Any, arguments: tuple[Any, ...], path: str, options: dict[str, Any]) -> None:
+    import importlib
+    import logging
+
+    import torch
+
+    importlib.import_module("onnxscript")
+    open_axes = options["dynamic_axes"]
+    shapes, several = [], []
+    for name, argument in zip(options["input_names"], arguments, strict=True):
+        axes = open_axes.get(name, {})
+        shapes.append(axes or None)
+        for axis in axes:  # torch.export takes a size of 1 for a constant
+            argument = torch.cat([argument, argument], axis) if argument.shape[axis] == 1 else argument
+        several.append(argument)
+    keywords = {name: options[name] for name in ("input_names", "output_names")}
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        torch.onnx.export(
+            called,
+            tuple(several),
+            path,
+            dynamo=True,
+            dynamic_shapes={"values": tuple(shapes)} if _takes_values(called) else tuple(shapes),
+            opset_version=max(options["opset_version"], 18),
+            verbose=False,
+            external_data=False,
+            **keywords,
+        )
+    finally:
+        log.setLevel(level)
+
+
+def _takes_values(called: Any) -> bool:
+    """Whether all arguments are one parameter, *values."""
+    import inspect
+
+    return [p.kind for p in inspect.signature(called.forward).parameters.values()] == [inspect.Parameter.VAR_POSITIONAL]
 
 
 def _open_axes(
@@ -183,7 +293,7 @@ def _evaluated(module: Any, called: Any) -> Iterator[None]:
 @checked
 def from_torch(
     module: Any,
-    example: Any,
+    example: Any = None,
     *,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -192,17 +302,20 @@ def from_torch(
     opset: int = 17,
     keep_formats: bool = True,
 ) -> Network:
-    """The network of a torch.nn.Module, through `torch.onnx.export`.
+    """The network of a torch.nn.Module, through `torch.onnx.export`; or of what torch.export.export gave.
 
-    example: inputs as `module` takes them, batch first: a tensor, a tuple of them, or a dict by parameter name.
+    example: inputs as `module` takes them, batch first: a tensor, a tuple of them, or a dict by parameter name. What was
+    exported has its own, and the sizes that it left open: it takes no other arguments.
     input_names, output_names: what they are called; usual are the names of the parameters of `forward`, and the keys of
     the dict that it returns, or output, output_1, ... dynamic_batch: batches of any size; else that of the example.
     dynamic_axes: further sizes that stay open, as `torch.onnx.export` takes them: {"x": {2: "height", 3: "width"}}, or
-    {"x": [2, 3]}. opset: of the model in between. keep_formats: what `detent.torch` rounds is quantized in the network, with the scales that were
-    learned; False: weights are float32 numbers, rounded, for `Network.quantize` to quantize all anew.
+    {"x": [2, 3]}. opset: of the model in between. keep_formats: what `detent.torch` rounds is quantized in the network,
+    with the scales that were learned; False: weights are float32 numbers, rounded, for `Network.quantize` to quantize all
+    anew.
 
-    The module is exported in evaluation mode; each part is left in the mode it was in. Needs the packages torch and onnx.
-    Raises Error where this exporter refuses a module: `torch.onnx.export(..., dynamo=True)` may write it for `detent.load`.
+    The module is exported in evaluation mode; each part is left in the mode it was in. Needs the packages torch and onnx;
+    with onnxscript, what the exporter that traces refuses is written by that of torch.export. Raises Error where neither
+    can.
 
     >>> net = detent.from_torch(torchvision.models.resnet18(), torch.zeros(1, 3, 224, 224))
     """
@@ -212,12 +325,14 @@ def from_torch(
 
     import torch
 
+    if isinstance(module, torch.export.ExportedProgram):
+        return _from_exported(module)
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     if isinstance(module, torch.nn.DataParallel):
         module = module.module
-    _check_example(module, ())
-    called, usual_names, arguments = _call_of(module, example)
-    _check_example(module, arguments)
+    if example is None:
+        raise TypeError("example: got NoneType, expected tensors, such as torch.zeros(1, 3, 224, 224)")
+    called, usual_names, arguments = _call_of(module, _tensors(module, example))
     names = list(input_names) if input_names is not None else usual_names
     if len(names) != len(arguments):
         raise TypeError(f"input_names: got {len(names)}, expected {len(arguments)}")
@@ -230,7 +345,7 @@ def from_torch(
         if len(outputs) != len(tensors):
             raise TypeError(f"output_names: got {len(outputs)}, expected {len(tensors)}")
         shaped = [*zip(names, arguments), *zip(outputs, [tensor for _, tensor in tensors])]
-        path = os.path.join(folder, f"{type(module).__name__}.onnx")
+        path = os.path.join(folder, f"{_name_of(module)}.onnx")
         _write(
             called if _returns_tensors(results) else _with_tensors_alone(called),
             arguments,
@@ -240,10 +355,28 @@ def from_torch(
             dynamic_axes=_open_axes(shaped, dynamic_batch, dynamic_axes or {}),
             opset_version=opset,
         )
+        more = ""
+        if dynamic_batch and len({tuple(x.shape[:1]) for x in arguments}) > 1:
+            more = ": inputs that do not all begin with the batch need dynamic_batch=False"
+        return of_model(path, f"module {_name_of(module)}", more=more)
+
+
+def _name_of(module: Any) -> str:
+    return str(getattr(module, "original_name", type(module).__name__))  # of a module that was traced
+
+
+def _from_exported(program: Any) -> Network:
+    """The network of what torch.export.export gave, with the sizes that it left open."""
+    import os
+    import tempfile
+
+    import torch
+
+    with tempfile.TemporaryDirectory(prefix="detent-") as folder:
+        path = os.path.join(folder, "ExportedProgram.onnx")
         try:
-            return Network(_detent.load(path, {}, "", None, type(module).__name__))
-        except Error as error:
-            text = str(error).replace(path, f"module {type(module).__name__}")
-            if dynamic_batch and len({tuple(x.shape[:1]) for x in arguments}) > 1:
-                text += ": inputs that do not all begin with the batch need dynamic_batch=False"
-            raise Error(text, node=error.node, key=error.key, got=error.got, allowed=error.allowed) from None
+            torch.onnx.export(program, f=path, dynamo=True, verbose=False, external_data=False)
+        except Exception as error:
+            needs = " (it needs the package onnxscript)" if isinstance(error, ImportError) else ""
+            raise Error(f"module: torch.onnx.export cannot write it{needs}: {_first_cause(error)}") from error
+        return of_model(path, "module ExportedProgram")

@@ -144,6 +144,9 @@ def fake_quantize(
     shape (), or of one a channel or group: the gradient of `x` is then clipped, that of the scale the one of training by the
     command. samples: of the batch, where `x` are activations. Raises TypeError where `x` is not in memory of the processor,
     and Error where the format has no scale to learn.
+
+    >>> detent.torch.fake_quantize(torch.tensor([0.5, -3.5, 7]), "int4")
+    tensor([ 0., -4.,  7.])
     """
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"x: got {type(x).__name__}, expected a tensor")
@@ -162,7 +165,8 @@ class LearnedFakeQuantize(torch.nn.Module):
     scale: the parameter, which begins with 2 mean |x| / sqrt(largest code) of `example`. is_batch: `x` are activations,
     batch first.
 
-    >>> detent.torch.LearnedFakeQuantize("int4:granularity=channel", weight)
+    >>> detent.torch.LearnedFakeQuantize("int4:granularity=channel", torch.ones(3, 4)).scale.shape
+    torch.Size([3])
     """
 
     def __init__(self, number_format: FormatLike, example: torch.Tensor, *, is_batch: bool = False) -> None:
@@ -185,7 +189,10 @@ class LearnedFakeQuantize(torch.nn.Module):
 
 
 class FakeQuantize(torch.nn.Module):
-    """Rounds what passes to a format: a module around `fake_quantize`, and a parametrization of weights."""
+    """Rounds what passes to a format: a module around `fake_quantize`, and a parametrization of weights.
+
+    >>> rounded = torch.nn.Sequential(detent.torch.FakeQuantize("fp8_e4m3fn"), module)
+    """
 
     def __init__(self, number_format: FormatLike) -> None:
         super().__init__()
@@ -215,7 +222,11 @@ def quantize_(
 
     The weights stay as they are, and are what is trained: `torch.nn.utils.parametrize`. filter: which modules, by module and
     name; usual are Linear, Conv1d, Conv2d and Conv3d. learned_scales: scales are parameters that are trained along (LSQ).
-    Raises ValueError where there are none. `detent.from_torch` gives a network that has the rounded weights.
+    Raises ValueError where there are none, and where weights are rounded already. `detent.from_torch` gives a network that
+    has the rounded weights.
+
+    >>> detent.torch.quantize_(module, "int4:granularity=channel")[0].weight.unique().numel() <= 16 * 4
+    True
     """
     from torch.nn.utils import parametrize
 
@@ -229,6 +240,9 @@ def quantize_(
     for part in chosen:
         if not isinstance(getattr(part, "weight", None), torch.Tensor):
             raise ValueError(f"filter: chose {type(part).__name__}, which has no weight")
+        for rounding in getattr(getattr(part, "parametrizations", {}), "weight", ()):
+            if isinstance(rounding, (FakeQuantize, LearnedFakeQuantize)):
+                raise ValueError(f"module: the weight of {type(part).__name__} is rounded to {rounding.format} already")
     for part in chosen:
         rounding = LearnedFakeQuantize(weights, part.weight) if learned_scales else FakeQuantize(weights)
         parametrize.register_parametrization(part, "weight", rounding)

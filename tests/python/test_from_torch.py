@@ -258,3 +258,86 @@ def test_more_sizes_than_the_batch_stay_open(axes):
 def test_axes_that_there_are_not_are_refused(axes, kind, words):
     with pytest.raises(kind, match=words):
         detent.from_torch(Pooled(), torch.zeros(1, 3, 8, 8), dynamic_axes=axes)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x, factor: float = 0.5, times: int = 3, is_shifted: bool = True):
+        return self.layer(x) * factor * times + (1 if is_shifted else 0)
+
+
+def test_numbers_that_are_defaults_are_no_inputs():
+    module = Scaled()
+    net = detent.from_torch(module, torch.zeros(1, 4))
+    assert [found.name for found in net.inputs] == ["x"]
+    same(net, module, {"x": torch.randn(3, 4)})
+
+
+def test_examples_may_be_arrays_of_numpy():
+    module, x = Optional(), np.ones((1, 4), np.float32)
+    for example in (x, (x, x), {"x": x, "scale": x}):
+        assert detent.from_torch(module, example).inputs[0].shape == ("N", 4)
+    with pytest.raises(TypeError, match="example: got int, expected tensors"):
+        detent.from_torch(module, (1, 4))
+    with pytest.raises(TypeError, match="example: got NoneType, expected tensors"):
+        detent.from_torch(module)
+
+
+class Grouped(torch.nn.Module):
+    """Attention whose keys are shared by heads: the exporter that traces refuses it."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = torch.nn.Linear(16, 16)
+        self.key = torch.nn.Linear(16, 8)
+
+    def forward(self, x):
+        query = self.query(x).unflatten(-1, (4, 4)).transpose(1, 2)
+        key = self.key(x).unflatten(-1, (2, 4)).transpose(1, 2)
+        y = torch.nn.functional.scaled_dot_product_attention(query, key, key, enable_gqa=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_a_trace_cannot_hold_is_written_by_the_other_exporter(batch, capfd):
+    pytest.importorskip("onnxscript")
+    module = Grouped().eval()
+    net = detent.from_torch(module, torch.randn(batch, 5, 16), dynamic_axes={"x": {1: "length"}})
+    assert "ONNX graph being constructed" not in capfd.readouterr().out
+    assert net.inputs[0].shape == ("N", "length", 16) and net.outputs == ["output"]
+    same(net, module, {"x": torch.randn(2, 7, 16)})
+
+
+def test_what_the_module_prints_is_printed(capfd):
+    class Printing(torch.nn.Module):
+        def forward(self, x):
+            print("from the module")
+            return x + 1
+
+    detent.from_torch(Printing(), torch.ones(1, 2))
+    assert "from the module" in capfd.readouterr().out
+
+
+def test_exported_programs():
+    pytest.importorskip("onnxscript")
+    module = Pooled().eval()
+    program = torch.export.export(module, (torch.randn(2, 3, 8, 8),), dynamic_shapes=({0: torch.export.Dim("N")},))
+    net = detent.from_torch(program)
+    assert net.inputs[0].shape == ("N", 3, 8, 8)
+    same(net, module, {"x": torch.randn(5, 3, 8, 8)})
+
+
+def test_messages_name_the_module(caplog):
+    import detent.torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    x = torch.randn(8, 4)
+    module.insert(0, detent.torch.LearnedFakeQuantize("int8", x, is_batch=True))
+    detent.torch.quantize_(module, "int8")
+    detent.from_torch(module, x)
+    assert "module Sequential: biases of" in caplog.text and ".onnx" not in caplog.text
+    traced = torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+    assert detent.from_torch(traced, torch.ones(1, 2)).name == "Linear"

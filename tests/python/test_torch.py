@@ -169,3 +169,9 @@ def test_wrong_scales_raise(x):
         detent.torch.fake_quantize(x, "int4", scale=-one)
     with pytest.raises(TypeError, match="float64"):
         detent.torch.fake_quantize(x.double(), "int4", scale=one)
+
+
+def test_weights_are_rounded_once():
+    module = detent.torch.quantize_(torch.nn.Linear(4, 4), "int4")
+    with pytest.raises(ValueError, match="the weight of ParametrizedLinear is rounded to affine:width=4.* already"):
+        detent.torch.quantize_(module, "int8")

@@ -133,6 +133,8 @@ Tensor elements_of(AnyArray array, DType dtype) {
 
 Tensor tensor_of(nb::handle array, const std::string& what) {
   AnyArray found;
+  if (!nb::ndarray_check(array) && nb::hasattr(array, "to_numpy"))  // of pandas or polars
+    return tensor_of(array.attr("to_numpy")(), what);
   if (!nb::ndarray_check(array) || !nb::try_cast(array, found, false))
     type_error(fmt::format("{}: got {}, expected an array in memory of the processor (numpy, DLPack, buffer)",
                            what, array_text(array)));

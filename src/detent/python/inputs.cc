@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
@@ -33,19 +34,7 @@ InputReader::InputReader(const Network& network) : inputs_(network.sample_inputs
 }
 
 std::vector<Tensor> InputReader::tensors_of(nb::handle given) const {
-  const bool is_dict = nb::isinstance<nb::dict>(given);
-  if (!is_dict && nb::hasattr(given, "keys"))  // another mapping, such as what a tokenizer gives
-    return tensors_of(nb::module_::import_("builtins").attr("dict")(given));
-  if (!is_dict && inputs_.size() != 1 && !tokens_)
-    throw nb::type_error(
-        fmt::format("got {}, expected a dict of the inputs {}", type_text(given), fmt::join(names(), ", "))
-            .c_str());
-  nb::dict dict;
-  if (is_dict) {
-    dict = nb::borrow<nb::dict>(given);
-  } else {
-    dict[keys_[tokens_.value_or(0)]] = given;
-  }
+  const nb::dict dict = by_name(given);
   std::vector<Tensor> tensors(inputs_.size());
   size_t found = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -56,6 +45,27 @@ std::vector<Tensor> InputReader::tensors_of(nb::handle given) const {
   if (found != inputs_.size()) add_beside_tokens(dict, tensors);
   if (dict.size() != found) refuse_unknown(dict);
   return tensors;
+}
+
+nb::dict InputReader::by_name(nb::handle given) const {
+  if (nb::isinstance<nb::dict>(given)) return nb::borrow<nb::dict>(given);
+  nb::dict dict;
+  if (nb::hasattr(given, "to_numpy"))  // a data frame
+    return by_name(nb::module_::import_("detent._samples").attr("frame_inputs")(given, names()));
+  if (nb::hasattr(given, "keys")) {  // another mapping, such as what a tokenizer gives
+    return nb::cast<nb::dict>(nb::module_::import_("builtins").attr("dict")(given));
+  }
+  if (inputs_.size() == 1 || tokens_) {
+    dict[keys_[tokens_.value_or(0)]] = given;
+    return dict;
+  }
+  const bool is_listing = nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given);
+  if (!is_listing || nb::len(given) != keys_.size())
+    throw nb::type_error(fmt::format("got {}, expected a tuple or a dict of the inputs {}", type_text(given),
+                                     fmt::join(names(), ", "))
+                             .c_str());
+  for (size_t i = 0; i < keys_.size(); ++i) dict[keys_[i]] = given[i];
+  return dict;
 }
 
 void InputReader::add_beside_tokens(const nb::dict& dict, std::vector<Tensor>& tensors) const {

@@ -25,6 +25,8 @@ class InputReader {
   std::vector<Tensor> tensors_of(nanobind::handle given) const;
 
  private:
+  /// A dict as it is; else of the only input, of inputs in order, or of the columns of a data frame.
+  nanobind::dict by_name(nanobind::handle given) const;
   void add_beside_tokens(const nanobind::dict& dict, std::vector<Tensor>& tensors) const;
   std::vector<std::string> names() const;
   [[noreturn]] void refuse_unknown(const nanobind::dict& dict) const;

@@ -16,6 +16,22 @@
 namespace nb = nanobind;
 
 namespace detent::python {
+namespace {
+
+Tensor labels_of(nb::handle given, const std::string& what) {
+  Tensor labels = tensor_of(given, DType::kInt64, what);
+  const bool is_column = labels.shape().size() == 2 && labels.dim(1) == 1;
+  if (labels.shape().size() > 1 && !is_column) {
+    throw nb::type_error(
+        fmt::format("{}: got an array of shape {}, expected one integer a sample (the position "
+                    "of its class: argmax(axis=1) of one-hot rows)",
+                    what, shape_text(labels.shape()))
+            .c_str());
+  }
+  return labels;
+}
+
+}  // namespace
 
 Samples::Samples(const Network& network, const std::string& source)
     : inputs_(network.sample_inputs()),
@@ -30,7 +46,7 @@ void Samples::add(const nb::list& arrays, nb::handle labels) {
         fmt::format("{}: got {} inputs, expected {}", where, arrays.size(), inputs_.size()).c_str());
   const std::vector<Tensor> batch = tensors_of(arrays, where);
   Tensor numbers;
-  if (!labels.is_none()) numbers = tensor_of(labels, DType::kInt64, where + ", labels");
+  if (!labels.is_none()) numbers = labels_of(labels, where + ", labels");
   without_lock([&] {
     collected_.add(batch,
                    labels.is_none() ? std::span<const int64_t>() : std::as_const(numbers).values<int64_t>());
