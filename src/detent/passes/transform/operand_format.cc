@@ -1,18 +1,32 @@
 #include "detent/passes/transform/operand_format.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
 #include "detent/core/error_fields.h"
 #include "detent/formats/format.h"
+#include "detent/formats/named_formats.h"
 
 namespace detent {
 namespace {
 
 constexpr const char* kFloat = "float32";
+
+/// Whether `text` stands for "float32": it is called so elsewhere, or misspelt and no format is nearer.
+bool means_float(std::string_view text) {
+  constexpr std::string_view kOtherNames[] = {"float", "fp32", "f32", "float_32", "single", "none"};
+  std::string name(text);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (std::ranges::find(kOtherNames, name) != std::end(kOtherNames) || name == kFloat) return true;
+  if (!format_called(text).empty() || !nearest_name(text, format_names()).empty()) return false;
+  const std::string known[] = {kFloat};
+  return !nearest_name(name, known).empty();
+}
 
 }  // namespace
 
@@ -45,6 +59,11 @@ IntegerType IntegerType::from_value(const Value& value, const std::string& where
 OperandFormat OperandFormat::parse(std::string_view text, const std::string& where) {
   if (text == kFloat) return {.is_float = true};
   if (const std::optional<IntegerType> type = IntegerType::parse(text)) return {*type};
+  if (means_float(text)) {
+    const std::string message = fmt::format(
+        "{}: unknown format \"{}\": did you mean \"{}\", which quantizes nothing?", where, text, kFloat);
+    throw DetailedError(message, {.got = std::string(text), .allowed = kFloat});
+  }
   QuantSpec spec;
   try {
     spec = parse_quant_spec_text(text);
