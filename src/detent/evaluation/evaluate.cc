@@ -28,15 +28,15 @@ Tensor joined_rows(const std::vector<Tensor>& parts) {
   return joined;
 }
 
-/// The first output, of parts of the inputs whose activations take no more than kActivationBytes.
-Tensor output_in_parts(const Program& program, std::span<const Tensor> inputs, int64_t most) {
+/// An output, of parts of the inputs whose activations take no more than kActivationBytes.
+Tensor output_in_parts(const Program& program, size_t output, std::span<const Tensor> inputs, int64_t most) {
   const int64_t samples = inputs.front().dim(0);
-  if (samples <= most) return program.run(inputs).front();
+  if (samples <= most) return program.run(inputs).at(output);
   std::vector<Tensor> outputs;
   for (int64_t begin = 0; begin < samples; begin += most) {
     std::vector<Tensor> part;
     for (const Tensor& input : inputs) part.push_back(input.rows(begin, std::min(begin + most, samples)));
-    outputs.push_back(program.run(part).front());
+    outputs.push_back(program.run(part).at(output));
   }
   return joined_rows(outputs);
 }
@@ -76,13 +76,14 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const P
   const std::vector<BatchSamples> batches = worker_batches(all, group);
   const size_t workers = static_cast<size_t>(group.size());
   const int64_t most = samples_within(graph, kActivationBytes);
+  const size_t classes = class_output(graph);
   ReadAhead<Batch> loaded = load_batches(dataset, batches, 0, loader_threads);
   Progress progress("evaluation, batches", std::ssize(batches), {.shown = group.is_first()});
   for (size_t round = 0; round < (all.size() + workers - 1) / workers; ++round) {
     if (stop()) return std::nullopt;
     if (round == batches.size()) break;  // the last round may not have a batch for each worker
     const Batch batch = loaded.take();
-    const Tensor output = output_in_parts(program, batch.inputs, most);
+    const Tensor output = output_in_parts(program, classes, batch.inputs, most);
     const std::vector<Metrics> of_batch = classification_metrics(graph, output, batch.labels);
     Metrics metrics;
     for (const Metrics& of_sample : of_batch) metrics.add(of_sample);

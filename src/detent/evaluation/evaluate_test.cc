@@ -138,6 +138,29 @@ TEST(Evaluate, StopsWhenItIsTold) {
   EXPECT_EQ(asked, 3);
 }
 
+/// Gives the label first, as scikit-learn's classifiers do.
+class Labelled final : public Program {
+ public:
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation) const override {
+    Tensor logits = classifier_.run(inputs, observation)[0];
+    return {Tensor(DType::kInt64, {inputs[0].dim(0)}), std::move(logits)};
+  }
+
+ private:
+  Classifier classifier_{2};
+};
+
+TEST(Evaluate, TakesTheOutputOfClassesWhereTheFirstIsTheLabel) {
+  GraphBuilder b("labelled");
+  const NodeInput scores = b.linear("head", b.input("x", Shape{1}), 1, kClasses);
+  const NodeInput label = b.call("argmax", {scores}, {{"dim", -1}, {"keepdim", false}});
+  const Graph graph = b.finish({label, scores});
+  EXPECT_EQ(class_output(graph), 1U);
+  EXPECT_EQ(class_output(network()), 0U);
+  EXPECT_EQ(evaluate(Labelled(), graph, Counted(), 3).text(),
+            evaluate(Classifier(2), network(), Counted(), 3).text());
+}
+
 TEST(Metrics, RefuseOutputsThatAreNoClasses) {
   const Tensor labels = Tensor::from<int64_t>({2}, std::vector<int64_t>{0, 1});
   EXPECT_THAT(error_of([&] {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -34,8 +35,20 @@ std::string Metrics::text() const {
                      correct, count);
 }
 
+size_t class_output(const Graph& graph) {
+  const std::vector<NodeInput>& outputs = graph.nodes().back().inputs;
+  if (outputs.size() == 1) return 0;
+  const ValueTypes values = infer_shapes(graph);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto found = values.find(value_name(outputs[i]));
+    if (found != values.end() && is_floating_point(found->second.dtype)) return i;
+  }
+  return 0;
+}
+
 bool gives_log_probabilities(const Graph& graph) {
-  const auto* softmax = trait<Softmax>(graph.node(graph.nodes().back().inputs[0].node));
+  const NodeInput& output = graph.nodes().back().inputs[class_output(graph)];
+  const auto* softmax = trait<Softmax>(graph.node(output.node));
   return softmax != nullptr && softmax->log;
 }
 

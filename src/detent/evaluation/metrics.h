@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct Metrics {
   /// "loss 0.1234, accuracy 0.9876 +- 0.0011 (9876/10000)"
   std::string text() const;
 };
+
+/// Which output has a number for each class: the first, or, where that is the label (of scikit-learn's
+/// classifiers), the first of floats.
+size_t class_output(const Graph& graph);
 
 /// Whether the graph ends in log_softmax, so that its outputs are logarithms of probabilities; else they are
 /// logits.

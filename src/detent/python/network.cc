@@ -1,6 +1,7 @@
 #include "detent/python/network.h"
 
 #include "detent/datasets/collected_samples.h"
+#include "detent/evaluation/metrics.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/value_sizes.h"
@@ -55,7 +56,7 @@ std::vector<std::string> Network::output_names() const {
 }
 
 int64_t Network::class_count() const {
-  const std::string output = value_name(graph_.nodes().back().inputs.at(0));
+  const std::string output = value_name(graph_.nodes().back().inputs.at(class_output(graph_)));
   const Shape shape = infer_shapes(graph_).at(output).shape;
   if (shape.size() != 2 || shape[0] != 1) return 0;  // such as boxes, of any number of objects
   const bool is_open = infer_shapes(graph_, other_sizes(graph_)).at(output).shape != shape;

@@ -15,6 +15,7 @@
 #include "detent/core/log.h"
 #include "detent/datasets/datasets.h"
 #include "detent/datasets/whole_samples.h"
+#include "detent/evaluation/metrics.h"
 #include "detent/graph/node_names.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/value_sizes.h"
@@ -165,7 +166,7 @@ Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const std::stri
   const Graph fitted = with_sizes_of_samples(graph, sizes);
   if (dataset.class_count() == 0) return fitted;
   const ValueTypes values = infer_shapes(fitted);
-  const Shape output = values.at(value_name(graph.nodes().back().inputs[0])).shape;
+  const Shape output = values.at(value_name(graph.nodes().back().inputs[class_output(fitted)])).shape;
   const int64_t classes = output.size() == 2 && output[0] == 1 ? output[1] : 0;
   const bool fits = may_lack_classes ? classes >= dataset.class_count() : classes == dataset.class_count();
   if (!fits) {
