@@ -100,6 +100,31 @@ def test_the_network_is_the_same_without_analysis(net, images, tmp_path):
     assert results[1].layers == [] and results[1].integer_execution == "" and results[1].output_sqnr_db is None
 
 
+def test_what_codes_make_nan_stays_in_float_without_analysis(tmp_path):
+    """Shares of exponentials, all of which may round to 0."""
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["scores"], "scores"),
+        onnx.helper.make_node("Exp", ["scores"], ["parts"], "exp"),
+        onnx.helper.make_node("Reshape", ["parts", "pairs"], ["paired"], "pair"),
+        onnx.helper.make_node("ReduceSum", ["paired", "last"], ["sums"], "sum", keepdims=1),
+        onnx.helper.make_node("Div", ["paired", "sums"], ["shares"], "div"),
+        onnx.helper.make_node("Reshape", ["shares", "flat"], ["y"], "flatten"),
+    ]
+    constants = {"w": 20 * np.eye(8, dtype=np.float32), "pairs": np.array([-1, 4, 2]), "last": np.array([2]), "flat": np.array([-1, 8])}
+    graph = onnx.helper.make_graph(
+        nodes, "shares", [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 8])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 8])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )  # fmt: skip
+    net = detent.load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8))
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype(np.float32)
+    for analyze in (True, False):
+        result = net.quantize(x, analyze=analyze)
+        result.network.save(tmp_path / f"{analyze}.mz")
+        assert np.isfinite(result.network.run(x)["y"]).all()
+    assert (tmp_path / "True.mz").read_bytes() == (tmp_path / "False.mz").read_bytes()
+
+
 def test_advice_adds_to_widths_given_as_a_dict(net, images):
     samples = np.tile(images, (2, 1, 1, 1))
     by_dict = net.quantize(samples, bits={".*": "2/2"})

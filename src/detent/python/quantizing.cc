@@ -90,6 +90,8 @@ QuantizeOutcome quantize(const Network& network, const Dataset* samples, const D
     outcome.analysis = analyze_quantization(graphs, context, cache_format);
     const std::string warning = noise_warning(*outcome.analysis);
     if (!warning.empty()) context.warn(warning);
+  } else if (!is_trained) {
+    settle_quantization(graphs, context, cache_format);
   }
   outcome.bits_after = storage_bits(graphs.quantized);
   outcome.after = measure_test(graphs.quantized);

@@ -180,14 +180,43 @@ void leave_spoilt_in_float(QuantizedGraphs& graphs, PassContext& context,
   }
 }
 
+/// The errors of a network that gives what float does, as far as nodes in float help.
+LayerwiseErrors settled_errors(QuantizedGraphs& graphs, PassContext& context,
+                               const std::optional<Format>& cache_format) {
+  LayerwiseErrors errors = errors_of(graphs, context, cache_format);
+  if (has_usual_precision(graphs.passes)) leave_spoilt_in_float(graphs, context, cache_format, errors);
+  return errors;
+}
+
+bool rounds_activations(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [](const Node& node) {
+    return std::ranges::any_of(node.quantization,
+                               [](const auto& entry) { return entry.first.starts_with("data_"); });
+  });
+}
+
+bool is_sound(const QuantizedGraphs& graphs, PassContext& context) {
+  if (!rounds_activations(graphs.quantized)) return true;
+  try {
+    const LayerwiseErrors errors =
+        analyze_output_errors(graphs.reference, graphs.quantized, kErrorAnalysisSamples, context);
+    return !gives_nonfinite(errors) && !(has_usual_precision(graphs.passes) && is_useless(errors));
+  } catch (const Error&) {  // of a node that takes no NaN
+    return false;
+  }
+}
+
 }  // namespace
+
+void settle_quantization(QuantizedGraphs& graphs, PassContext& context,
+                         const std::optional<Format>& cache_format) {
+  if (!is_sound(graphs, context)) settled_errors(graphs, context, cache_format);
+}
 
 QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
                                           const std::optional<Format>& cache_format) {
   QuantizationAnalysis analysis;
-  analysis.errors = errors_of(graphs, context, cache_format);
-  if (has_usual_precision(graphs.passes))
-    leave_spoilt_in_float(graphs, context, cache_format, analysis.errors);
+  analysis.errors = settled_errors(graphs, context, cache_format);
   analysis.advice = advise_quantization(graphs.network(), analysis.errors, context);
   return analysis;
 }

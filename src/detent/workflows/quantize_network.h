@@ -50,6 +50,13 @@ struct QuantizationAnalysis {
 QuantizationAnalysis analyze_quantization(QuantizedGraphs& graphs, PassContext& context,
                                           const std::optional<Format>& cache_format = std::nullopt);
 
+/// The same network without that analysis, which is made only where the outputs are not finite or of no use.
+void settle_quantization(QuantizedGraphs& graphs, PassContext& context,
+                         const std::optional<Format>& cache_format = std::nullopt);
+
+/// Whether too little is left of the measured output.
+bool is_useless(const LayerwiseErrors& errors);
+
 /// Nodes whose own rounding leaves little of their results or costs most of the outputs, of a network whose
 /// outputs are of no use: distances from products of [-2 x, |x|^2, 1], whose large columns take all codes.
 /// None of other networks.

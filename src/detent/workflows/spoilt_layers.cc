@@ -16,10 +16,6 @@ namespace {
 /// dB, below which an output is of no use.
 constexpr double kLeastOutput = 10;
 
-bool is_useless(const LayerwiseErrors& errors) {
-  return !errors.measured_output.empty() && !(errors.output_sqnr_db >= kLeastOutput);
-}
-
 /// Adds those that compute what the nodes read.
 void add_computed_inputs(const Graph& graph, std::vector<std::string>& names) {
   for (size_t i = 0, count = names.size(); i < count; ++i) {
@@ -32,6 +28,10 @@ void add_computed_inputs(const Graph& graph, std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+bool is_useless(const LayerwiseErrors& errors) {
+  return !errors.measured_output.empty() && !(errors.output_sqnr_db >= kLeastOutput);
+}
 
 std::vector<std::string> spoilt_nodes(const LayerwiseErrors& errors) {
   constexpr double kLeastAlone = 8;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <vector>
 
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
@@ -130,6 +132,22 @@ TEST(SpoiltLayers, NodesThatGiveNaNAsClassesStayInFloat) {
   EXPECT_THAT(bench.reported, HasSubstr("quantized again with it and what comes before it in float: div, "));
   EXPECT_FALSE(graphs.quantized.node("scores").quantization.empty());
   EXPECT_GT(analysis.errors.output_sqnr_db, 10);
+}
+
+TEST(SpoiltLayers, TheNetworkIsTheSameWithoutAnalysis) {
+  for (const Graph& network : {shares(false), shares(true), distances()}) {
+    PassBench bench(network);
+    if (network.name() == "distances") set_places(bench.graph);
+    QuantizedGraphs analyzed = quantize_network(bench.graph, quantize_passes({}), bench.context);
+    QuantizedGraphs settled = analyzed;
+    const std::string before = value_text(Value(analyzed.passes));
+    analyze_quantization(analyzed, bench.context);
+    settle_quantization(settled, bench.context);
+    EXPECT_NE(value_text(Value(analyzed.passes)), before) << network.name();
+    EXPECT_EQ(value_text(Value(settled.passes)), value_text(Value(analyzed.passes))) << network.name();
+    for (const Node& node : analyzed.quantized.nodes())
+      EXPECT_EQ(settled.quantized.node(node.name).quantization.size(), node.quantization.size()) << node.name;
+  }
 }
 
 }  // namespace

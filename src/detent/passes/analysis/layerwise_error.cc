@@ -211,6 +211,17 @@ class LayerwiseErrorAnalysis {
       node_errors_[order[i]].output_gain = sqnr.gain(i);
   }
 
+  /// The errors of the outputs alone.
+  LayerwiseErrors finish_outputs() {
+    LayerwiseErrors errors{
+        .measured_output = "", .samples = samples_, .outputs = std::move(outputs_), .nodes = {}};
+    if (const auto measured = measured_output(reference_)) {
+      errors.output_sqnr_db = errors.outputs[*measured].sqnr_db();
+      errors.measured_output = errors.outputs[*measured].name;
+    }
+    return errors;
+  }
+
   LayerwiseErrors finish() {
     for (size_t i = 0; i < node_errors_.size(); ++i) node_errors_[i].saturated_share = saturation_[i].share();
     std::ranges::stable_sort(node_errors_, std::less<>(), [](const NodeError& errors) {
@@ -350,6 +361,25 @@ double kept_bytes(const Graph& quantized, NamedSizes sizes) {
   return bytes;
 }
 
+struct ComparedBatches {
+  std::vector<SampleRange> batches;
+  int64_t compared;  // samples whose nodes are compared too
+};
+
+ComparedBatches compared_batches(const Graph& reference, const Graph& quantized, int64_t samples,
+                                 const CalibrationSet& data) {
+  constexpr double kPasses = 4;           // in float, quantized, each node alone
+  constexpr double kMostProducts = 3e10;  // some seconds of a core
+  const NamedSizes sizes = sample_sizes(data, reference);
+  const int64_t count = affordable_samples(std::min(samples, data.size()),
+                                           kPasses * multiply_adds(reference, sizes), kMostProducts);
+  const int64_t most = std::min({kMicroBatch, samples_within(reference, kActivationBytes, sizes),
+                                 affordable_samples(kMicroBatch, kept_bytes(quantized, sizes), kKeptBytes)});
+  const int64_t compared =
+      std::max(kFewestCompared, affordable_samples(count, kept_bytes(quantized, sizes), kComparedBytes));
+  return {calibration_batches(data, reference, count, most), compared};
+}
+
 void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& options, PassContext& context) {
   const auto errors =
       analyze_layerwise_error(without_quantization(graph), graph, options.num_samples, context);
@@ -362,16 +392,7 @@ void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& opt
 LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& quantized, int64_t samples,
                                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  constexpr double kPasses = 4;           // in float, quantized, each node alone
-  constexpr double kMostProducts = 3e10;  // some seconds of a core
-  const NamedSizes sizes = sample_sizes(*data, reference);
-  const int64_t count = affordable_samples(std::min(samples, data->size()),
-                                           kPasses * multiply_adds(reference, sizes), kMostProducts);
-  const int64_t most = std::min({kMicroBatch, samples_within(reference, kActivationBytes, sizes),
-                                 affordable_samples(kMicroBatch, kept_bytes(quantized, sizes), kKeptBytes)});
-  const int64_t compared =
-      std::max(kFewestCompared, affordable_samples(count, kept_bytes(quantized, sizes), kComparedBytes));
-  const std::vector<SampleRange> batches = calibration_batches(*data, reference, count, most);
+  const auto [batches, compared] = compared_batches(reference, quantized, samples, *data);
   const auto rest =
       std::ranges::find_if(batches, [&](const SampleRange& batch) { return batch.begin >= compared; });
   LayerwiseErrorAnalysis analysis(reference, quantized, rest - batches.begin(), context);
@@ -381,6 +402,15 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   }
   analysis.add_output_gains(*data, samples);
   return analysis.finish();
+}
+
+LayerwiseErrors analyze_output_errors(const Graph& reference, const Graph& quantized, int64_t samples,
+                                      PassContext& context) {
+  const std::unique_ptr<CalibrationSet> data = context.open_calibration();
+  LayerwiseErrorAnalysis analysis(reference, quantized, 0, context);
+  for (const SampleRange& batch : compared_batches(reference, quantized, samples, *data).batches)
+    analysis.add_outputs(data->inputs(batch.begin, batch.end));
+  return analysis.finish_outputs();
 }
 
 /// Table that fits the columns of a terminal; files hold the cosines too.

@@ -60,6 +60,10 @@ struct LayerwiseErrors {
 LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& quantized, int64_t samples,
                                         PassContext& context);
 
+/// The errors of the outputs alone, over the same samples; without nodes.
+LayerwiseErrors analyze_output_errors(const Graph& reference, const Graph& quantized, int64_t samples,
+                                      PassContext& context);
+
 /// SQNR and cosine of each output, a row an output.
 TextTable outputs_table(const LayerwiseErrors& errors);
 Value layerwise_errors_value(const LayerwiseErrors& errors);
