@@ -86,7 +86,7 @@ TEST(ExecutorInParts, RowsUnderAnotherNameAreABatchToo) {
   EXPECT_FALSE(cut.is_read_from(graph.position("a"), graph.position("permute"))) << "read before alone";
 }
 
-/// What nodes from `index` on take, and what is taken to compute again what they take.
+/// Nodes from `index` on take these, or compute again from them what they take.
 std::set<std::string> read_by_search(const Graph& graph, const GraphCut& cut, size_t index) {
   std::set<std::string> names;
   std::set<std::string> seen;
