@@ -242,7 +242,8 @@ std::optional<std::vector<Quality>> Judge::judge_family(const Graph& base,
                                                         const Stop& stop, ProcessGroup& group) const {
   const std::vector<Part> all = parts(samples, std::min(kVariantBatch, micro_batch_));
   const std::unique_ptr<const Program> program = executor_.compile(base);
-  const VariantRuns runs(base, variants, output_);
+  VariantRuns runs(base, output_);
+  for (const Variant& variant : variants) runs.add(variant);
   std::vector<std::vector<double>> own(
       all.size());  // by micro-batch: the base's numbers, then each variant's
   const auto worker = static_cast<int64_t>(group.rank());

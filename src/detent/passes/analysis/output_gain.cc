@@ -169,22 +169,24 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   const NamedSizes sizes = sample_sizes(data, reference);
   const int64_t most = std::min(kGainMicroBatch, samples_within(reference, kGainBytes, sizes));
   const double products = multiply_adds(reference, sizes) + compiling_a_sample(data, reference, most);
-  std::vector<Variant> variants;
+  VariantRuns variant_runs(quantized, *output);
+  size_t variants = 0;
   double runs = 0;  // of the whole network, for all variants
   for (const std::string& name : nodes) {
     const size_t position = quantized.position(name);
     const double with_this = runs + share_from(quantized, position);
-    if (!variants.empty() && kFewestSamples * (with_this + 2) * products > kMostProducts) break;
-    variants.push_back(variant_with_float_node(reference, quantized, position));
-    runs += share_from(quantized, variants.back().first);
+    if (variants > 0 && kFewestSamples * (with_this + 2) * products > kMostProducts) break;
+    const Variant variant = variant_with_float_node(reference, quantized, position);
+    runs += share_from(quantized, variant.first);
+    variant_runs.add(variant);
+    ++variants;
   }
-  const VariantRuns variant_runs(quantized, variants, *output);
   const int64_t count = samples_for(std::min(samples, data.size()), runs, products);
   OutputSqnr sqnr;
   sqnr.samples = count;
   double signal = 0;
   double noise = 0;
-  std::vector<double> noise_with(variants.size());
+  std::vector<double> noise_with(variants);
   for (const auto& [begin, end] : calibration_batches(data, reference, count, most)) {
     const std::vector<Tensor> inputs = data.inputs(begin, end);
     const Tensor in_reference = in_float.run(inputs).at(*output);

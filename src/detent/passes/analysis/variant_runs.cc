@@ -7,27 +7,27 @@
 
 namespace detent {
 
-VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output)
-    : base_(base), cut_(base), output_(output), of_variants_(variants.size()) {
-  const NodeInput& result = base.nodes().back().inputs.at(output);
-  const std::vector<std::string> inputs = base.input_names();
-  for (size_t i = 0; i < variants.size(); ++i) {
-    const size_t first = variants[i].first;
-    const auto is_there = [&](const std::string& name) {
-      return cut_.is_read_from(base.position(name), first) || std::ranges::count(inputs, name) > 0;
-    };
-    const Graph& graph = variants[i].graph;
-    Part part{i, first, cut_.part_of(graph, is_there, {result}), {}};
-    for (const std::string& input : inputs) {
-      const Quantizer* quantizer = graph.node(input).find_quantizer("data_out_0");
-      if (quantizer != nullptr) part.input_quantizers.emplace(input, *quantizer);
-    }
-    observed_.emplace(base.nodes()[first].name, "data_out_0");
-    for (const std::string& input : part.graph.input_names()) observed_.emplace(input, "data_out_0");
-    const std::optional<size_t> parent = variants[i].parent;
-    DETENT_CHECK(!parent || variants.at(*parent).first < first, "variant {} begins with its parent", i);
-    (parent ? of_variants_[*parent] : of_base_)[first].push_back(std::move(part));
+VariantRuns::VariantRuns(const Graph& base, size_t output) : base_(base), cut_(base), output_(output) {}
+
+void VariantRuns::add(const Variant& variant) {
+  const size_t first = variant.first;
+  const std::optional<size_t> parent = variant.parent;
+  const std::vector<std::string> inputs = base_.input_names();
+  const auto is_there = [&](const std::string& name) {
+    return cut_.is_read_from(base_.position(name), first) || std::ranges::count(inputs, name) > 0;
+  };
+  const NodeInput& result = base_.nodes().back().inputs.at(output_);
+  Part part{begins_.size(), first, cut_.part_of(variant.graph, is_there, {result}), {}};
+  for (const std::string& input : inputs) {
+    const Quantizer* quantizer = variant.graph.node(input).find_quantizer("data_out_0");
+    if (quantizer != nullptr) part.input_quantizers.emplace(input, *quantizer);
   }
+  observed_.emplace(base_.nodes()[first].name, "data_out_0");
+  for (const std::string& input : part.graph.input_names()) observed_.emplace(input, "data_out_0");
+  DETENT_CHECK(!parent || begins_.at(*parent) < first, "variant {} begins with its parent", part.variant);
+  (parent ? of_variants_.at(*parent) : of_base_)[first].push_back(std::move(part));
+  of_variants_.emplace_back();
+  begins_.push_back(first);
 }
 
 void VariantRuns::run_part(const Call& call, const Part& part, const Values& values) const {

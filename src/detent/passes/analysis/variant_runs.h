@@ -19,7 +19,7 @@ namespace detent {
 struct Variant {
   Graph graph;
   size_t first = 0;
-  /// Its place, where the other one is a variant too, which begins to differ at an earlier node.
+  /// The number of the other one where that is a variant too, which begins to differ at an earlier node.
   std::optional<size_t> parent = {};
 };
 
@@ -29,7 +29,10 @@ class VariantRuns {
  public:
   /// `base` must outlive this.
   /// Looks at the network's output number `output`, which is the first result of a node.
-  VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output = 0);
+  explicit VariantRuns(const Graph& base, size_t output = 0);
+
+  /// The first is number 0. Of its graph only the part that differs is kept.
+  void add(const Variant& variant);
 
   /// That output, after `visit` has seen that of each variant, from several threads unless inside
   /// parallel_for. `program` is what `executor` makes of the network.
@@ -67,6 +70,7 @@ class VariantRuns {
   size_t output_;
   Parts of_base_;
   std::vector<Parts> of_variants_;  // of each
+  std::vector<size_t> begins_;      // where each begins to differ
   Observation::Operands observed_;  // where parts begin, and what they read
 };
 

@@ -40,7 +40,8 @@ TEST(VariantRuns, GiveWhatWholeRunsGive) {
   const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(0, 8)};
   const auto program = executor.compile(base);
   std::vector<Tensor> outputs(variants.size());
-  const VariantRuns runs(base, variants);
+  VariantRuns runs(base);
+  for (const Variant& variant : variants) runs.add(variant);
   const Tensor result = runs.run(inputs, *program, executor, [&](size_t variant, const Tensor& output) {
     outputs[variant] = output.clone();
   });
@@ -64,7 +65,8 @@ TEST(VariantRuns, ComputeAgainWhatIsTheSameForAllSamples) {
                                          {with_width(base, "first", 3), base.position("first")}};
   const FastExecutor executor;
   const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(0, 5)};
-  const VariantRuns runs(base, variants);
+  VariantRuns runs(base);
+  for (const Variant& variant : variants) runs.add(variant);
   runs.run(inputs, *executor.compile(base), executor, [&](size_t variant, const Tensor& output) {
     EXPECT_TRUE(output.equals(executor.run(variants[variant].graph, inputs))) << "variant " << variant;
   });
