@@ -76,6 +76,10 @@ void recognize_activations(Graph& graph);
 /// sqrt(mean(x^2) + eps) * weight. Where something else reads a value inside, it stays as it is.
 void recognize_norms(Graph& graph);
 
+/// mean(x) over all places of images becomes the global average pool that it is, which has an integer form.
+/// The means of a norm that an exporter took apart stay: those of a square, or subtracted from something.
+void recognize_pools(Graph& graph);
+
 /// Where layers or products of matrices compute the same as earlier ones, as the steps of a loop do that an
 /// exporter has written out, the earlier nodes are read instead. Nothing reads the later ones any more. What
 /// else repeats stays where no layer does.

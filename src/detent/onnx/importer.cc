@@ -731,6 +731,7 @@ Graph OnnxImporter::finish() {
     verify(graph_);
     recognize_norms(graph_);
     recognize_activations(graph_);
+    if (roundings_.empty()) recognize_pools(graph_);  // runtimes take the means of codes in float
     merge_repeated_layers(graph_);
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);

@@ -317,5 +317,55 @@ TEST(OnnxPatterns, LeaveValuesThatOthersRead) {
   EXPECT_EQ(computing_operators(near), near_before);
 }
 
+/// The network with a ReduceMean of x alone.
+Graph mean_of(const Shape& shape, const std::vector<int64_t>& axes, int keepdims) {
+  OnnxModelForTest model(13);
+  model.input("x", shape);
+  model.output("y");
+  model.node("ReduceMean", {"x"}, {"y"}, {{"axes", axes}, {"keepdims", keepdims}});
+  return import_onnx(model.write());
+}
+
+TEST(OnnxPatterns, MeansOfAllPlacesBecomePools) {
+  const std::vector<std::vector<int64_t>> places = {{2, 3}, {-1, -2}, {2, 3, 4}};
+  for (const std::vector<int64_t>& axes : places) {
+    Shape shape(axes.size() + 2, 3);
+    shape.front() = -1;
+    shape.back() = 7;
+    const std::string pool = axes.size() == 2 ? "adaptive_avg_pool2d" : "adaptive_avg_pool3d";
+    const Graph kept = mean_of(shape, axes, 1);
+    const Graph flat = mean_of(shape, axes, 0);
+    EXPECT_THAT(computing_operators(kept), testing::ElementsAre(pool));
+    EXPECT_THAT(computing_operators(flat), testing::ElementsAre(pool, "flatten"));
+    GraphBuilder builder("g");
+    const Shape sample(shape.begin() + 1, shape.end());
+    const NodeInput dims = NodeInput::of_constant(Value(axes));
+    const Graph plain =
+        builder.finish(builder.call("mean", {builder.input("x", sample), dims}, {{"keepdim", true}}));
+    shape.front() = 2;
+    const Tensor x = varied_numbers(shape, 5);
+    const Tensor expected = IntegerExecutor().run(plain, {&x, 1});
+    EXPECT_TRUE(IntegerExecutor().run(kept, {&x, 1}).equals(expected));
+    EXPECT_TRUE(IntegerExecutor().run(flat, {&x, 1}).equals(expected.reshaped({2, 3})));
+  }
+}
+
+TEST(OnnxPatterns, LeaveOtherMeans) {
+  for (const std::vector<int64_t>& axes :
+       std::vector<std::vector<int64_t>>{{3}, {1, 2}, {1, 2, 3}, {0, 2, 3}})
+    EXPECT_THAT(computing_operators(mean_of({2, 3, 4, 5}, axes, 1)), testing::ElementsAre("mean")) << axes[0];
+  OnnxModelForTest model(13);
+  const std::vector<int64_t> places = {2, 3};
+  model.constant<float>("two", {}, {2});
+  model.input("x", {2, 3, 4, 5});
+  model.output("variance");
+  model.node("ReduceMean", {"x"}, {"mean"}, {{"axes", places}});
+  model.node("Sub", {"x", "mean"}, {"centred"});
+  model.node("Pow", {"centred", "two"}, {"square"});
+  model.node("ReduceMean", {"square"}, {"variance"}, {{"axes", places}});
+  EXPECT_THAT(computing_operators(import_onnx(model.write())),
+              testing::ElementsAre("mean", "sub", "pow", "mean"));
+}
+
 }  // namespace
 }  // namespace detent

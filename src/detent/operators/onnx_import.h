@@ -19,6 +19,9 @@ bool is_qonnx(std::string_view domain);
 /// Whether it is that of operators of QONNX which are those of ONNX, but with the channels last.
 bool is_channels_last(std::string_view domain);
 
+/// Whether the axes are constants: all but the batch and the channels of images or volumes.
+bool are_places(const NodeInput& axes, size_t rank);
+
 /// A Dropout that drops elements.
 void convert_training_dropout(NodeImport& node);
 

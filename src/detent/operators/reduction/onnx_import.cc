@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <numeric>
+
 #include "detent/core/error.h"
+#include "detent/graph/known_elements.h"
 #include "detent/operators/onnx_import.h"
 
 namespace detent {
@@ -55,6 +59,15 @@ constexpr char kProd[] = "prod";
 constexpr char kMax[] = "amax";
 constexpr char kMin[] = "amin";
 constexpr char kLogSumExp[] = "logsumexp";
+
+/// Pools keep the places with size 1, and mean(x) becomes one (recognize_pools).
+void convert_mean(NodeImport& node) {
+  const Axes axes = axes_of(node);
+  const bool keeps_places = axes.none_at_all || node.integer("keepdims", 1) != 0;
+  if (keeps_places || !are_places(axes.operand, node.rank(0))) return convert_reduction<kMean>(node);
+  const NodeInput mean = node.add(kMean, {node.input(0), axes.operand}, {{"keepdim", true}});
+  node.set_output(0, node.add("flatten", {mean}, {{"start_dim", 1}}));
+}
 
 NodeInput square(NodeImport& node) { return node.add("mul", {node.input(0), node.input(0)}); }
 
@@ -151,9 +164,21 @@ void convert_lp_normalization(NodeImport& node) {
 
 }  // namespace
 
+bool are_places(const NodeInput& axes, size_t rank) {
+  const bool is_image = rank == 4 || rank == 5;
+  auto dims = is_image && axes.is_constant() ? listed_integers(axes.constant) : std::nullopt;
+  if (!dims) return false;
+  for (int64_t& dim : *dims)
+    if (dim < 0) dim += static_cast<int64_t>(rank);
+  std::ranges::sort(*dims);
+  std::vector<int64_t> places(rank - 2);
+  std::iota(places.begin(), places.end(), 2);
+  return *dims == places;
+}
+
 OnnxConverterList reduction_converters() {
   return {{"ReduceSum", convert_reduction<kSum>},
-          {"ReduceMean", convert_reduction<kMean>},
+          {"ReduceMean", convert_mean},
           {"ReduceProd", convert_reduction<kProd>},
           {"ReduceMax", convert_extreme<kMax>},
           {"ReduceMin", convert_extreme<kMin>},
