@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -89,11 +90,14 @@ TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {
   EXPECT_THAT(info_of(packed.get()),
               AllOf(HasSubstr("kind: safetensors with packed tensors\n"), HasSubstr("author: somebody\n"),
                     HasSubstr("affine:width=4"), HasSubstr("| w      | [4, 4] |")));
-  const TemporaryPath unknown("float8.safetensors");
-  const std::string header = R"({"x":{"dtype":"F8_E8M0","shape":[2,2],"data_offsets":[0,4]}} )";
-  const uint64_t length = header.size();
-  unknown.overwrite(std::string(reinterpret_cast<const char*>(&length), 8) + header + "abcd");
-  EXPECT_THAT(info_of(unknown.get()), HasSubstr("| x      | [2, 2] | F8_E8M0 |     4 |"));
+  const TemporaryPath other("float8.safetensors");
+  for (const char* dtype : {"F8_E8M0", "F9_E4M4"}) {  // read as bytes, and not read
+    const std::string header =
+        fmt::format(R"({{"x":{{"dtype":"{}","shape":[2,2],"data_offsets":[0,4]}}}} )", dtype);
+    const uint64_t length = header.size();
+    other.overwrite(std::string(reinterpret_cast<const char*>(&length), 8) + header + "abcd");
+    EXPECT_THAT(info_of(other.get()), HasSubstr(fmt::format("| x      | [2, 2] | {} |     4 |", dtype)));
+  }
 }
 
 TEST(FileInfo, TellsOfOpenSizesAndOfWhatComputesInFloat) {

@@ -51,6 +51,14 @@ constexpr std::array<std::pair<std::string_view, DType>, 13> kSafetensorsTypes =
     {"F8_E8M0", DType::kUInt8},  // exponents, plus 127
 }};
 
+/// The first of the names that stand for it, as files are written.
+std::string_view name_in_files(DType dtype) {
+  const auto* const type =
+      std::ranges::find(kSafetensorsTypes, dtype, &std::pair<std::string_view, DType>::second);
+  DETENT_CHECK(type != kSafetensorsTypes.end(), "dtype {}", dtype_name(dtype));
+  return type->first;
+}
+
 /// The JSON header and the order of its names, which nlohmann::json sorts.
 struct SafetensorsHeader {
   json object;
@@ -120,8 +128,10 @@ class SafetensorsReader {
     read_entries();
     SafetensorsSummary result{{}, std::move(metadata_)};
     for (Entry& entry : entries_) {
-      const std::string dtype(entry.dtype ? dtype_name(*entry.dtype) : std::string_view(entry.dtype_text));
-      result.tensors.push_back({entry.name, dtype, std::move(entry.shape), entry.end - entry.begin});
+      const bool has_own_name = entry.dtype && name_in_files(*entry.dtype) == entry.dtype_text;
+      const std::string_view dtype = has_own_name ? dtype_name(*entry.dtype) : entry.dtype_text;
+      result.tensors.push_back(
+          {entry.name, std::string(dtype), std::move(entry.shape), entry.end - entry.begin});
     }
     return result;
   }
@@ -345,10 +355,7 @@ uint64_t byte_count(const TensorEntry& entry) {
 }
 
 std::string entry_text(const TensorEntry& entry, uint64_t begin) {
-  const auto same_dtype = [&](const auto& known) { return known.second == entry.dtype; };
-  const auto dtype = std::ranges::find_if(kSafetensorsTypes, same_dtype);
-  DETENT_CHECK(dtype != kSafetensorsTypes.end(), "dtype {}", dtype_name(entry.dtype));
-  return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", dtype->first,
+  return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name_in_files(entry.dtype),
                      json(entry.shape).dump(), begin, begin + byte_count(entry));
 }
 

@@ -41,7 +41,8 @@ void check_tensor(const Tensor& tensor, uint32_t checksum, const std::string& fi
 /// overlap, leave a hole or end elsewhere than the file, and on what does not have its checksum.
 SafetensorsFile read_safetensors(const std::filesystem::path& path, TensorCheck check = TensorCheck::kNow);
 
-/// Header, checked as `read_safetensors` does; dtypes that it refuses keep the header's name.
+/// Header, checked as `read_safetensors` does; dtypes that it refuses, or reads as bytes, keep
+/// the header's name.
 struct SafetensorsSummary {
   std::vector<TensorSummary> tensors;
   std::map<std::string, std::string> metadata;
