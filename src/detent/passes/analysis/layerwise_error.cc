@@ -42,11 +42,11 @@ constexpr int64_t kFewestCompared = 4;
 
 using Values = std::map<std::string, Tensor, std::less<>>;  // by name
 
-using Clamps = std::map<std::string, std::optional<Clamp>, std::less<>>;
+using ReaderClamps = std::map<std::string, std::optional<Clamp>, std::less<>>;
 
 /// How all readers of a node's results clamp them first, if they do: its quantization then clamps likewise.
-Clamps clamps_of_readers(const Graph& graph) {
-  Clamps clamps;
+ReaderClamps clamps_of_readers(const Graph& graph) {
+  ReaderClamps clamps;
   for (const Node& reader : graph.nodes()) {
     const Clamp* found = clamp_of(reader);
     const std::optional<Clamp> clamp = found == nullptr ? std::nullopt : std::optional(*found);
@@ -129,7 +129,7 @@ class LayerwiseErrorAnalysis {
         together_(context.executor().compile(quantized)),
         at_once_(runs_at_once(quantized)) {
     const ValueTypes types = infer_shapes(quantized);
-    const Clamps clamps = clamps_of_readers(quantized);
+    const ReaderClamps clamps = clamps_of_readers(quantized);
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant || !takes_values(node, types)) continue;
