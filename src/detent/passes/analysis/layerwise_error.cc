@@ -393,8 +393,8 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
                                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const auto [batches, compared] = compared_batches(reference, quantized, samples, *data);
-  const auto rest =
-      std::ranges::find_if(batches, [&](const SampleRange& batch) { return batch.begin >= compared; });
+  const auto is_rest = [last = compared](const SampleRange& batch) { return batch.begin >= last; };
+  const auto rest = std::ranges::find_if(batches, is_rest);
   LayerwiseErrorAnalysis analysis(reference, quantized, rest - batches.begin(), context);
   for (auto batch = batches.begin(); batch != batches.end(); ++batch) {
     const std::vector<Tensor> inputs = data->inputs(batch->begin, batch->end);
