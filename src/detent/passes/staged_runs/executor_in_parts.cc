@@ -69,11 +69,6 @@ class ProgramInParts final : public Program {
       : executor_(executor), graph_(std::move(graph)), cut_(graph_) {
     const std::vector<std::string> inputs = graph_.input_names();
     std::set<std::string> there(inputs.begin(), inputs.end());
-    for (const Node& node : graph_.nodes()) {
-      for (const NodeInput& input : node.inputs) {
-        if (!input.is_constant()) read_.insert(input.node);
-      }
-    }
     size_t begin = 0;
     for (const size_t end : ends_of_parts(graph_, cut_, part_bytes)) {
       parts_.push_back(part_of(there, begin, end));
@@ -143,7 +138,7 @@ class ProgramInParts final : public Program {
       const Node& node = graph_.nodes()[i];
       const OperatorRole role = role_of(node);
       const bool is_inner = role != OperatorRole::kInput && role != OperatorRole::kOutput;
-      if (is_inner && !read_.contains(node.name)) unread.push_back(node.name);
+      if (is_inner && !cut_.is_read(i)) unread.push_back(node.name);
     }
     return unread;
   }
@@ -189,7 +184,6 @@ class ProgramInParts final : public Program {
   const Executor& executor_;
   Graph graph_;
   GraphCut cut_;
-  std::set<std::string> read_;  // nodes that others read
   std::vector<Part> parts_;
   mutable std::mutex mutex_;
   mutable std::vector<std::weak_ptr<const Program>> programs_;  // those that run

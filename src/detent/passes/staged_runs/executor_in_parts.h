@@ -25,7 +25,9 @@ class GraphCut {
 
   /// Names of values computed before node `index` and read from there on, in alphabetical order.
   std::vector<std::string> read_from(size_t index) const;
-  /// Whether that node is one of them.
+  /// Whether a node reads that one.
+  bool is_read(size_t position) const { return last_reader_[position] > 0; }
+  /// Whether that node is among read_from(index).
   bool is_read_from(size_t position, size_t index) const;
 
   /// The part that computes `captured` from the values that `is_there` names, with a node of capture_name
