@@ -45,6 +45,25 @@ files=()
 while IFS= read -r file; do files+=("$file"); done < <(
   find "${folders[@]}" -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort)
 
+# Types of one namespace, by their names: of two of the same name the linker keeps one destructor for both.
+awk '
+  FNR == 1 { anonymous = 0; namespace = "" }
+  /^namespace \{/ { anonymous = 1 }
+  /^}  \/\/ namespace$/ { anonymous = 0 }
+  /^namespace [a-z_:]+ \{/ { namespace = $2 }
+  !anonymous && namespace ~ /^detent/ && /^(struct|class|enum class) [A-Za-z0-9_]+ *(final *)?(:[^:].*)?\{/ {
+    sub(/^(struct|class|enum class) /, "")
+    match($0, /^[A-Za-z0-9_]+/)
+    name = namespace "::" substr($0, 1, RLENGTH)
+    if (name in places) {
+      print FILENAME ":" FNR ": a second type " name ", after " places[name] ": the linker takes them for one"
+      failed = 1
+    }
+    places[name] = FILENAME ":" FNR
+  }
+  END { exit failed }
+' "${files[@]}" || failed=1
+
 awk -v format_names="$format_names" -v format_types="$format_types" -v operator_names="$operator_names" '
   function report(message) {
     print FILENAME ":" FNR ": " message

@@ -45,7 +45,7 @@ void read_once(const std::filesystem::path& path, uint64_t size, Outcome& outcom
 }
 
 void expect_survival(const std::vector<std::string>& files) {
-  const MemoryFile memory;
+  const RewrittenFile memory;
   Outcome intact;
   for (const std::string& file : files) {
     memory.write(file);

@@ -27,12 +27,12 @@ inline double cpu_seconds() {
 }
 
 /// A file that lives in memory and is rewritten for every corruption.
-class MemoryFile {
+class RewrittenFile {
  public:
-  MemoryFile() : descriptor_(memfd_create("corrupted", MFD_CLOEXEC)) {}
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
+  RewrittenFile() : descriptor_(memfd_create("corrupted", MFD_CLOEXEC)) {}
+  ~RewrittenFile() { close(descriptor_); }
+  RewrittenFile(const RewrittenFile&) = delete;
+  RewrittenFile& operator=(const RewrittenFile&) = delete;
 
   std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
   void write(std::string_view bytes) const {

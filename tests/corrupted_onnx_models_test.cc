@@ -160,7 +160,7 @@ struct Outcome {
   double slowest = 0;  // CPU seconds
 };
 
-void import_once(const MemoryFile& file, Outcome& outcome) {
+void import_once(const RewrittenFile& file, Outcome& outcome) {
   const double begin = cpu_seconds();
   const int64_t before = Memory::live();
   Memory::restart();
@@ -178,7 +178,7 @@ template <class Damage>
 void expect_survival() {
   std::vector<std::string> models;
   for (const onnx::ModelProto& model : onnx_seed_models()) models.push_back(model.SerializeAsString());
-  const MemoryFile file;
+  const RewrittenFile file;
   Outcome intact;
   for (const std::string& model : models) {
     file.write(model);
@@ -207,7 +207,7 @@ TEST(CorruptedOnnxModels, OfOtherFields) { expect_survival<FieldCorruption>(); }
 
 /// The memory that the import of a model takes, whether it is read or refused.
 int64_t memory_of(const onnx::ModelProto& model) {
-  const MemoryFile file;
+  const RewrittenFile file;
   file.write(model.SerializeAsString());
   Outcome outcome;
   import_once(file, outcome);
@@ -313,7 +313,7 @@ TEST(CorruptedOnnxModels, ThatMoveAConstantAgainAndAgain) {
 TEST(CorruptedOnnxModels, OfTooManyInputsAndDimensions) {
   const auto refused = [](const onnx::ModelProto& model) {
     EXPECT_LE(memory_of(model), kBytesOfFewMegabytes);
-    const MemoryFile file;
+    const RewrittenFile file;
     file.write(model.SerializeAsString());
     EXPECT_THROW(import_onnx(file.path()), Error);
   };
@@ -354,7 +354,7 @@ TEST(CorruptedOnnxModels, OfFunctionsThatStandForTooManyNodes) {
   }
   add_node(*model.mutable_graph(), "f0", {"x"}, "y");
   model.mutable_graph()->mutable_node(0)->set_domain("own");
-  const MemoryFile file;
+  const RewrittenFile file;
   file.write(model.SerializeAsString());
   EXPECT_THROW(import_onnx(file.path()), Error);
 }
@@ -377,7 +377,7 @@ onnx::ModelProto model_of_many(int nodes) {
 /// CPU seconds of the import of a model of `nodes` nodes and a fifth as many functions: the least of three,
 /// as other programs empty the caches.
 double seconds_of(int nodes) {
-  const MemoryFile file;
+  const RewrittenFile file;
   file.write(model_of_many(nodes).SerializeAsString());
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
@@ -413,7 +413,7 @@ TEST(CorruptedOnnxModels, OfDeepBranches) {
       graph = graph->mutable_node(0)->mutable_attribute(1)->mutable_g();
     }
     add_node(*graph, "Neg", {"x"}, "y");
-    const MemoryFile file;
+    const RewrittenFile file;
     file.write(model.SerializeAsString());
     if (depth == 10) {
       EXPECT_EQ(import_onnx(file.path()).nodes().size(), 3);

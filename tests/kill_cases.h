@@ -10,7 +10,7 @@
 namespace detent {
 
 /// Work of a process: the program with arguments, or, where there is one, a function of this program.
-struct Command {
+struct KilledCommand {
   std::vector<std::string> arguments = {};
   std::vector<std::string> environment = {};  // "NAME=value"
   std::function<void()> function = {};
@@ -19,10 +19,10 @@ struct Command {
 /// Runs it in `folder` and kills it before the n-th of the system calls by which it changes files (n >= 1);
 /// standard output and error go to `folder`/log.txt. Returns how many there were when it ended by itself, and
 /// well, or -1 when it was killed. Throws Error, with what it printed, when it failed.
-int64_t run_until_call(const Command& command, const std::filesystem::path& folder, int64_t n);
+int64_t run_until_call(const KilledCommand& command, const std::filesystem::path& folder, int64_t n);
 
 /// Likewise, to its end.
-inline int64_t run_to_end(const Command& command, const std::filesystem::path& folder) {
+inline int64_t run_to_end(const KilledCommand& command, const std::filesystem::path& folder) {
   return run_until_call(command, folder, -1);
 }
 

@@ -48,7 +48,7 @@ int kills() {
 
 int kills_each() { return std::max(1, kills() / (static_cast<int>(kill_cases().size()) + kOtherTests)); }
 
-Command program(const std::string& line) {
+KilledCommand program(const std::string& line) {
   std::istringstream words(line);
   return {.arguments = {std::istream_iterator<std::string>(words), {}}};
 }
@@ -139,10 +139,10 @@ class KillSlowTest : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  int64_t run(const Command& command) const { return run_to_end(command, folder_); }
+  int64_t run(const KilledCommand& command) const { return run_to_end(command, folder_); }
 
   /// Kills the command, whose calls are counted, at one of them.
-  void kill_once(const Command& command, int64_t calls) {
+  void kill_once(const KilledCommand& command, int64_t calls) {
     calls_ = std::max(calls_, calls);
     if (run_until_call(command, folder_, random_.next(calls)) < 0) ++killed_;
   }
@@ -150,7 +150,7 @@ class KillSlowTest : public testing::Test {
   Snapshot result(const std::string& name) const { return snapshot(folder_ / name); }
 
   /// Two commands that write the same result, in turn.
-  void expect_one_or_the_other(const Command (&commands)[2], const std::string& name) {
+  void expect_one_or_the_other(const KilledCommand (&commands)[2], const std::string& name) {
     const bool folder_is_users = fs::exists(folder_ / name);
     Snapshot complete[2];
     int64_t calls[2];
@@ -177,7 +177,7 @@ class KillSlowTest : public testing::Test {
   }
 
   /// The second command leaves all or none of the files that the first one wrote as they are.
-  void expect_never_both(const Command (&commands)[2], const std::string& name) {
+  void expect_never_both(const KilledCommand (&commands)[2], const std::string& name) {
     const int64_t calls = run(commands[1]);
     const Snapshot after = result(name);
     for (int i = 0; i < kills_each(); ++i) {
@@ -200,7 +200,7 @@ class KillSlowTest : public testing::Test {
   }
 
   /// A model and the weights that it names, by name, are both of one command.
-  void expect_whole_pairs(const Command (&commands)[2], const std::string& name) {
+  void expect_whole_pairs(const KilledCommand (&commands)[2], const std::string& name) {
     Snapshot complete[2];
     int64_t calls[2];
     for (const int i : {1, 0}) {
@@ -227,10 +227,10 @@ class KillSlowTest : public testing::Test {
   }
 
   /// Each command fails, or is killed before, and all is as it was.
-  void expect_refused(const std::vector<Command>& commands, const std::string& name) {
+  void expect_refused(const std::vector<KilledCommand>& commands, const std::string& name) {
     const Snapshot before = result(name);
     for (int i = 0; i < std::max(kills_each(), static_cast<int>(commands.size())); ++i) {
-      const Command& command = commands[static_cast<size_t>(i) % commands.size()];
+      const KilledCommand& command = commands[static_cast<size_t>(i) % commands.size()];
       const std::string line = fmt::format("{}", fmt::join(command.arguments, " "));
       if (i < std::ssize(commands)) {
         EXPECT_THROW(run(command), Error) << line;
@@ -246,12 +246,12 @@ class KillSlowTest : public testing::Test {
   }
 
   struct Resumable {
-    std::function<Command()> start;
-    std::string result;                        // a folder
-    std::function<Command()> next = {};        // after a kill; empty: the same again
-    std::vector<std::string> units = {};       // files and folders that change as a whole
-    std::vector<Command> intermediate = {};    // end in what is seen of the units on the way
-    std::function<void()> end_others = [] {};  // processes that work together with it
+    std::function<KilledCommand()> start;
+    std::string result;                            // a folder
+    std::function<KilledCommand()> next = {};      // after a kill; empty: the same again
+    std::vector<std::string> units = {};           // files and folders that change as a whole
+    std::vector<KilledCommand> intermediate = {};  // end in what is seen of the units on the way
+    std::function<void()> end_others = [] {};      // processes that work together with it
   };
 
   /// It is killed once or twice, and then resumed to the same end.
@@ -262,7 +262,7 @@ class KillSlowTest : public testing::Test {
       for (const std::string& unit : resumable.units) states[unit].push_back(snapshot(folder_ / unit));
     };
     see_units();  // nothing
-    for (const Command& command : resumable.intermediate) {
+    for (const KilledCommand& command : resumable.intermediate) {
       run(command);
       see_units();
       fs::remove_all(folder_ / name);
@@ -274,7 +274,7 @@ class KillSlowTest : public testing::Test {
     ASSERT_FALSE(whole.empty());
     for (int i = 0; i < kills_each(); i += 2) {
       fs::remove_all(folder_ / name);
-      const std::function<Command()>& next = resumable.next ? resumable.next : resumable.start;
+      const std::function<KilledCommand()>& next = resumable.next ? resumable.next : resumable.start;
       for (int kill = i; kill < std::min(i + 2, kills_each()); ++kill) {
         kill_once(kill == i ? resumable.start() : next(), calls);
         resumable.end_others();
@@ -306,7 +306,7 @@ class KillSlowCases : public KillSlowTest, public testing::WithParamInterface<Ki
 TEST_P(KillSlowCases, KeepTheirContract) {
   const KillCase& tried = GetParam();
   for (const std::string& line : tried.prepare) run(program(line));
-  std::vector<Command> commands;
+  std::vector<KilledCommand> commands;
   for (const std::string& line : tried.commands) commands.push_back(program(line));
   if (tried.contract == Contract::kOneOrTheOther) {
     expect_one_or_the_other({commands[0], commands[1]}, tried.result);
@@ -343,9 +343,10 @@ class KillSlowFetch : public KillSlowTest {
   }
   void expect_fetched(const PublishedDataset& dataset, const std::string& from) {
     const FetchOptions options{.from = from, .root = "data"};
-    expect_goes_on({.start = [&] { return Command{.function = [&] { fetch_dataset(dataset, options); }}; },
-                    .result = "data",
-                    .units = {"data/two/images", "data/two/labels"}});
+    expect_goes_on(
+        {.start = [&] { return KilledCommand{.function = [&] { fetch_dataset(dataset, options); }}; },
+         .result = "data",
+         .units = {"data/two/images", "data/two/labels"}});
   }
 
   std::string images_ = std::string(50'000, 'i');
@@ -375,7 +376,7 @@ TEST_F(KillSlowFetch, CopiesFilesOfAFolder) { expect_fetched(files_, folder_ / "
 class KillSlowWorkers : public KillSlowTest {
  protected:
   /// Starts the second; the first remains to be run.
-  Command with_second(const std::string& line) {
+  KilledCommand with_second(const std::string& line) {
     const std::string common =
         fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", reserved_port_for_test());
     fs::remove(folder_ / "second_ended");
@@ -383,7 +384,7 @@ class KillSlowWorkers : public KillSlowTest {
         fmt::format("cd {} && (RANK=1 {} {}/detent {} > second.txt 2>&1; > second_ended) &", folder_.string(),
                     common, DETENT_BIN, line);
     EXPECT_EQ(std::system(second.c_str()), 0);
-    Command first = program(line);
+    KilledCommand first = program(line);
     first.environment = program("RANK=0 " + common).arguments;
     return first;
   }
@@ -408,7 +409,7 @@ TEST_F(KillSlowWorkers, GoOn) {
 
 /// It takes long, and writes at the end: a kill in a hundred.
 TEST_F(KillSlowTest, QuickstartLeavesOneResult) {
-  const Command command = program("quickstart --output-dir q");
+  const KilledCommand command = program("quickstart --output-dir q");
   if (kills() < 100) GTEST_SKIP() << "with DETENT_KILLS of at least 100";
   write_file(folder_ / "q/notes.txt", "mine");
   const Snapshot before = result("q");

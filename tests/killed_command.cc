@@ -38,7 +38,7 @@ bool changes_files(const __ptrace_syscall_info& info) {
   return kCalls.contains(entry.nr);
 }
 
-[[noreturn]] void become(const Command& command, const fs::path& folder) {
+[[noreturn]] void become(const KilledCommand& command, const fs::path& folder) {
   const bool redirected = chdir(folder.c_str()) == 0 && freopen("log.txt", "w", stdout) != nullptr &&
                           dup2(STDOUT_FILENO, STDERR_FILENO) >= 0;
   if (!redirected || ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kNoFolder);
@@ -67,7 +67,7 @@ bool is_stopped_before_a_change(pid_t thread) {
 
 }  // namespace
 
-int64_t run_until_call(const Command& command, const fs::path& folder, int64_t n) {
+int64_t run_until_call(const KilledCommand& command, const fs::path& folder, int64_t n) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) become(command, folder);

@@ -84,6 +84,8 @@ bad style graph/utils/text.cc '' 'name the folder after what is in it'
 bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'
 bad style graph/graph.h '#include <ATen/core/Tensor.h>' 'no libtorch in a header'
 bad style autograd/interpreter.h '#include <torch/torch.h>' 'no torch/torch.h in a header'
+printf -v two_types 'namespace detent {\nstruct Ternary {\n};\n}\nnamespace detent {\nclass Ternary final : public X {\n};'
+bad style graph/types.h "$two_types" 'a second type detent::Ternary, after'
 
 good_tree
 for i in $(seq 121); do echo '#pragma once' > "core/part_$i.h"; done

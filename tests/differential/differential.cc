@@ -110,7 +110,7 @@ class Differential {
       std::vector<Case> cases;
       for (uint64_t i = first; i < std::min(end, first + kChunk); ++i)
         cases.push_back(generated_case(options_.seed, i));
-      const std::vector<Verdict> verdicts = runner_.run(cases, work_ / "chunk");
+      const std::vector<CaseVerdict> verdicts = runner_.run(cases, work_ / "chunk");
       for (size_t i = 0; i < cases.size(); ++i) take(cases[i], verdicts[i], first + i);
       std::fflush(stdout);
     }
@@ -118,7 +118,7 @@ class Differential {
   }
 
  private:
-  void take(const Case& generated, const Verdict& verdict, uint64_t index) {
+  void take(const Case& generated, const CaseVerdict& verdict, uint64_t index) {
     const std::string& refusal = verdict.refused_by_onnx_runtime;
     if (!refusal.empty()) onnx_runtime_refused_.add(reason_of(refusal), index);
     for (const StepResult& problem : verdict.problems) {
@@ -146,7 +146,7 @@ class Differential {
     ++failures_;
     const fs::path folder = kept_in(index);
     const Case smallest = smallest_failing(runner_, generated, work_ / "reduced");
-    const Verdict verdict = runner_.run_one(smallest, work_ / "reduced");
+    const CaseVerdict verdict = runner_.run_one(smallest, work_ / "reduced");
     fs::create_directories(options_.failures);
     fs::remove_all(folder);
     fs::copy(work_ / "reduced" / "0", folder, fs::copy_options::recursive);

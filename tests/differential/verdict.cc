@@ -98,7 +98,7 @@ std::vector<StepResult> read_problems(const fs::path& folder) {
 
 /// As many processes as it takes. What ended one is the case's failure.
 void run_in_processes(const std::vector<Case>& cases, const fs::path& folder,
-                      std::vector<Verdict>& verdicts) {
+                      std::vector<CaseVerdict>& verdicts) {
   SharedProgress progress;
   for (size_t first = 0; first < cases.size();) {
     const pid_t process = fork();
@@ -135,13 +135,13 @@ std::vector<Tensor> read_outputs(const fs::path& folder, const char* prefix) {
 
 }  // namespace
 
-bool Verdict::has_failed() const {
+bool CaseVerdict::has_failed() const {
   return std::ranges::any_of(problems,
                              [](const StepResult& problem) { return problem.ending != Ending::kRefused; });
 }
 
-std::vector<Verdict> CaseRunner::run(const std::vector<Case>& cases, const fs::path& folder) const {
-  std::vector<Verdict> verdicts(cases.size());
+std::vector<CaseVerdict> CaseRunner::run(const std::vector<Case>& cases, const fs::path& folder) const {
+  std::vector<CaseVerdict> verdicts(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     fs::remove_all(case_folder(folder, i));
     write_case(cases[i], case_folder(folder, i));
@@ -153,7 +153,7 @@ std::vector<Verdict> CaseRunner::run(const std::vector<Case>& cases, const fs::p
   return verdicts;
 }
 
-void CaseRunner::compare(const Case& generated, const fs::path& folder, Verdict& verdict) const {
+void CaseRunner::compare(const Case& generated, const fs::path& folder, CaseVerdict& verdict) const {
   std::vector<std::pair<std::string, fs::path>> inputs;
   for (const auto& [name, tensor] : generated.inputs) inputs.emplace_back(name, folder / (name + ".npy"));
   verdict.refused_by_onnx_runtime =

@@ -26,7 +26,7 @@ std::string allowed_difference(const Case& generated, const GeneratedValue& outp
                                const Tensor& actual);
 
 /// Outcome of a case.
-struct Verdict {
+struct CaseVerdict {
   std::vector<StepResult> problems;  // failures, and what Detent refuses
   std::string refused_by_onnx_runtime;
   std::vector<std::string> allowed;  // differences, with their reasons
@@ -42,13 +42,13 @@ class CaseRunner {
  public:
   explicit CaseRunner(OnnxRuntime* onnx_runtime) : onnx_runtime_(onnx_runtime) {}
 
-  std::vector<Verdict> run(const std::vector<Case>& cases, const std::filesystem::path& folder) const;
-  Verdict run_one(const Case& only, const std::filesystem::path& folder) const {
+  std::vector<CaseVerdict> run(const std::vector<Case>& cases, const std::filesystem::path& folder) const;
+  CaseVerdict run_one(const Case& only, const std::filesystem::path& folder) const {
     return run({only}, folder)[0];
   }
 
  private:
-  void compare(const Case& generated, const std::filesystem::path& folder, Verdict& verdict) const;
+  void compare(const Case& generated, const std::filesystem::path& folder, CaseVerdict& verdict) const;
 
   OnnxRuntime* onnx_runtime_;
 };

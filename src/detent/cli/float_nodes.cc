@@ -38,7 +38,7 @@ std::string why_in_float(const Node& node, const ValueTypes& types) {
 }
 
 /// As quantization would leave them, with those in bodies of loops that have layers.
-void add_float_nodes(const Graph& ready, const std::string& prefix, std::vector<FloatNode>& nodes) {
+void add_float_nodes(const Graph& ready, const std::string& prefix, std::vector<UnquantizedNode>& nodes) {
   const ValueTypes types = infer_shapes(ready);
   for (const std::string& name : plan_codes(ready, {}).in_float) {
     const Node& node = ready.node(name);
@@ -52,8 +52,8 @@ void add_float_nodes(const Graph& ready, const std::string& prefix, std::vector<
 
 }  // namespace
 
-std::vector<FloatNode> float_nodes(const Graph& graph) {
-  std::vector<FloatNode> nodes;
+std::vector<UnquantizedNode> float_nodes(const Graph& graph) {
+  std::vector<UnquantizedNode> nodes;
   if (graph.requantization()) {
     for (PlannedNode& node : integer_plan_with_bodies(graph)) {
       if (node.engine == NodeEngine::kFloat)
@@ -66,9 +66,9 @@ std::vector<FloatNode> float_nodes(const Graph& graph) {
   return nodes;
 }
 
-std::string float_nodes_text(const std::vector<FloatNode>& nodes) {
+std::string float_nodes_text(const std::vector<UnquantizedNode>& nodes) {
   std::vector<std::pair<std::string, size_t>> counts;
-  for (const FloatNode& node : nodes) {
+  for (const UnquantizedNode& node : nodes) {
     const std::string text = fmt::format("{} ({})", node.op, node.why);
     const auto found = std::ranges::find(counts, text, &std::pair<std::string, size_t>::first);
     found == counts.end() ? static_cast<void>(counts.emplace_back(text, 1))

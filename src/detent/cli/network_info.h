@@ -26,7 +26,7 @@ struct FormatSize {
 std::vector<FormatSize> sizes_by_format(const Graph& graph);
 
 /// A node that computes in float between nodes on quantized integers.
-struct FloatNode {
+struct UnquantizedNode {
   std::string name;
   std::string op;
   std::string why;
@@ -34,10 +34,10 @@ struct FloatNode {
 
 /// Float nodes of a network that is quantized for integers, or those that there will be after `detent
 /// quantize`. None of a network that has formats for a simulation.
-std::vector<FloatNode> float_nodes(const Graph& graph);
+std::vector<UnquantizedNode> float_nodes(const Graph& graph);
 
 /// "3 x layer_norm (no integer form), 1 x div (divides by a tensor)"
-std::string float_nodes_text(const std::vector<FloatNode>& nodes);
+std::string float_nodes_text(const std::vector<UnquantizedNode>& nodes);
 
 /// The network in Graphviz's language (DOT): a box a node with its operator, the shape of its result and the
 /// formats of its operands; constants that a node owns are not drawn.

@@ -13,8 +13,8 @@ constexpr double kPoint = 100;  // points in an accuracy of 1
 
 }  // namespace
 
-Objective::Objective(const SearchOptions& options, const Quality& reference, bool has_labels,
-                     const CostModel& model, const SearchSpace& space, const std::string& where)
+SearchObjective::SearchObjective(const SearchOptions& options, const Quality& reference, bool has_labels,
+                                 const CostModel& model, const SearchSpace& space, const std::string& where)
     : reference_(reference),
       quality_(options.quality),
       cost_(options.cost),
@@ -46,8 +46,8 @@ Objective::Objective(const SearchOptions& options, const Quality& reference, boo
   check_bounds(model, space, where);
 }
 
-void Objective::check_bounds(const CostModel& model, const SearchSpace& space,
-                             const std::string& where) const {
+void SearchObjective::check_bounds(const CostModel& model, const SearchSpace& space,
+                                   const std::string& where) const {
   const Costs least = model.costs(space.smallest());
   const char* const ways = "choose a larger one, or give smaller formats (--weights int2,int3,...)";
   if (max_bytes_ && least.bytes > *max_bytes_) {
@@ -66,25 +66,25 @@ void Objective::check_bounds(const CostModel& model, const SearchSpace& space,
   }
 }
 
-double Objective::drop(const Quality& quality) const {
+double SearchObjective::drop(const Quality& quality) const {
   return kPoint * (reference_.accuracy() - quality.accuracy());
 }
 
-bool Objective::meets_quality(const Quality& quality) const {
+bool SearchObjective::meets_quality(const Quality& quality) const {
   if (!quality.is_finite()) return false;
   constexpr double kRounding = 1e-9;  // of two shares of whole numbers
   if (!quality.is_finite() || (max_drop_ && drop(quality) > *max_drop_ + kRounding)) return false;
   return !min_sqnr_ || quality.sqnr_db() >= *min_sqnr_;
 }
 
-bool Objective::meets_costs(const Costs& costs) const {
+bool SearchObjective::meets_costs(const Costs& costs) const {
   if (max_bytes_ && costs.bytes > *max_bytes_) return false;
   if (max_bits_ && costs.weight_bits > *max_bits_) return false;
   return !max_latency_ || costs.latency.value_or(0) <= *max_latency_;
 }
 
-bool Objective::is_better(const Quality& quality, const Costs& costs, const Quality& than_quality,
-                          const Costs& than_costs) const {
+bool SearchObjective::is_better(const Quality& quality, const Costs& costs, const Quality& than_quality,
+                                const Costs& than_costs) const {
   if (quality.is_finite() != than_quality.is_finite()) return quality.is_finite();
   const bool in_bounds = meets_costs(costs);
   const bool than_in_bounds = meets_costs(than_costs);
@@ -101,7 +101,7 @@ bool Objective::is_better(const Quality& quality, const Costs& costs, const Qual
   return gain > 0 || (gain == 0 && cost < than_cost);
 }
 
-std::string Objective::text() const {
+std::string SearchObjective::text() const {
   std::vector<std::string> parts;
   if (max_drop_) parts.push_back(fmt::format("at most {} points below the float network", *max_drop_));
   if (min_sqnr_) parts.push_back(fmt::format("an SQNR of at least {} dB", *min_sqnr_));

@@ -11,11 +11,11 @@ namespace detent {
 
 /// The user's goal: bounds, and the figure to optimize within them. Where quality is bounded, the cost is
 /// minimized, else the quality maximized.
-class Objective {
+class SearchObjective {
  public:
   /// Throws Error, beginning with `where`, where labels are missing, and on bounds that no assignment meets.
-  Objective(const SearchOptions& options, const Quality& reference, bool has_labels, const CostModel& model,
-            const SearchSpace& space, const std::string& where);
+  SearchObjective(const SearchOptions& options, const Quality& reference, bool has_labels,
+                  const CostModel& model, const SearchSpace& space, const std::string& where);
 
   QualityKind quality() const { return quality_; }
   CostKind cost() const { return cost_; }

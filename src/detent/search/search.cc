@@ -221,7 +221,7 @@ class Search {
   SearchSpace space_;
   CostModel model_;
   Judge judge_;
-  Objective objective_;
+  SearchObjective objective_;
   CandidateNetworks networks_;
   SharedRuns shared_;
   Journal journal_;

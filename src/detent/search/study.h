@@ -66,7 +66,7 @@ class Study {
     const CostModel& model;
     const Judge& judge;
     const SharedRuns& shared;
-    const Objective& objective;
+    const SearchObjective& objective;
     Journal& journal;
     ProcessGroup& group;
     std::function<double(const Graph&)> latency;  // seconds for a sample
@@ -77,7 +77,7 @@ class Study {
 
   const SearchSpace& space() const { return parts_.networks.space(); }
   const CostModel& model() const { return parts_.model; }
-  const Objective& objective() const { return parts_.objective; }
+  const SearchObjective& objective() const { return parts_.objective; }
   const CandidateNetworks& networks() const { return parts_.networks; }
   const SharedRuns& shared() const { return parts_.shared; }
   int64_t samples() const { return parts_.judge.samples(); }

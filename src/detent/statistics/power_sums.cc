@@ -42,12 +42,12 @@ void add_higher_powers(const Parts& parts, HigherPowerSums& sums) {
   sums.fourths.add_sum(square * square, 4 * parts.shift);
 }
 
-void add_window(const WindowSums& window, unsigned shift, bool negative, PowerSums& sums) {
+void add_window(const ExponentWindowSums& window, unsigned shift, bool negative, PowerSums& sums) {
   sums.values.add(window.n, shift, negative);
   sums.squares.add_sum(window.squares, 2 * shift);
 }
 
-void add_window(const WindowSums& window, unsigned shift, bool negative, HigherPowerSums& sums) {
+void add_window(const ExponentWindowSums& window, unsigned shift, bool negative, HigherPowerSums& sums) {
   auto& cubes = negative ? sums.negative_cubes : sums.positive_cubes;
   cubes.add_sum(window.an, 3 * shift + 28);
   cubes.add_sum(window.bn, 3 * shift);
@@ -175,7 +175,7 @@ void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targ
     const uint32_t exponent = std::max(largest, kWindowExponents) - (kWindowExponents - 1);
     SideWork side_work{.next = std::exchange(next, {})};
     if (counter != nullptr) std::exchange(counter, nullptr)->expect(chunk, side_work);
-    const WindowSums window = sum_window(left, exponent, higher, rest_.data(), side_work);
+    const ExponentWindowSums window = sum_window(left, exponent, higher, rest_.data(), side_work);
     for (const PowerTarget& target : targets) {
       add_window(window, exponent - 1, negative, *target.sums);
       if (higher) add_window(window, exponent - 1, negative, *target.higher);

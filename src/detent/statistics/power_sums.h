@@ -75,7 +75,7 @@ struct PowerTarget {
   HigherPowerSums* higher = nullptr;
 };
 
-/// Adds chunks to sums, a few exponents at a time (WindowSums), the largest first. Not thread-safe.
+/// Adds chunks to sums, a few exponents at a time (ExponentWindowSums), the largest first. Not thread-safe.
 class PowerAdder {
  public:
   /// Values of one sign, to each of the targets; these differ in nothing but what they hold. And to the

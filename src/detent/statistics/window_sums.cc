@@ -30,8 +30,9 @@ HWY_INLINE void CountKeys(const float* values, size_t count, const SideWork& bes
 #if HWY_TARGET == HWY_SCALAR  // has no vectors of several lanes to halve and widen
 
 template <bool kHigher, bool kCount>
-WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest, const SideWork& beside) {
-  WindowSums sums;
+ExponentWindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest,
+                       const SideWork& beside) {
+  ExponentWindowSums sums;
   for (const float value : std::span(values, count)) {
     if constexpr (kCount) CountKey(value, beside);
     const auto bits = std::bit_cast<uint32_t>(value);
@@ -99,7 +100,7 @@ struct Block {
     }
   }
 
-  void Empty(WindowSums& sums) const {
+  void Empty(ExponentWindowSums& sums) const {
     sums.n += Total(n);
     sums.squares += Total(squares);
     if constexpr (kHigher) {
@@ -113,7 +114,8 @@ struct Block {
 };
 
 template <bool kHigher, bool kCount>
-WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest, const SideWork& beside) {
+ExponentWindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest,
+                       const SideWork& beside) {
   const Bits d;
   const hn::RebindToSigned<Bits> di;
   const hn::RebindToFloat<Bits> df;
@@ -131,7 +133,7 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
   auto rest_bits = hn::Zero(di);
   const SideWork side = beside;  // not in memory either
   const std::span<const float> next = beside.next.empty() ? std::span(values, count) : beside.next;
-  WindowSums sums;
+  ExponentWindowSums sums;
   size_t rest_count = 0;  // not in memory that stores might change
   for (size_t begin = 0; begin < count; begin += block_size) {
     const size_t end = std::min(begin + block_size, count);
@@ -177,8 +179,8 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
 
 #endif  // HWY_SCALAR
 
-WindowSums SumWindow(const float* values, size_t count, uint32_t exponent, bool higher, float* rest,
-                     const SideWork& beside) {
+ExponentWindowSums SumWindow(const float* values, size_t count, uint32_t exponent, bool higher, float* rest,
+                             const SideWork& beside) {
   if (beside.counts == nullptr) {
     return higher ? Sum<true, false>(values, count, exponent, rest, beside)
                   : Sum<false, false>(values, count, exponent, rest, beside);
@@ -195,8 +197,8 @@ namespace detent {
 
 HWY_EXPORT(SumWindow);
 
-WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
-                      const SideWork& beside) {
+ExponentWindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
+                              const SideWork& beside) {
   return HWY_DYNAMIC_DISPATCH(SumWindow)(values.data(), values.size(), exponent, higher, rest, beside);
 }
 

@@ -12,7 +12,7 @@ namespace detent {
 /// each is n 2^(e - 150) for an integer n below 2^28, and with n^2 = a 2^28 + b
 ///     n^3 = an 2^28 + bn,     n^4 = aa 2^56 + 2 ab 2^28 + bb,
 /// all products below 2^56, so that the vectors' 64-bit lanes take 2^8 of them before they are emptied.
-struct WindowSums {
+struct ExponentWindowSums {
   UInt128 n = 0;
   UInt128 squares = 0;
   // Only if requested.
@@ -38,7 +38,7 @@ struct SideWork {
 
 /// Sums the values whose exponent field is at least `exponent` (and below exponent + kWindowExponents; 1 or
 /// more) and moves the others to `rest`, which has room for all and may begin where `values` does.
-WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
-                      const SideWork& beside = {});
+ExponentWindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
+                              const SideWork& beside = {});
 
 }  // namespace detent

@@ -71,7 +71,7 @@ std::vector<NamedValue> node_values(const Graph& graph) {
 }
 
 void compute_values(Graph graph, std::span<const Tensor> inputs, std::vector<NamedValue>& values,
-                    const ValueOptions& options,
+                    const NetworkValueOptions& options,
                     const std::function<std::unique_ptr<const Program>(Graph)>& compile) {
   Node& output = graph.node(graph.nodes().back().name);
   const std::span<NamedValue> inside = std::span(values).subspan(output.inputs.size());

@@ -34,7 +34,7 @@ NodeInput find_value(const Graph& graph, const std::string& name, const std::str
 /// The results of all nodes that compute, by the names of the nodes.
 std::vector<NamedValue> node_values(const Graph& graph);
 
-struct ValueOptions {
+struct NetworkValueOptions {
   bool before_quantization = false;  // values inside, as nodes compute them
   bool as_integers = false;          // values that have quantized integers, as those
 };
@@ -42,7 +42,7 @@ struct ValueOptions {
 /// Runs the network once and fills in the tensors: of its outputs, which come first, and of values inside, as
 /// further outputs, or, before they are quantized, as an observer sees them. `compile` makes the program.
 void compute_values(Graph graph, std::span<const Tensor> inputs, std::vector<NamedValue>& values,
-                    const ValueOptions& options,
+                    const NetworkValueOptions& options,
                     const std::function<std::unique_ptr<const Program>(Graph)>& compile);
 
 /// The smallest dtype of NumPy's that holds all quantized integers of the type.

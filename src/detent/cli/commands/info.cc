@@ -38,10 +38,10 @@ std::string sizes_text(const Graph& graph) {
   return table.to_text();
 }
 
-std::string nodes_text(const Graph& graph, const std::vector<FloatNode>& in_float) {
+std::string nodes_text(const Graph& graph, const std::vector<UnquantizedNode>& in_float) {
   TextTable nodes({"node", "op", "formats", "in float, because"});
   for (const Node& node : graph.nodes()) {
-    const auto found = std::ranges::find(in_float, node.name, &FloatNode::name);
+    const auto found = std::ranges::find(in_float, node.name, &UnquantizedNode::name);
     nodes.add_row(
         {node.name, node.op, operand_formats_text(node), found == in_float.end() ? "" : found->why});
   }
@@ -56,7 +56,7 @@ std::string info_text(const FileInfo& info) {
   }
   text += fmt::format("tensors: {}, {} bytes\n", info.tensors.size(), byte_count(info));
   if (info.graph) {
-    const std::vector<FloatNode> in_float = float_nodes(*info.graph);
+    const std::vector<UnquantizedNode> in_float = float_nodes(*info.graph);
     text += "\n" + sizes_text(*info.graph);
     if (!brings_quantizers(*info.graph))
       text += fmt::format("\n{}: {}\n", kInFloat, float_nodes_text(in_float));
@@ -70,14 +70,14 @@ std::string info_text(const FileInfo& info) {
 }
 
 List nodes_json(const Graph& graph) {
-  const std::vector<FloatNode> in_float = float_nodes(graph);
+  const std::vector<UnquantizedNode> in_float = float_nodes(graph);
   List nodes;
   for (const Node& node : graph.nodes()) {
     Table formats;
     for (const auto& [operand, quantizer] : node.quantization)
       formats[operand] = quant_spec_text(quantizer->spec);
     Table row{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}};
-    const auto found = std::ranges::find(in_float, node.name, &FloatNode::name);
+    const auto found = std::ranges::find(in_float, node.name, &UnquantizedNode::name);
     if (found != in_float.end()) row["in_float_because"] = found->why;
     nodes.push_back(std::move(row));
   }

@@ -239,7 +239,7 @@ void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t*
   } else if (slabs.elements() <= kMaxSlab) {
     for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
       unpack_elements(codec.element_layout.width, codes, range.begin, range.end, wide);
-      value_blocks(layout, input, WideCodes{wide, range.begin}, out, range.first_unit, range.last_unit,
+      value_blocks(layout, input, UnpackedCodes{wide, range.begin}, out, range.first_unit, range.last_unit,
                    stream);
     });
   } else {
@@ -248,7 +248,7 @@ void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t*
       unpack_elements(codec.element_layout.width, codes, begin, end, wide.get() + begin);
     });
     for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
-      value_blocks(layout, input, WideCodes{wide.get(), 0}, out, begin, end, false);
+      value_blocks(layout, input, UnpackedCodes{wide.get(), 0}, out, begin, end, false);
     });
   }
 }

@@ -127,12 +127,12 @@ void CollectScales(const BlockScales& scales, const uint8_t* codes, int64_t widt
   }
 }
 
-/// WideCodes as vectors.
+/// UnpackedCodes as vectors.
 class WideSource {
   static constexpr CodeTag di{};
 
  public:
-  explicit WideSource(const WideCodes& codes) : codes_(codes) {}
+  explicit WideSource(const UnpackedCodes& codes) : codes_(codes) {}
 
   class Cursor {
    public:
@@ -159,7 +159,7 @@ class WideSource {
   }
 
  private:
-  WideCodes codes_;
+  UnpackedCodes codes_;
 };
 
 #if DETENT_UNPACKS_VECTORS
@@ -404,7 +404,7 @@ bool TakesPackedCodes([[maybe_unused]] const BlockLayout& layout, [[maybe_unused
 
 void ValueBlocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
                  float* values, int64_t begin, int64_t end, bool stream) {
-  if (const auto* wide = std::get_if<WideCodes>(&codes))
+  if (const auto* wide = std::get_if<UnpackedCodes>(&codes))
     return DecodeFrom(layout, input, WideSource(*wide), values, begin, end, stream);
 #if DETENT_UNPACKS_VECTORS
   const PackedSource source(std::get<PackedCodes>(codes), input.layout.width);

@@ -77,7 +77,7 @@ struct BlockCodeInput {
 };
 
 /// The codes of elements, from element `first` on.
-struct WideCodes {
+struct UnpackedCodes {
   const uint32_t* codes;
   int64_t first;
 };
@@ -88,7 +88,7 @@ struct PackedCodes {
   int64_t size;
 };
 
-using ElementCodes = std::variant<WideCodes, PackedCodes>;
+using ElementCodes = std::variant<UnpackedCodes, PackedCodes>;
 
 /// Whether value_blocks accepts PackedCodes of this width: rows and blocks are whole vectors, and elements
 /// narrow.

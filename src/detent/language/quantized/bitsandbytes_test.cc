@@ -49,7 +49,7 @@ Encode four_bit_encoder(int64_t block, bool is_nested) {
                     R"("nested_offset": {}}})",
                     block, out, in, kOffset);
     const std::vector<uint8_t> text(state.begin(), state.end());
-    Encoded encoded{
+    EncodedMatrix encoded{
         {{name, bytes},
          {name + ".absmax", maxima},
          {name + ".quant_map", Tensor::from<float>({16}, values)},
@@ -112,10 +112,10 @@ TEST_F(QuantizedFolder, HasEightBitsOfBitsandbytes) {
       const float scale = maxima.values<float>()[i / static_cast<size_t>(in)] * 7.874015718698502e-3F;
       weights.values<float>()[i] = static_cast<float>(code) * scale;
     }
-    return Encoded{{{stem + ".weight", codes},
-                    {stem + ".SCB", maxima},
-                    {stem + ".weight_format", Tensor(DType::kUInt8, {1})}},
-                   weights};
+    return EncodedMatrix{{{stem + ".weight", codes},
+                          {stem + ".SCB", maxima},
+                          {stem + ".weight_format", Tensor(DType::kUInt8, {1})}},
+                         weights};
   };
   expect_exact({{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}}, encode, 9.1);
 }

@@ -28,7 +28,7 @@ Encode packed_encoder(uint32_t bits, int64_t group, bool is_symmetric, bool is_r
     Integers matrix{out, in, bits, group == 0 ? in : group};
     matrix.fill(draws, is_symmetric ? std::optional(1U << (bits - 1)) : std::nullopt);
     if (is_reordered) std::ranges::reverse(matrix.group_of);
-    Encoded encoded{
+    EncodedMatrix encoded{
         {{stem + ".weight_packed", Integers::packed_rows(matrix.codes, in, bits)},
          {stem + ".weight_shape", Tensor::from<int64_t>({2}, std::vector<int64_t>{out, in})},
          {stem + ".weight_scale", narrow(DType::kFloat16, {out, matrix.groups()}, matrix.scales)}},
@@ -110,7 +110,7 @@ Encode byte_encoder(bool is_symmetric) {
       codes.values<int8_t>()[i] = code;
       weights.values<float>()[i] = static_cast<float>(code - zeros.values<int8_t>()[row]) * scales[row];
     }
-    Encoded encoded{
+    EncodedMatrix encoded{
         {{stem + ".weight", codes}, {stem + ".weight_scale", narrow(DType::kFloat16, {out, 1}, scales)}},
         weights};
     if (!is_symmetric) encoded.parts.emplace_back(stem + ".weight_zero_point", zeros);

@@ -34,7 +34,7 @@ Encode float8_encoder(int64_t rows, int64_t columns, const std::string& end, DTy
       weights.values<float>()[static_cast<size_t>(i)] =
           value_of_e4m3(code) * scales[static_cast<size_t>(block)];
     }
-    return Encoded{{{stem + ".weight", codes}, {stem + end, narrow(of_scales, grid, scales)}}, weights};
+    return EncodedMatrix{{{stem + ".weight", codes}, {stem + end, narrow(of_scales, grid, scales)}}, weights};
   };
 }
 

@@ -25,7 +25,7 @@ Encode gptq_encoder(const GptqCase& of) {
     if (of.is_reordered) std::ranges::reverse(matrix.group_of);
     std::vector<uint32_t> zeros = transposed_list(matrix.zeros, matrix.groups());
     for (uint32_t& zero : zeros) zero = of.is_second_version ? zero : (zero - 1) & ((1U << of.bits) - 1);
-    return Encoded{
+    return EncodedMatrix{
         {{stem + ".qweight", Integers::packed_columns(transposed_list(matrix.codes, in), out, of.bits)},
          {stem + ".qzeros", Integers::packed_rows(zeros, out, of.bits)},
          {stem + ".scales",
@@ -155,10 +155,10 @@ TEST_F(QuantizedFolder, HasIntegersOfAwq) {
     return [=, draws = Draws()](const std::string& stem, int64_t out, int64_t in) mutable {
       Integers matrix{out, in, 4, 16};
       matrix.fill(draws, zero);
-      Encoded encoded{{{stem + ".qweight", awq_words(transposed_list(matrix.codes, in), out)},
-                       {stem + ".scales", narrow(DType::kFloat16, {matrix.groups(), out},
-                                                 transposed_list(matrix.scales, matrix.groups()))}},
-                      matrix.weights()};
+      EncodedMatrix encoded{{{stem + ".qweight", awq_words(transposed_list(matrix.codes, in), out)},
+                             {stem + ".scales", narrow(DType::kFloat16, {matrix.groups(), out},
+                                                       transposed_list(matrix.scales, matrix.groups()))}},
+                            matrix.weights()};
       if (!zero)
         encoded.parts.emplace_back(stem + ".qzeros",
                                    awq_words(transposed_list(matrix.zeros, matrix.groups()), out));

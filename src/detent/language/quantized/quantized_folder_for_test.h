@@ -27,7 +27,7 @@ namespace detent {
 using Parts = std::vector<std::pair<std::string, Tensor>>;
 
 /// Parts of a matrix in a folder, and its weights by the method's formula.
-struct Encoded {
+struct EncodedMatrix {
   Parts parts;
   Tensor weights;
 };
@@ -47,7 +47,7 @@ class Draws {
 };
 
 /// `encode(stem, out, in)` gives a matrix.
-using Encode = std::function<Encoded(const std::string&, int64_t, int64_t)>;
+using Encode = std::function<EncodedMatrix(const std::string&, int64_t, int64_t)>;
 
 /// The spec of what a matrix of so many inputs multiplies.
 using InputsRounding = std::function<std::string(int64_t inputs)>;
@@ -62,7 +62,7 @@ inline InputsRounding float8_of_groups(int64_t group) {
 /// The same matrix with further parts, each of one number.
 inline Encode with_numbers(const Encode& encode, const Parts& numbers) {
   return [=](const std::string& stem, int64_t out, int64_t in) {
-    Encoded encoded = encode(stem, out, in);
+    EncodedMatrix encoded = encode(stem, out, in);
     for (const auto& [end, number] : numbers) encoded.parts.emplace_back(stem + end, number);
     return encoded;
   };
@@ -115,7 +115,7 @@ class QuantizedFolder : public testing::Test {
     for (int layer = 0; layer < 2; ++layer) {
       for (const auto& [name, shape] : matrices) {
         const std::string stem = fmt::format("model.layers.{}.{}", layer, name);
-        const Encoded matrix = encode(stem, shape[0], shape[1]);
+        const EncodedMatrix matrix = encode(stem, shape[0], shape[1]);
         plain.emplace_back(stem + ".weight", matrix.weights);
         stored.insert(stored.end(), matrix.parts.begin(), matrix.parts.end());
       }
@@ -285,7 +285,7 @@ inline Encode nibble_encoder(int64_t group, NibbleScales kind) {
       weights.values<float>()[static_cast<size_t>(i)] = (code & 8U) != 0 ? -size : size;
     }
     const bool is_modelopt = kind == NibbleScales::kMultiplied;
-    Encoded encoded{
+    EncodedMatrix encoded{
         {{stem + (is_modelopt ? ".weight" : ".weight_packed"), bytes}, {stem + ".weight_scale", scales}},
         weights};
     if (!are_exponents)

@@ -143,7 +143,7 @@ class GuidedSearch {
     if (best == nullptr || stale_ > 0 || best->assignment == study_.space().largest()) return;
     const std::vector<Trial> largest = study_.measure({study_.space().largest()});
     // Without a bound that matters the best is but the dear end of the front.
-    const Objective& objective = study_.objective();
+    const SearchObjective& objective = study_.objective();
     if (largest.empty() || (!objective.bounds_quality() && objective.meets_costs(largest.front().costs)))
       return;
     if (std::ranges::find(centres_, best->assignment) != centres_.end()) return;
