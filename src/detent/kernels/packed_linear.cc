@@ -36,6 +36,17 @@ constexpr int64_t most_vectors(int64_t rows) {
   return rows == 8 ? 3 : 12 / rows;
 }
 
+/// Widths that tiles have in vectors: the most and powers of two below it. Columns are whole blocks of
+/// kSumLanes, so that no tile is narrower than a block where wider ones are whole blocks too. Each width is a
+/// loop for every kind of weights: few of them, or this file alone takes minutes to compile.
+constexpr int64_t least_vectors(int64_t rows) {
+  constexpr int64_t kOfBlock = int64_t{kSumLanes} / kLanes;
+  return most_vectors(rows) % kOfBlock == 0 ? kOfBlock : 1;
+}
+constexpr int64_t next_narrower(int64_t vectors) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(vectors - 1)));
+}
+
 using Vector = hn::VFromD<Singles>;
 
 // Where weights are read: those of kInputs inputs at a time, at `At` an input of a column, `Load` some
@@ -232,12 +243,15 @@ HWY_NOINLINE void SumTile(const PanelSums& p, int64_t row, int64_t column) {
   }
 }
 
-template <class Weights, int64_t Rows, int64_t Vectors>
-HWY_INLINE void SumTileOf(int64_t vectors, const PanelSums& p, int64_t row, int64_t column) {
-  if constexpr (Vectors > 1) {
-    if (vectors < Vectors) return SumTileOf<Weights, Rows, Vectors - 1>(vectors, p, row, column);
+/// The widest tile that has at most so many vectors; returns how many it has.
+template <class Weights, int64_t Rows, int64_t Vectors = most_vectors(Rows)>
+HWY_INLINE int64_t SumTileWithin(int64_t vectors, const PanelSums& p, int64_t row, int64_t column) {
+  if constexpr (Vectors > least_vectors(Rows)) {
+    if (vectors < Vectors)
+      return SumTileWithin<Weights, Rows, next_narrower(Vectors)>(vectors, p, row, column);
   }
   SumTile<Weights, Rows, Vectors>(p, row, column);
+  return Vectors;
 }
 
 /// All columns, in tiles of about one width.
@@ -247,9 +261,7 @@ HWY_INLINE void SumRows(const PanelSums& p, int64_t row) {
   for (int64_t column = 0; column < p.width;) {
     const int64_t left = (p.width - column) / kLanes;
     const int64_t tiles = (left + kMost - 1) / kMost;
-    const int64_t vectors = (left + tiles - 1) / tiles;
-    SumTileOf<Weights, Rows, kMost>(vectors, p, row, column);
-    column += vectors * kLanes;
+    column += SumTileWithin<Weights, Rows>((left + tiles - 1) / tiles, p, row, column) * kLanes;
   }
 }
 

@@ -32,7 +32,7 @@ DETENT_ON_EVERY_TARGET(PackedLinearTest);
 TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
   const int threads = thread_count();
   set_thread_count(3);
-  for (const int64_t out : {1, 16, 48, 49, 96, 150, 208, 300, 1024}) {
+  for (const int64_t out : {1, 16, 48, 49, 80, 96, 112, 144, 150, 176, 192, 208, 300, 1024}) {
     for (const int64_t rows : {1, 5, 16, 75}) {
       constexpr int64_t kDepth = 100;
       const Tensor inputs = random_tensor({rows, kDepth});
@@ -114,7 +114,7 @@ void expect_sums_of(const Tensor& weight, const PackedLinear& packed, std::initi
 TEST_P(PackedLinearTest, KeepsWeightsThatAreCodesTimesScalesAsCodes) {
   for (const auto& [depth, group, most] : std::vector<std::tuple<int64_t, int64_t, int>>{
            {66, 66, 127}, {96, 32, 127}, {70, 32, 7}, {64, 64, 7}, {67, 67, 7}, {45, 9, 100}, {48, 12, 7}}) {
-    for (const int64_t out : {1, 49, 150, 208}) {
+    for (const int64_t out : {1, 49, 112, 150, 176, 208}) {
       const auto [weight, scales] = scaled_codes(out, depth, group, most);
       const PackedLinear packed(weight, std::nullopt, scales);
       const bool are_nibbles = most < 8 && (group % 8 == 0 || group == depth);
