@@ -24,16 +24,13 @@ class OutputPairs {
 
   int64_t channels() const { return channels_; }
   int64_t positions() const { return channels_ == 0 ? 0 : std::ssize(wanted_) / channels_; }
-  /// The shift b of a channel that makes the sum of (clamp(wanted) - clamp(got + b))^2 small: from 0 and from
+  /// Shift b of each channel that makes the sum of (clamp(wanted) - clamp(got + b))^2 small: from 0 and from
   /// the mean of wanted - got by Newton's method, whichever ends lower, and 0 where neither is better.
   /// Outputs that both networks cut off have no part in it, so that a channel that is seldom above 0 is
   /// corrected for the times when it is.
-  double shift(int64_t channel, const Clamp& clamp) const;
+  std::vector<double> shifts(const Clamp& clamp) const;
 
  private:
-  double error(int64_t channel, const Clamp& clamp, double shift) const;
-  /// The mean of clamp(wanted) - got where got + shift is not cut off; `shift` where that is nowhere.
-  double next(int64_t channel, const Clamp& clamp, double shift) const;
   void add_sample(const float* wanted, const float* got, int64_t outer, int64_t inner);
   void halve();
 

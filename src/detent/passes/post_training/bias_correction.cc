@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/accumulator.h"
@@ -300,11 +299,7 @@ Shifts clamped_shifts(const Graph& graph, size_t index, const Clamp& clamp, Stag
     pairs.add(wanted, quantized.run(run.input(batch)), channel_axis(node, wanted.shape().size()));
   }
   pairs.sort();
-  Shifts shifts(static_cast<size_t>(pairs.channels()));
-  parallel_for(pairs.channels(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) shifts[static_cast<size_t>(c)] = pairs.shift(c, clamp);
-  });
-  return shifts;
+  return pairs.shifts(clamp);
 }
 
 /// Returns the largest shift, in magnitude.
