@@ -82,6 +82,17 @@ for name, pre in {"unigram": P.Metaspace(), "unigram, words": P.Sequence([P.Whit
     tokenizer.train_from_iterator(WORDS[4:9] + WORDS[-5:], T.UnigramTrainer(vocab_size=150, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False))
     tokenizer.post_processor = between("<s>", "</s>")
     add(name, tokenizer)
+PIECES = ["▁the", "▁a", "▁cat", "s", "▁sat", "on", "▁", "t", "h", "e", "c", "a", "o", "n", "é", "▁é", "ing", "!", "?", ".", "本", "▁数", "i", ",", "d"]
+DEBERTA = {
+    "deberta, words": ([N.Lowercase(), N.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), N.NFC(), N.Strip(left=False, right=True)], [P.Punctuation("isolated")]),
+    "deberta": ([N.Strip(), N.Replace(Regex(" {2,}"), " ")], []),
+}
+for name, (steps, pre) in DEBERTA.items():
+    tokenizer = Tokenizer(M.Unigram([(t, 0.0) for t in ("[PAD]", "[CLS]", "[SEP]", "[UNK]")] + [(t, -1 - 0.375 * i) for i, t in enumerate(PIECES)], 3, False))
+    tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = N.Sequence(steps), P.Sequence(pre + [P.Metaspace()]), D.Metaspace()
+    tokenizer.post_processor = PP.TemplateProcessing(single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+    tokenizer.add_special_tokens([AddedToken("[CLS]", special=True), AddedToken("[SEP]", special=True), AddedToken("[MASK]", special=True, lstrip=True)])
+    add(name, tokenizer)
 for name, normalizer in {"wordpiece": N.BertNormalizer(), "wordpiece, cased": N.BertNormalizer(lowercase=False)}.items():
     tokenizer = Tokenizer(M.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20))
     tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = normalizer, P.BertPreTokenizer(), D.WordPiece()
