@@ -45,6 +45,12 @@ SIZES = {
     "attention_dropout": 0.0, "hidden_dropout": 0.0, "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
+DEBERTA = {
+    "relative_attention": True, "position_buckets": 8, "max_relative_positions": 12, "pos_att_type": ["p2c", "c2p"],
+    "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False, "conv_kernel_size": 3,
+    "conv_act": "gelu", "conv_groups": 2, "type_vocab_size": 0,
+}
+HEADS = {"deberta-v2": ["SequenceClassification", "TokenClassification", "MaskedLM", "QuestionAnswering"]}
 ENCODERS_OF_PAIRS = ("t5", "mt5", "umt5")  # networks of an encoder and a decoder, of which Detent runs the first
 LISTS = {"layer_types", "mlp_layer_types", "no_rope_layers", "attention_types", "attention_layers",
          "head_dim_list", "moe_layers", "mlp_only_layers"}
@@ -70,6 +76,8 @@ def tiny(model_type, changes=None):
         given.pop("head_dim", None)
     if model_type == "deepseek_v2":
         given["topk_method"] = "group_limited_greedy"
+    if model_type == "deberta-v2":
+        given.update(DEBERTA)
     changes = changes or {}
     given.update(changes)
     if base.to_dict().get("rope_parameters") and "rope_parameters" not in changes:
@@ -82,10 +90,26 @@ def attention_of(config):
     return "sdpa" if config.model_type == "falcon" else "eager"
 
 
+def head_of(config):
+    """The class of an encoder with a head, where the config names it."""
+    names = config.architectures or []
+    has_head = config.model_type in HEADS and names and not names[0].endswith("Model")
+    return getattr(transformers, names[0]) if has_head else None
+
+
+def result_of(config, is_causal):
+    if (config.architectures or [""])[0].endswith("QuestionAnswering"):
+        return "start_logits"
+    return "logits" if is_causal else "last_hidden_state"
+
+
 def network(config, seed=0):
     torch.manual_seed(seed)
     attention = attention_of(config)
+    head = head_of(config)
     try:
+        if head:
+            raise ValueError
         if config.model_type in ENCODERS_OF_PAIRS:
             raise ValueError
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
@@ -94,8 +118,9 @@ def network(config, seed=0):
             raise ValueError
     except Exception:
         kind = AutoModelForTextEncoding if config.model_type in ENCODERS_OF_PAIRS else AutoModel
-        model = kind.from_config(config, dtype=torch.float32, attn_implementation=attention)
-        is_causal = False
+        make = head._from_config if head else kind.from_config
+        model = make(config, dtype=torch.float32, attn_implementation=attention)
+        is_causal = head is not None
     model.eval()
     if hasattr(model, "set_experts_implementation"):
         try:
@@ -150,7 +175,7 @@ def compare(binary, config, folder, old=False):
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, VOCABULARY, (2, TOKENS), generator=generator)
     mask = torch.ones_like(ids)
-    name = "logits" if is_causal else "last_hidden_state"
+    name = result_of(config, is_causal)
     with torch.no_grad():
         single = getattr(model(input_ids=ids, attention_mask=mask), name).numpy()
         expected = getattr(model.double()(input_ids=ids, attention_mask=mask), name).numpy()
@@ -212,6 +237,9 @@ SKIPPED = {"vocab_size", "model_type", "transformers_version", "architectures", 
            "output_router_logits", "is_encoder_decoder", "pretraining_tp", "_attn_implementation"}
 TEXTS = {"hidden_act": ["relu", "gelu", "gelu_new", "silu", "gelu_pytorch_tanh", "quick_gelu", "tanh", "relu2"],
          "position_embedding_type": ["relative_key"]}
+TEXTS["pooler_hidden_act"] = TEXTS["conv_act"] = TEXTS["hidden_act"]
+TEXTS["pos_att_type"] = [["c2p"], ["p2c"], "p2c|c2p", ["p2p", "c2p"], None]
+TEXTS["norm_rel_ebd"] = ["none", "layer_norm|none", "batch_norm"]
 TEXTS["hidden_activation"] = TEXTS["activation_function"] = TEXTS["activation"] = TEXTS["hidden_act"]
 
 
@@ -248,6 +276,11 @@ def variants(model_type):
     if "layer_types" in base or "sliding_window" in base:
         yield {"sliding_window": 5, "use_sliding_window": True, "max_window_layers": 2}
         yield {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"] * 2}
+    for head in HEADS.get(model_type, []):
+        name = CONFIG_MAPPING[model_type].__name__.replace("Config", "For" + head)
+        yield {"architectures": [name]}
+        yield {"architectures": [name], "num_labels": 2 if head == "QuestionAnswering" else 5, "pooler_hidden_act": "tanh"}
+        yield {"architectures": [name], "legacy": False, "tie_word_embeddings": False}
     for key in ("attention_bias", "mlp_bias"):
         if key in base:
             yield {key: True, "tie_word_embeddings": True}
@@ -274,13 +307,18 @@ def stored_parts(name, tensor):
         stem, end = stem + "." + end[:-len("_bias")], "bias"
     elif end not in ("weight", "bias"):
         stem, end = name, "weight"
-    holds_experts = tensor.dim() == 3 or (tensor.dim() == 2 and end == "bias")
+    holds_experts = (tensor.dim() == 3 and ".conv." not in name) or (tensor.dim() == 2 and end == "bias")
     if not holds_experts:
         return [(f"{stem}.{end}", tensor)]
     place, _, last = stem.rpartition(".")
     if last.endswith("linear"):
         return [(f"{stem}.{e}.{end}", tensor[e]) for e in range(len(tensor))]
     return [(f"{place}.{e}.{last}.{end}", tensor[e]) for e in range(len(tensor))]
+
+
+def last_row(results):
+    rows = results.reshape(-1, results.shape[-1]) if results.dim() else results
+    return rows[-1, :3].tolist()
 
 
 def golden(text):
@@ -290,6 +328,7 @@ def golden(text):
     keys.update(json.loads(text))
     config = CONFIG_MAPPING[keys.pop("model_type")](**keys)
     model, is_causal = network(config)
+    results = result_of(config, is_causal)
     has_prefix = is_causal or config.model_type in ENCODERS_OF_PAIRS
     prefix = "" if has_prefix else model.base_model_prefix + "."
     folder = tempfile.mkdtemp()
@@ -308,8 +347,7 @@ def golden(text):
     with torch.no_grad():
         ids = torch.tensor([[5, 7, 12, 60, 3, 9, 4, 2, 11, 40, 41, 42, 43, 44]])
         out = model.double()(input_ids=ids, attention_mask=torch.ones_like(ids))
-    results = out.logits if is_causal else out.last_hidden_state
-    print("{" + ", ".join(f"{x:.7g}" for x in results[0, -1, :3].tolist()) + "}", text)
+    print("{" + ", ".join(f"{x:.7g}" for x in last_row(getattr(out, results)[0])) + "}", text)
 
 
 def text_of(changes):

@@ -51,6 +51,8 @@ std::string activation_text(Activation activation) {
       return "gelu by tanh";
     case Activation::kXielu:
       return "xielu";
+    case Activation::kTanh:
+      return "tanh";
     case Activation::kSilu:
       break;
   }
@@ -65,10 +67,28 @@ std::string heads_text(const LanguageConfig& config) {
                      config.latent.rank);
 }
 
+std::string kind_text(const LanguageConfig& config) {
+  switch (config.encoder_head) {
+    case EncoderHead::kTokenLabels:
+      return fmt::format("encoder: gives logits of {} labels for each token", config.labels);
+    case EncoderHead::kSequenceLabels:
+      return fmt::format("encoder: gives logits of {} labels", config.labels);
+    case EncoderHead::kMaskedTokens:
+      return "encoder: gives logits of masked tokens";
+    case EncoderHead::kSpan:
+      return "encoder: gives logits of the start and the end of an answer";
+    case EncoderHead::kNone:
+      break;
+  }
+  return config.is_causal ? "causal: gives logits" : "encoder: gives last_hidden_state";
+}
+
 std::string positions_text(const LanguageConfig& config) {
   if (config.positions > 0) return fmt::format("a table of {} rows", config.positions);
   if (config.distance_slopes > 0) return "slopes of distances in the scores";
   if (config.distances > 0) return fmt::format("biases of scores by distance, {} rows", config.distances);
+  if (config.disentangled.span > 0)
+    return fmt::format("products with rows by distance, {} rows", 2 * config.disentangled.span);
   const size_t turning = 2 * config.rotary.frequencies.size();
   return fmt::format("rotary, {} of {} elements of each head", turning, config.head_size);
 }
@@ -90,20 +110,19 @@ std::string dtypes_text(const std::vector<TensorSummary>& tensors) {
 Table language_facts(const LanguageConfig& config, const std::vector<TensorSummary>& tensors) {
   int64_t parameters = 0;
   for (const NamedShape& weight : expected_weights(config)) parameters += element_count(weight.shape);
-  Table facts{
-      {"family", config.family},
-      {"kind of network", config.is_causal ? "causal: gives logits" : "encoder: gives last_hidden_state"},
-      {"parameters", parameters},
-      {"layers", config.layers},
-      {"hidden size", config.hidden},
-      {"heads", heads_text(config)},
-      {"perceptron", fmt::format("{}, {}{}", config.intermediate, activation_text(config.activation),
-                                 config.perceptron == PerceptronKind::kGated ? ", gated" : "")},
-      {"norm", config.norm == NormKind::kLayerNorm ? "layer_norm" : "rms_norm"},
-      {"positions", positions_text(config)},
-      {"context", config.context},
-      {"vocabulary", config.vocabulary},
-      {"tied head", config.is_causal && config.tied_head}};
+  Table facts{{"family", config.family},
+              {"kind of network", kind_text(config)},
+              {"parameters", parameters},
+              {"layers", config.layers},
+              {"hidden size", config.hidden},
+              {"heads", heads_text(config)},
+              {"perceptron", fmt::format("{}, {}{}", config.intermediate, activation_text(config.activation),
+                                         config.perceptron == PerceptronKind::kGated ? ", gated" : "")},
+              {"norm", config.norm == NormKind::kLayerNorm ? "layer_norm" : "rms_norm"},
+              {"positions", positions_text(config)},
+              {"context", config.context},
+              {"vocabulary", config.vocabulary},
+              {"tied head", config.has_vocabulary_head() && config.tied_head}};
   if (config.window > 0) facts["window"] = window_text(config);
   facts["formats"] = dtypes_text(tensors);
   return facts;

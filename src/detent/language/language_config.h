@@ -24,7 +24,12 @@ enum class PerceptronPlace { kAfter, kBeside, kBesideOneNorm };
 enum class PerceptronKind { kPlain, kGated };
 
 /// kXielu has parameters of each perceptron (Huang et al. 2024, arXiv:2411.13010).
-enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu, kXielu };
+enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu, kXielu, kTanh };
+
+/// On the last hidden state of an encoder: logits of each token's label; of the sequence's, by the first
+/// token through a layer and an activation; of tokens in the vocabulary; or of each token as start and as
+/// end.
+enum class EncoderHead { kNone, kTokenLabels, kSequenceLabels, kMaskedTokens, kSpan };
 
 /// Start of positions: all tokens from 0; tokens of the attention mask (OPT), from `position_offset`; or
 /// tokens other than padding, from after it (RoBERTa).
@@ -114,6 +119,25 @@ struct LatentAttention {
   int64_t turning = 0;     // elements of a head
   bool bias = false;       // of the layers that give these rows
   double norm_eps = 1e-6;  // of their norms
+};
+
+/// Scores get products of queries, and of keys, with a row by the distance of both (DeBERTa, He et al. 2021,
+/// arXiv:2006.03654). Half of these rows are for keys on either side.
+struct DisentangledAttention {
+  int64_t span = 0;           // half of the rows; 0: none
+  int64_t most_distance = 0;  // half of `span` have one distance each, others more, up to this; 0: all one
+  bool of_queries = false;
+  bool of_keys = false;
+  bool shares_layers = false;  // rows pass the layers of queries and keys, not layers of their own
+  bool norm = false;           // of the rows
+};
+
+/// A convolution of the embedding along the text, which is added to what the first layer gives, before a norm
+/// of its own (DeBERTa v2).
+struct TextConvolution {
+  int64_t width = 0;  // 0: none
+  int64_t groups = 1;
+  Activation activation = Activation::kTanh;
 };
 
 /// Architecture of a language model, from whatever file: config.json (read_language_config), or the metadata
@@ -206,6 +230,12 @@ struct LanguageConfig {
   /// scaled as scores (Falcon).
   bool slopes_of_places = false;
 
+  DisentangledAttention disentangled = {};
+  TextConvolution convolution = {};
+  EncoderHead encoder_head = EncoderHead::kNone;
+  int64_t labels = 0;  // of that head
+  Activation pooler_activation = Activation::kGelu;
+
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};
   std::optional<int64_t> pad = {};
@@ -216,6 +246,8 @@ struct LanguageConfig {
   bool layer_has_experts(int64_t layer) const {
     return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);
   }
+  bool gives_logits() const { return is_causal || encoder_head != EncoderHead::kNone; }
+  bool has_vocabulary_head() const { return is_causal || encoder_head == EncoderHead::kMaskedTokens; }
   /// Factor of the products of queries and keys.
   double score_scale(int64_t layer) const;
   int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }

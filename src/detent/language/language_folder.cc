@@ -213,7 +213,8 @@ class FolderTensors final : public StoredTensors {
       return;
     }
     const bool are_biases = name.ends_with("_bias") && name.find(".experts.") != std::string::npos;
-    if (tensor.rank() != 3 && !(tensor.rank() == 2 && are_biases)) {
+    const bool are_experts = tensor.rank() == 3 && name.find(".conv.") == std::string::npos;
+    if (!are_experts && !(tensor.rank() == 2 && are_biases)) {
       tensors_.emplace(name, tensor);
       return;
     }

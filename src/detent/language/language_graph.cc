@@ -15,12 +15,16 @@ class LanguageGraphBuilder {
   Graph build() {
     NodeInput x = embedded();
     Attention attention(net_, positions_);
-    for (int64_t i = 0; i < config_.layers; ++i) x = layer(attention, i, x);
+    const NodeInput embedding = x;
+    for (int64_t i = 0; i < config_.layers; ++i) {
+      x = layer(attention, i, x);
+      if (i == 0 && config_.convolution.width > 0) x = convolved(embedding, x);
+    }
     if (config_.final_norm) x = net_.norm("norm", x, config_.hidden);
     if (is_projected() && config_.is_causal)
       x = net_.linear("project_out", x, config_.hidden, config_.token_size(), false);
-    if (config_.is_causal) x = logits(x);
-    return finished(x);
+    if (config_.has_vocabulary_head()) x = logits(x);
+    return finished(labelled(x));
   }
 
  private:
@@ -39,6 +43,7 @@ class LanguageGraphBuilder {
       x = net_.call("add", {x, net_.table("embed_positions", positions_.rows(), config_.positions, size)});
     if (!config_.embedding_norm) return x;
     x = net_.norm("embed_norm", x, size);
+    if (config_.convolution.width > 0) x = net_.call("mul", {x, positions_.seen()});
     return is_projected() ? net_.linear("project_in", x, size, config_.hidden, true) : x;
   }
 
@@ -78,6 +83,31 @@ class LanguageGraphBuilder {
                       [&](const NodeInput& z) { return feedforward(index, z); });
   }
 
+  NodeInput convolved(const NodeInput& embedding, const NodeInput& x) {
+    const TextConvolution& of = config_.convolution;
+    const NodeInput columns = net_.call("permute", {embedding}, {{"dims", std::vector<int64_t>{0, 2, 1}}});
+    NodeInput y = net_.named("conv1d", "text_convolution", {columns},
+                             {{"weight", net_.weight("text_convolution.weight",
+                                                     {config_.hidden, config_.hidden / of.groups, of.width})},
+                              {"bias", net_.weight("text_convolution.bias", {config_.hidden})}},
+                             {{"padding", std::vector<int64_t>{(of.width - 1) / 2}}, {"groups", of.groups}});
+    y = net_.call("permute", {y}, {{"dims", std::vector<int64_t>{0, 2, 1}}});
+    y = activated(net_, of.activation, "text_convolution.activation", y);
+    return net_.norm("text_convolution_norm", net_.call("add", {x, y}), config_.hidden);
+  }
+
+  /// Logits of the labels of tokens or of a sequence; x where the network has none.
+  NodeInput labelled(NodeInput x) {
+    if (config_.labels == 0) return x;
+    if (config_.encoder_head == EncoderHead::kSequenceLabels) {
+      x = net_.call("select", {x}, {{"dim", 1}, {"index", 0}});
+      x = net_.linear("pooler", x, config_.hidden, config_.hidden, true);
+      x = activated(net_, config_.pooler_activation, "pooler.activation", x);
+    }
+    const bool is_span = config_.encoder_head == EncoderHead::kSpan;
+    return net_.linear(is_span ? "answer_span" : "classifier", x, config_.hidden, config_.labels, true);
+  }
+
   NodeInput logits(NodeInput x) {
     NodeInput y;
     if (config_.head_layer) {
@@ -98,11 +128,20 @@ class LanguageGraphBuilder {
   }
 
   Graph finished(const NodeInput& x) {
+    std::vector<NodeInput> results = {x};
+    std::vector<std::string> names = {config_.gives_logits() ? "logits" : "last_hidden_state"};
+    if (config_.encoder_head == EncoderHead::kSpan) {
+      const NodeInput parts = split_at(net_, x, 1, config_.labels);
+      results.clear();
+      for (size_t i = 0; i < 2; ++i)
+        results.push_back(net_.call("squeeze", {NodeInput::of(parts.node, i), list_input({-1})}));
+      names = {"start_logits", "end_logits"};
+    }
     net_.graph().add({.name = "output",
                       .op = "output",
                       .mase_type = MaseType::kOutput,
-                      .inputs = {x},
-                      .source_names = {config_.is_causal ? "logits" : "last_hidden_state"}});
+                      .inputs = std::move(results),
+                      .source_names = std::move(names)});
     verify(net_.graph());
     return std::move(net_.graph());
   }

@@ -41,6 +41,10 @@ namespace detent {
 //   norm  head  head_layer  head_norm
 //   project_in project_out                                          where tokens have a size of their own
 //   distance_bias  layers.{}.attention.distance_bias                [distances, heads]
+//   distance_rows  distance_norm                                    [2 span, hidden], and its norm (DeBERTa)
+//   layers.{}.attention.distance_query .distance_key                [out, in], of these rows
+//   text_convolution  text_convolution_norm                                [hidden, hidden / groups, width]
+//   pooler  classifier  answer_span                                 of an encoder
 
 /// Where the weights of a network come from.
 class WeightSource {

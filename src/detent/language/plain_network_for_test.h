@@ -289,6 +289,8 @@ class PlainNetwork {
         return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
       case Activation::kGeluTanh:
         return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + kCubic * x * x * x)));
+      case Activation::kTanh:
+        return std::tanh(x);
       case Activation::kSilu:
         break;
     }

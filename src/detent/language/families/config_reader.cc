@@ -132,7 +132,8 @@ Activation ConfigReader::activation(std::string_view key, const std::string& oth
       {"gelu", Activation::kGelu},          {"gelu_python", Activation::kGelu},
       {"gelu_new", Activation::kGeluTanh},  {"gelu_pytorch_tanh", Activation::kGeluTanh},
       {"gelu_fast", Activation::kGeluTanh}, {"silu", Activation::kSilu},
-      {"swish", Activation::kSilu},         {"xielu", Activation::kXielu}};
+      {"swish", Activation::kSilu},         {"xielu", Activation::kXielu},
+      {"tanh", Activation::kTanh}};
   const std::string name = text(key, otherwise);
   std::vector<std::string> names;
   for (const auto& [known, activation] : kKnown) {

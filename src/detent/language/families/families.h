@@ -35,6 +35,7 @@ LanguageFamily bloom_family();
 LanguageFamily codegen_family();
 LanguageFamily cohere_family();
 LanguageFamily cwm_family();
+LanguageFamily deberta_v2_family();
 LanguageFamily deepseek_v2_family();
 LanguageFamily deepseek_v3_family();
 LanguageFamily distilbert_family();

@@ -3,7 +3,7 @@
 namespace detent {
 
 Attention::Attention(NetworkNodes& net, const TokenPositions& positions)
-    : net_(net), config_(net.config()), score_bias_(net, positions) {
+    : net_(net), config_(net.config()), score_bias_(net, positions), distance_products_(net, positions) {
   full_visible_ = positions.visible(false);
   if (config_.window > 0) window_visible_ = positions.visible(true);
   if (config_.distances > 0 && !config_.distances_by_layer) bias_ = score_bias_.of_distances("distance_bias");
@@ -46,6 +46,7 @@ NodeInput Attention::attended(const std::string& target, const NodeInput& query,
   NodeInput scores = net_.named("matmul", target + ".scores", {rows, keys});
   if (config_.score_cap) scores = net_.capped(scores, *config_.score_cap);
   scores = net_.call("dynamic_reshape", {scores, list_input({0, config_.heads, -1, 0})});
+  if (config_.disentangled.span > 0) scores = distance_products_.added(target, scores, rows, keys);
   if (config_.distances_by_layer) bias_ = score_bias_.of_distances(target + ".distance_bias");
   if (config_.distances > 0 || config_.distance_slopes > 0) scores = net_.call("add", {scores, bias_});
   scores = net_.call("where", {seen, scores, number_input(kMaskedScore)});

@@ -44,6 +44,8 @@ NodeInput activated(NetworkNodes& net, Activation activation, const std::string&
       return net.call("gelu", {x});
     case Activation::kGeluTanh:
       return net.call("gelu", {x}, {{"approximate", "tanh"}});
+    case Activation::kTanh:
+      return net.call("tanh", {x});
     case Activation::kSilu:
       break;
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/language/network/distance_products.h"
 #include "detent/language/network/score_bias.h"
 
 namespace detent {
@@ -49,6 +50,7 @@ class Attention {
   NetworkNodes& net_;
   const LanguageConfig& config_;
   ScoreBias score_bias_;
+  DistanceProducts distance_products_;
   NodeInput full_visible_;
   NodeInput window_visible_;
   NodeInput bias_;         // of scores, of all layers

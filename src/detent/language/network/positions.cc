@@ -59,6 +59,10 @@ NodeInput TokenPositions::rows() const {
   return net_.call("add", {of_queries, constant(config_.position_offset - 1)});
 }
 
+NodeInput TokenPositions::seen() const {
+  return net_.call("cast", {net_.call("unsqueeze", {mask_, list_input({2})})}, {{"dtype", "float32"}});
+}
+
 NodeInput TokenPositions::visible(bool in_window) const {
   NodeInput seen =
       net_.call("unsqueeze", {net_.call("cast", {mask_}, {{"dtype", "bool"}}), list_input({1, 2})});

@@ -25,6 +25,8 @@ class TokenPositions {
 
   /// Rows of the table of learned positions, [N, sequence] or [sequence].
   NodeInput rows() const;
+  /// 1 for tokens of the mask and 0 for others, [N, sequence, 1].
+  NodeInput seen() const;
   /// Whether each query may see each key, [N, 1, 1 or sequence, total].
   NodeInput visible(bool in_window) const;
 
