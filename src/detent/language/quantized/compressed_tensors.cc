@@ -12,6 +12,8 @@
 namespace detent {
 namespace {
 
+constexpr int64_t kNvfp4Block = 16;
+
 /// How the inputs of matrices are rounded. Of all that compressed-tensors knows, what Detent has a format of:
 /// its integers of tokens go by half of 255 steps.
 struct InputScheme {
@@ -24,17 +26,25 @@ struct InputScheme {
 
   bool is_applied() const {
     constexpr int64_t kByte = 8;
+    if (is_nvfp4()) return true;
     const bool of_tokens = strategy == "token" || (strategy == "group" && group > 0);
     if (bits != kByte) return false;
     return is_dynamic ? is_float && is_symmetric && of_tokens
                       : strategy == "tensor" && (is_symmetric || !is_float);
   }
+  bool is_nvfp4() const {
+    constexpr int64_t kNibble = 4;
+    return bits == kNibble && is_float && is_symmetric && is_dynamic && strategy == "tensor_group" &&
+           group == kNvfp4Block;
+  }
   std::string text() const {
+    if (is_nvfp4()) return "; inputs nvfp4, by a scale of the file and of each 16";
     const std::string form = fmt::format("{}{} by {}{}", is_float ? "float" : "int", bits, strategy,
                                          is_dynamic ? "" : ", by scales of the file");
     return is_applied() ? "; inputs " + form : fmt::format("; activations are not rounded ({})", form);
   }
   QuantSpec rounding(FolderParts& parts, const std::string& stem, int64_t inputs) const {
+    if (is_nvfp4()) return nvfp4_by_scale(parts, stem + ".input_global_scale", TensorScale::kDivisor);
     if (is_dynamic) return float8_of_tokens(parts, stem, inputs, group);
     if (is_float) return float8_by_scale(parts, stem + ".input_scale");
     return integers_by_scale(parts, bits, stem + ".input_scale",
@@ -90,7 +100,8 @@ InputScheme read_input_scheme(const ConfigReader& json) {
   scheme.is_float = json.text("type", "int") == "float";
   scheme.is_symmetric = json.boolean("symmetric", true);
   scheme.strategy = json.text("strategy", "tensor");
-  scheme.group = scheme.strategy == "group" ? json.integer("group_size", 0) : kWholeSide;
+  const bool has_groups = scheme.strategy == "group" || scheme.strategy == "tensor_group";
+  scheme.group = has_groups ? json.integer("group_size", 0) : kWholeSide;
   const Value* dynamic = json.value("dynamic");
   scheme.is_dynamic = dynamic != nullptr && *dynamic != Value(false);  // "local": scales of blocks alone
   return scheme;

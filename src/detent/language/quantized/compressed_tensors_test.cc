@@ -157,6 +157,15 @@ TEST_F(QuantizedFolder, HasFloatsOfFourBitsOfCompressedTensors) {
   Table scheme = {{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}};
   expect_exact(compressed_json("nvfp4-pack-quantized", scheme), nibble_encoder(16, NibbleScales::kDivided),
                6.1);
+  Table json = compressed_json("nvfp4-pack-quantized", scheme);
+  Table& inputs = json.table("config_groups").table("group_0").table("input_activations");
+  inputs = scheme;
+  inputs["dynamic"] = "local";
+  const Encode encode = nibble_encoder(16, NibbleScales::kDivided);
+  expect_exact(json, with_numbers(encode, {{".input_global_scale", one_number(128)}}), 6.1,
+               [](int64_t /*inputs*/) { return "nvfp4:tensor_scale=0.0078125"; });
+  EXPECT_THAT(describe_quantization(folder_), HasSubstr("; inputs nvfp4, by a scale of the file"));
+  EXPECT_THAT(refusal(json, tensors_by(encode).second), HasSubstr("input_global_scale"));
   const Parts lacking = tensors_by(nibble_encoder(16, NibbleScales::kExponents)).second;
   EXPECT_THAT(refusal(compressed_json("nvfp4-pack-quantized", scheme), lacking),
               HasSubstr("there is no tensor model.layers.0.mlp.down_proj.weight_global_scale"));

@@ -105,8 +105,9 @@ std::string describe_modelopt(const ConfigReader& json) {
            "likewise, where the file has their scale";
   if (algorithm != "NVFP4")
     fail("{}: the quant_algo is \"{}\", expected FP8 or NVFP4", json.where(), algorithm);
-  return "modelopt: NVFP4, times a scale of each 16 weights and one of the matrix, in float32; activations "
-         "are not rounded";
+  return "modelopt: NVFP4, times a scale of each 16 weights and one of the matrix, in float32; inputs of "
+         "these "
+         "matrices likewise, where the file has their scale";
 }
 
 /// The scale of a block times that of the matrix.
@@ -136,7 +137,9 @@ StoredMatrices take_modelopt(const ConfigReader& json, FolderParts& parts) {
       if (parts.has(of_inputs)) matrix.inputs = float8_by_scale(parts, of_inputs);
       matrices.emplace(weight, std::move(matrix));
     } else {
-      matrices.emplace(weight, modelopt_nibbles(parts, weight));
+      StoredMatrix matrix = modelopt_nibbles(parts, weight);
+      if (parts.has(of_inputs)) matrix.inputs = nvfp4_by_scale(parts, of_inputs, TensorScale::kFactor);
+      matrices.emplace(weight, std::move(matrix));
     }
   }
   parts.drop({".input_scale", ".k_scale", ".v_scale"});

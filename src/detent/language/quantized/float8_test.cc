@@ -111,6 +111,8 @@ TEST_F(QuantizedFolder, HasFloatsOfModelopt) {
   json["quant_method"] = "modelopt";
   const Encode encode = nibble_encoder(16, NibbleScales::kMultiplied);
   expect_exact(json, encode, 6.1);
+  expect_exact(json, with_numbers(encode, {{".input_scale", one_number(0.0078125F)}}), 6.1,
+               [](int64_t /*inputs*/) { return "nvfp4:tensor_scale=0.0078125"; });
   const auto [plain, stored] = tensors_by(encode);
   write({}, plain);
   const Tensor expected = executed();

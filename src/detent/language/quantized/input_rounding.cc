@@ -43,6 +43,13 @@ QuantSpec float8_of_tokens(const FolderParts& parts, const std::string& matrix, 
   return spec;
 }
 
+QuantSpec nvfp4_by_scale(FolderParts& parts, const std::string& scale, TensorScale kind) {
+  const float value = one_scale(parts, scale);
+  const float factor = kind == TensorScale::kFactor ? value : 1 / value;
+  return parse_quant_spec("nvfp4", {{"tensor_scale", static_cast<double>(factor)}},
+                          parts.where() + ": " + scale);
+}
+
 QuantSpec integers_by_scale(FolderParts& parts, int64_t bits, const std::string& scale,
                             const std::string& zero) {
   Table keys = {{"width", bits}, {"scale", static_cast<double>(one_scale(parts, scale))}};

@@ -104,6 +104,11 @@ QuantSpec float8_by_scale(FolderParts& parts, const std::string& scale);
 /// naming the matrix where a token has no whole number of such groups.
 QuantSpec float8_of_tokens(const FolderParts& parts, const std::string& matrix, int64_t inputs,
                            int64_t group);
+enum class TensorScale { kFactor, kDivisor };
+
+/// To NVFP4 in blocks of a token, by the only number of a tensor of the folder, which is taken: the scale of
+/// all blocks, or 1 over it.
+QuantSpec nvfp4_by_scale(FolderParts& parts, const std::string& scale, TensorScale kind);
 /// To integers times the number of `scale`, minus that of `zero` where there is such a tensor.
 QuantSpec integers_by_scale(FolderParts& parts, int64_t bits, const std::string& scale,
                             const std::string& zero);
