@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/files/json.h"
 #include "detent/files/safetensors.h"
@@ -323,7 +324,6 @@ std::vector<Golden> goldens_of_rare_keys() {
   };
 }
 
-std::string stored_name(const LanguageConfig& config, const std::string& name, bool& is_transposed) {
 std::vector<Golden> goldens_of_deberta() {
   return {
       {R"({"model_type": "deberta-v2", "relative_attention": true, "position_buckets": 4,
@@ -349,6 +349,7 @@ std::vector<Golden> goldens_of_deberta() {
   };
 }
 
+std::string stored_name(const LanguageConfig& config, const std::string& name, bool& is_transposed) {
   const size_t point = name.rfind('.');
   std::string pattern = name.substr(0, point);
   std::vector<std::string> numbers;  // of layer and expert
@@ -535,6 +536,68 @@ TEST(LanguageFamilies, DecodeMxfp4OfGptOss) {
   EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
   const int64_t of_experts = 2 * kMxExperts * 3 * kMxSize * kMxSize;
   EXPECT_LT(sizes[1], sizes[0] - of_experts) << "codes are kept in four bits, floats as bfloat16";
+}
+
+constexpr int64_t kFp8Block = 8;
+
+/// 8-bit floats of two experts with a scale of each block, and the same values as floats.
+void add_fp8_experts(const std::string& name, int64_t rows, int64_t columns, NamedTensors& codes,
+                     NamedTensors& floats) {
+  const int64_t across = (columns + kFp8Block - 1) / kFp8Block;
+  const int64_t down = (rows + kFp8Block - 1) / kFp8Block;
+  Tensor bytes(DType::kFloat8E4M3, {kMxExperts, rows, columns});
+  Tensor scales(DType::kFloat32, {kMxExperts, down, across});
+  uint32_t state = 7;
+  for (float& scale : scales.values<float>()) {
+    state = state * 1664525 + 1013904223;
+    scale = static_cast<float>(state >> 24U) * 1e-4F + 1e-3F;
+  }
+  for (std::byte& byte : bytes.bytes()) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<std::byte>((state >> 24U & 0x80U) | (state >> 16U & 0x5FU));
+  }
+  Tensor values = to_float32(bytes);
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    const int64_t row = i / columns;
+    const int64_t block = (row / rows * down + row % rows / kFp8Block) * across + i % columns / kFp8Block;
+    values.values<float>()[static_cast<size_t>(i)] *= scales.values<float>()[static_cast<size_t>(block)];
+  }
+  codes.emplace_back(name, bytes);
+  codes.emplace_back(name + "_scale_inv", scales);
+  floats.emplace_back(name, values);
+}
+
+TEST(LanguageFamilies, DecodeExpertsInOneTensorOfFloat8) {
+  const TemporaryPath folder("fp8_experts");
+  std::filesystem::create_directories(folder.get());
+  Table json = common_keys();
+  json["model_type"] = "granitemoe";
+  json["intermediate_size"] = 2 * kFp8Block;
+  for (const char* key : {"num_local_experts", "num_experts_per_tok"}) json[key] = kMxExperts;
+  write_json(folder.get() / "config.json", Value(json));
+  NamedTensors floats = stored_tensors(read_folder_config(folder.get()));
+  std::erase_if(floats,
+                [](const auto& tensor) { return tensor.first.find("put_linear") != std::string::npos; });
+  NamedTensors codes = floats;
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    const std::string stem = fmt::format("model.layers.{}.block_sparse_moe.", layer);
+    add_fp8_experts(stem + "input_linear.weight", 32, 16, codes, floats);
+    add_fp8_experts(stem + "output_linear.weight", 16, 16, codes, floats);
+  }
+  write_safetensors(folder.get() / "model.safetensors", floats);
+  Graph plain = read_language_folder(folder.get());
+  json["quantization_config"] =
+      Table{{"quant_method", "fp8"}, {"weight_block_size", List{kFp8Block, kFp8Block}}};
+  write_json(folder.get() / "config.json", Value(json));
+  write_safetensors(folder.get() / "model.safetensors", codes);
+  const Graph coded = read_language_folder(folder.get());
+  const Shape shape = {1, 5};
+  const std::vector<Tensor> inputs = {Tensor::from<int64_t>(shape, {5, 7, 12, 60, 3}),
+                                      Tensor::from<int64_t>(shape, {1, 1, 1, 1, 1})};
+  const Tensor result = IntegerProgram(coded).run(inputs).front();
+  EXPECT_FALSE(IntegerProgram(plain).run(inputs).front().equals(result)) << "inputs are rounded";
+  for (Node& node : plain.nodes()) node.quantization = coded.node(node.name).quantization;
+  EXPECT_TRUE(IntegerProgram(plain).run(inputs).front().equals(result));
 }
 
 TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
