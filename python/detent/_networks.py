@@ -694,10 +694,12 @@ class Network(Unchanging):
 
     @checked
     def save(self, path: Path, *, packed: bool = True, overwrite: bool = False) -> list[str]:
-        """Writes a graph (.mz), which `load`, the command and the C library read.
+        """Writes a graph (.mz), which `load`, the command and the C library read; of a language model also its tokenizer,
+        chat template and end tokens, into the same folder, for `generate`.
 
         packed: quantized weights as integers, which a training cannot refine any more. Returns a line for each quantized
-        weight that stays float32. Raises Error where the file exists, unless `overwrite`.
+        weight that stays float32. Raises Error where the file exists, unless `overwrite`, and where the tokenizer of
+        another network is in the folder.
 
         >>> net.quantize(loader).network.save("int8.mz")
         []

@@ -299,6 +299,26 @@ def test_runs_and_calibrates_with_ids_alone(language_model, tmp_path):
         language_model.quantize([{"attention_mask": mask}])
 
 
+def test_saves_what_generates(language_folder, language_model, tmp_path):
+    ids = np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1))
+    quantized = language_model.quantize(ids, weights="int8", activations="float32", analyze=False).network
+    (tmp_path / "saved").mkdir()
+    for name in ("a.mz", "b.mz"):
+        quantized.save(tmp_path / "saved" / name)
+    loaded = detent.load(tmp_path / "saved" / "b.mz")
+    assert loaded.tokenizer.encode(TEXT) == language_model.tokenizer.encode(TEXT)
+    assert loaded.generate("ABC", max_tokens=9).text == quantized.generate("ABC", max_tokens=9).text
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if (language_folder / name).exists():
+            assert (tmp_path / "saved" / name).read_bytes() == (language_folder / name).read_bytes()
+    (tmp_path / "saved" / "tokenizer.json").write_text("{}")
+    with pytest.raises(detent.Error, match="tokenizer.json: it would be replaced"):
+        quantized.save(tmp_path / "saved" / "c.mz")
+    assert not (tmp_path / "saved" / "c.mz").exists()
+    language_model.search(ids, min_sqnr=1.0, weights=["int8", "int4"], evaluations=2, folder=tmp_path / "search")
+    assert detent.load(tmp_path / "search" / "best.mz").tokenizer.encode(TEXT) == loaded.tokenizer.encode(TEXT)
+
+
 def test_perplexity_compares(program, language_folder, language_model, tmp_path):
     quantized = language_model.quantize(np.tile(language_model.tokenizer.encode(TEXT)[:16], (8, 1)), weights="int4", analyze=False).network
     quantized.save(tmp_path / "quantized.mz")

@@ -51,13 +51,19 @@ constexpr const char* kGgufTokenizer = "tokenizer.gguf";
 /// a text.
 struct LanguageFile {
   std::string name;
-  std::function<void(const std::filesystem::path&)> write;
+  std::function<std::string()> content;
 };
 
 /// Files that a folder needs so that a network made from this one has the same texts there: those of the
 /// folder that `network` is or lies in, or the header of a GGUF file. Empty where it has no tokenizer, and
 /// where `graph`, which was read from there, is no network of language.
 std::vector<LanguageFile> language_files(const std::filesystem::path& network, const Graph& graph);
+
+/// Writes them into a folder that may hold other things. Throws Error naming a file, before anything is
+/// written, where one with another content is there, unless `overwrite`, and where a tokenizer of another
+/// kind is there, which readers would take.
+void write_language_files(const std::vector<LanguageFile>& files, const std::filesystem::path& folder,
+                          bool overwrite);
 
 /// Questions, a JSON object a line: {"context": TEXT, "choices": [TEXT, ...], "answer": INDEX}, or with ids
 /// of tokens,

@@ -15,6 +15,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
@@ -101,6 +102,8 @@ std::vector<std::string> save(const Network& network, const std::string& path, b
   if (!path.ends_with(".mz"))
     throw DetailedError(path + ": expected a name that ends in .mz", {.file = path});
   return without_lock([&] {
+    write_language_files(language_files(network.source(), network.graph()), fs::absolute(path).parent_path(),
+                         overwrite);
     if (packed) return write_packed_graph(path, network.graph());
     write_graph(path, network.graph());
     return std::vector<std::string>();

@@ -12,6 +12,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/network/loaded_network.h"
 #include "detent/cli/network/study_folder.h"
 #include "detent/cli/read_network.h"
@@ -138,10 +139,15 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
                                       network.source(), true);
   if (holds_quantizers(fitted))
     fail("{}: the network is quantized already: a search begins with one in float", network.source());
-  const auto study = claimed_folder(call, "search", search_files(),
+  const std::vector<LanguageFile> texts =
+      call.folder.empty() ? std::vector<LanguageFile>() : language_files(network.source(), fitted);
+  StudyFiles files = search_files();
+  for (const LanguageFile& text : texts) files.others.push_back(text.name);
+  const auto study = claimed_folder(call, "search", files,
                                     search_settings(call.options, call.seed, fitted, training.size()));
   const TemporaryFolder temporary;
   const fs::path folder = call.folder.empty() ? temporary.path() : fs::path(call.folder);
+  for (const fs::path& place : {folder, folder / kFrontFolder}) write_language_files(texts, place, true);
   const auto lock = lock_generator();
   default_generator() = MersenneTwister(static_cast<uint64_t>(call.seed));
   FastExecutor executor;

@@ -210,6 +210,10 @@ std::vector<int64_t> GgufMetadata::integers(std::string_view key) const {
   return result;
 }
 
+bool has_gguf_tokenizer(const GgufMetadata& metadata) {
+  return metadata.contains("tokenizer.ggml.model") && metadata.contains("tokenizer.ggml.tokens");
+}
+
 Value gguf_value(const GgufEntry& entry, size_t most) {
   if (const auto* text = std::get_if<std::string_view>(&entry.value)) return std::string(*text);
   if (const auto* flag = std::get_if<bool>(&entry.value)) return *flag;

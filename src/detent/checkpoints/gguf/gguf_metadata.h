@@ -87,6 +87,9 @@ class GgufMetadata {
   std::unordered_map<std::string_view, size_t> index_;
 };
 
+/// Whether there is a vocabulary.
+bool has_gguf_tokenizer(const GgufMetadata& metadata);
+
 /// As reports show it; of arrays at most the first `most` elements, and how many there are.
 Value gguf_value(const GgufEntry& entry, size_t most);
 

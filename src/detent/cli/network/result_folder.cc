@@ -8,6 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/files/file.h"
 #include "detent/files/toml.h"
 #include "detent/graph/graph_parameters.h"
 #include "detent/graph_files/graph_file.h"
@@ -110,7 +111,8 @@ void ResultFolder::save_for_mase(const Graph& graph, StoredWeights weights) {
 
 void ResultFolder::commit(const std::vector<std::string>& left_in_float) {
   for (const std::string& line : left_in_float) log_warning("stays float32: {}", line);
-  for (const LanguageFile& file : language_files_) file.write(outputs_->staged(folder_ / file.name));
+  for (const LanguageFile& file : language_files_)
+    write_file(outputs_->staged(folder_ / file.name), file.content());
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
 }

@@ -86,12 +86,6 @@ std::vector<LanguageFile> language_files_of(const TorchCommand& command, const G
   return command.options.load ? language_files(*command.options.load, network) : std::vector<LanguageFile>();
 }
 
-void write_language_files(const std::vector<LanguageFile>& files, const std::vector<fs::path>& folders) {
-  for (const fs::path& folder : folders) {
-    for (const LanguageFile& file : files) file.write(folder / file.name);
-  }
-}
-
 /// The front as docs/results.md says, and the best network.
 void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
                 const Dataset& dataset) {
@@ -128,7 +122,9 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   for (const LanguageFile& file : texts) files.others.push_back(file.name);
   const StudyFolder searched(command, folder, files,
                              search_settings(options, command.options.seed, network, training.size()), group);
-  if (group.is_first()) write_language_files(texts, {folder, folder / kFrontFolder});
+  if (group.is_first()) {
+    for (const fs::path& place : {folder, folder / kFrontFolder}) write_language_files(texts, place, true);
+  }
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");

@@ -72,10 +72,6 @@ void complete_word_pieces(Vocabulary& vocabulary) {
 
 }  // namespace
 
-bool has_gguf_tokenizer(const GgufMetadata& metadata) {
-  return metadata.contains(kModelKey) && metadata.contains(kTokensKey);
-}
-
 Vocabulary read_gguf_vocabulary(const GgufMetadata& metadata) {
   Vocabulary vocabulary;
   vocabulary.kind = kind_of(metadata);

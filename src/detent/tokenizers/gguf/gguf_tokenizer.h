@@ -9,9 +9,6 @@
 
 namespace detent {
 
-/// Whether the metadata have a vocabulary.
-bool has_gguf_tokenizer(const GgufMetadata& metadata);
-
 /// The keys tokenizer.ggml.*; missing ones have llama.cpp's defaults. Throws Error naming file
 /// and key on a missing key, lists that differ in length, and a model of tokenizers that is none of gpt2,
 /// llama, t5 and bert.

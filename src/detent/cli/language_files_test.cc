@@ -7,6 +7,8 @@
 #include "detent/checkpoints/gguf/gguf_for_test.h"
 #include "detent/cli/language_model.h"
 #include "detent/cli/program_for_test.h"
+#include "detent/cli/read_network.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/files/file.h"
 #include "detent/files/temporary_file_test.h"
 #include "detent/language/language_model.h"
@@ -118,6 +120,23 @@ TEST_F(LanguageFiles, NeverReplaceWhatTheUserMade) {
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.errors, HasSubstr(kGgufTokenizer));
   EXPECT_EQ(read_file(out + "/" + kGgufTokenizer), "mine");
+}
+
+TEST_F(LanguageFiles, StandBesideNetworksThatTheUserNames) {
+  const std::vector<LanguageFile> files = language_files(model(), read_network(model()));
+  ASSERT_EQ(files.size(), 1U);
+  const fs::path folder = path("saved");
+  write_language_files(files, folder, false);
+  write_language_files(files, folder, false);
+  EXPECT_THAT(end_tokens(folder / "net.mz", find_tokenizer(folder / "net.mz")), ElementsAre(3, 5));
+  const auto refused = [&] { return error_of([&] { write_language_files(files, folder, false); }); };
+  write_file(folder / kGgufTokenizer, "mine");
+  EXPECT_THAT(refused(), HasSubstr("tokenizer.gguf: it would be replaced by that of this network"));
+  EXPECT_EQ(read_file(folder / kGgufTokenizer), "mine");
+  write_language_files(files, folder, true);
+  write_file(folder / "tokenizer.json", "{}");
+  EXPECT_THAT(refused(), HasSubstr("tokenizer.json: it is the tokenizer of another network"));
+  EXPECT_TRUE(language_files(path("gone.gguf"), read_network(model())).empty());
 }
 
 TEST_F(LanguageFiles, FoldersForResultsAreToldFromFiles) {
