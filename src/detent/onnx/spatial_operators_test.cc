@@ -296,6 +296,14 @@ TEST_F(WrittenOut, FeaturesStandSideBySide) {
   expect_near(run(), {1, 2, 7, 3, 4, 8});
 }
 
+TEST_F(WrittenOut, FeaturesOfOneSampleStandSideBySide) {
+  input("x", Tensor::from({2}, Floats{1, 2}));
+  input("k", Tensor::from({1}, Ints{7}));
+  input("row", Tensor::from({1, 2}, Floats{8, 9}));
+  node("FeatureVectorizer", {"x", "k", "row"}, {{"inputdimensions", Ints{2, 1, 2}}}, "ai.onnx.ml");
+  expect_near(run(), {1, 2, 7, 8, 9});
+}
+
 TEST_F(WrittenOut, LinearModelsAreLayers) {
   input("x", Tensor::from({1, 2}, Floats{1, -2}));
   node("LinearRegressor", {"x"},
