@@ -167,6 +167,32 @@ TEST(ImportTrials, FixSizesThatAConstantFixes) {
   EXPECT_EQ(result_shapes(graph, {ones({2, 11, 3})}).at(0), (Shape{2, 11, 3}));
 }
 
+/// A layer tells how many features it reads; they grow with the open size, but are not all of them.
+TEST(ImportTrials, FixSizesThatGiveTheFeaturesOfALayer) {
+  OnnxModelForTest row(17);
+  row.input("x", {-1, -2});
+  row.output("y");
+  row.constant<int64_t>("axis", {1}, {1});
+  row.constant<float>("more", {1, 160}, std::vector<float>(160, 1));
+  row.constant<float>("weight", {3610, 1}, std::vector<float>(3610, 1));
+  row.node("ReduceSum", {"x", "axis"}, {"sum"});
+  row.node("MatMul", {"sum", "more"}, {"features"});
+  row.node("Concat", {"x", "features"}, {"both"}, {{"axis", 1}});
+  row.node("MatMul", {"both", "weight"}, {"y"});
+  EXPECT_EQ(tensor_type_text(import_onnx(row.write()).input_types().at("x")), "float32 [N, 3450]");
+
+  OnnxModelForTest image(17);
+  image.input("x", {-1, 1, -2, -3});
+  image.output("y");
+  image.constant<float>("window", {2, 1, 5, 5}, std::vector<float>(50, 1));
+  image.constant<float>("weight", {2 * 14 * 14, 3}, std::vector<float>(2 * 14 * 14 * 3, 1));
+  image.node("Conv", {"x", "window"}, {"c"});
+  image.node("MaxPool", {"c"}, {"p"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  image.node("Flatten", {"p"}, {"f"});
+  image.node("Gemm", {"f", "weight"}, {"y"});
+  EXPECT_EQ(tensor_type_text(import_onnx(image.write()).input_types().at("x")), "float32 [N, 1, 32, 32]");
+}
+
 TEST(ImportTrials, FixABatchThatAConstantFixes) {
   OnnxModelForTest model(17);
   model.input("x", {-1, 10});

@@ -500,8 +500,9 @@ void OnnxImporter::note_sizes(const Shape& shape, std::vector<int64_t>& sizes) c
   }
 }
 
-/// Sizes of constants, which a trace may have fixed.
-void OnnxImporter::note_operands(const Node& node, std::span<const Operand> operands) {
+/// Sizes of constants, which a trace may have fixed, and those of open dimensions that would give them.
+void OnnxImporter::note_operands(const Node& node, std::span<const Operand> operands,
+                                 std::span<const Operand> others) {
   for (size_t i = 0; i < operands.size(); ++i) {
     const Node* const giver = node.inputs[i].is_constant() ? nullptr : graph_.find(node.inputs[i].node);
     const bool is_given = giver == nullptr || role_of(*giver) == OperatorRole::kConstant;
@@ -518,6 +519,7 @@ void OnnxImporter::note_operands(const Node& node, std::span<const Operand> oper
       shape.resize(std::min<size_t>(shape.size(), 2));  // no window
     note_sizes(shape, noted_sizes_);
   }
+  note_sizes(sizes_that_give(noted_sizes_, operands, others, trial_.sizes), noted_sizes_);
 }
 
 std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
@@ -533,7 +535,7 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) {
     for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
     second_results = infer_results(node, second);
   } catch (const Error&) {
-    note_operands(node, first);
+    note_operands(node, first, second);
     throw;
   }
   has_hidden_sizes_ =

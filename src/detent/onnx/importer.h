@@ -283,7 +283,7 @@ class OnnxImporter {
   ImportedValue& own(ImportedValue value);
   std::vector<TriedTypes> inferred(const Node& node);
   void note_sizes(const Shape& shape, std::vector<int64_t>& sizes) const;
-  void note_operands(const Node& node, std::span<const Operand> operands);
+  void note_operands(const Node& node, std::span<const Operand> operands, std::span<const Operand> others);
   NodeInput add(Node node);
   NodeInput operand(ImportedValue& value, const std::string& name);
   std::string unique_name(const std::string& wanted);

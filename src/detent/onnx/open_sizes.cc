@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -163,6 +164,30 @@ void OtherSizes::infer_new_nodes(const Graph& graph, const NamedSizes& sizes) {
     std::vector<Operand> results = infer_results(node, inputs);
     for (size_t i = 0; i < results.size(); ++i) values_[value_name(node.name, i)] = std::move(results[i]);
   }
+}
+
+std::vector<int64_t> sizes_that_give(std::span<const int64_t> wanted, std::span<const Operand> first,
+                                     std::span<const Operand> second, const OpenSizes& tried) {
+  constexpr double kMostSize = 1 << 24;
+  const auto begin = static_cast<double>(tried.first());
+  const double step = static_cast<double>(tried.second()) - begin;
+  std::vector<int64_t> sizes;
+  const auto add = [&](int64_t size, int64_t from, int64_t to) {
+    const bool is_batch = from == tried.first_batch() && to == tried.second_batch();
+    if (from <= 0 || to <= from || is_batch) return;
+    for (const double power : {1., 1. / 2, 1. / 3}) {
+      const double start = std::pow(static_cast<double>(from), power);
+      const double slope = (std::pow(static_cast<double>(to), power) - start) / step;
+      const double found = begin + (std::pow(static_cast<double>(size), power) - start) / slope;
+      if (found >= 1 && found <= kMostSize) sizes.push_back(std::llround(found));
+    }
+  };
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i].shape.size() != second[i].shape.size()) continue;
+    for (size_t d = 0; d < first[i].shape.size(); ++d)
+      for (const int64_t size : wanted) add(size, first[i].shape[d], second[i].shape[d]);
+  }
+  return sizes;
 }
 
 }  // namespace detent

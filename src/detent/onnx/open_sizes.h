@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
@@ -63,5 +64,10 @@ class OtherSizes {
 /// input.
 bool may_cancel(std::span<const Operand> first, std::span<const Operand> second, const Operand& first_result,
                 const Operand& second_result);
+
+/// Sizes of open dimensions at which a size of an operand would be one of those that are wanted: sizes of
+/// rows, images and volumes grow with them as the first, second and third power of a line.
+std::vector<int64_t> sizes_that_give(std::span<const int64_t> wanted, std::span<const Operand> first,
+                                     std::span<const Operand> second, const OpenSizes& tried);
 
 }  // namespace detent
