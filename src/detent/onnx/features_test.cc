@@ -218,6 +218,33 @@ TEST(Strings, AreNumbers) {
               HasSubstr("strings from numbers, or the reverse"));
 }
 
+/// ML.NET writes the column of labels that a network was trained with.
+TEST(Strings, ThatPassByANetworkAreLeftOut) {
+  OnnxModelForTest model(17);
+  model.input("Label", {-1, 1}, onnx::TensorProto::STRING);
+  model.input("x", {-1, 3});
+  for (const char* name : {"label", "y", "same"}) model.output(name);
+  model
+      .node("LabelEncoder", {"Label"}, {"number"},
+            {{"keys_strings", Texts{"a", "b"}}, {"values_int64s", Ints{1, 2}}})
+      .set_domain("ai.onnx.ml");
+  model.node("Cast", {"number"}, {"label"}, {{"to", 12}});
+  model.node("Neg", {"x"}, {"y"});
+  model.node("Identity", {"Label"}, {"same"});
+  testing::internal::CaptureStderr();
+  set_up_logging("warning");
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("model.onnx: left out are the inputs of strings \"Label\", and of the outputs what follows "
+                "from them: \"label\", \"same\""));
+  EXPECT_EQ(graph.input_types().size(), 1U);
+  const std::vector<Tensor> results =
+      IntegerExecutor().compile(graph)->run(std::vector<Tensor>{Tensor::from({1, 3}, Floats{1, -2, 3})});
+  ASSERT_EQ(results.size(), 1U);
+  expect_near(results[0], {-1, 2, -3});
+}
+
 TEST(SparseConstants, AreFilledWithZeros) {
   OnnxModelForTest model(17);
   model.input("x", {-1, 3});

@@ -61,6 +61,11 @@ NodeInput scalar_condition(NodeImport& import, NodeInput condition);
 /// The values that a node reads, and those that nodes in its subgraphs do, are added to `names`.
 void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names);
 
+/// Takes inputs of strings out of the graph, and the nodes and outputs that follow from them: labels and
+/// identifiers that pass by a network. Returns what is left out, in words; nothing where no output is left,
+/// and then the graph stays as it is.
+std::string leave_out_texts(onnx::GraphProto& graph);
+
 /// The nodes so that each follows those that it reads, subgraphs included, otherwise in their order.
 /// Exporters write them so; tools that change models do not always. Nodes on a cycle come last, and are
 /// refused when they read what is not there.

@@ -243,7 +243,11 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   const auto& proto = input.type().tensor_type();
   TensorType type;
   try {
-    if (proto.elem_type() == kOnnxText) fail("tensors of STRING are not supported");
+    if (proto.elem_type() == kOnnxText) {
+      fail(
+          "tensors of STRING are not supported: export the network without what reads them, and give it the "
+          "numbers that this makes of them");
+    }
     type.dtype = dtype_of_onnx(proto.elem_type());
   } catch (const Error& error) {
     fail("{}: input \"{}\": {}", file_.path().string(), name, error.what());

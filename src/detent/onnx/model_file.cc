@@ -13,6 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/text.h"
+#include "detent/onnx/import_steps.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -61,6 +62,8 @@ OnnxModelFile::OnnxModelFile(const std::filesystem::path& path)
   }
   if (ir_version < kFirstIrWithImports) opsets_.try_emplace("", 1);
   if (opsets_.empty()) fail("{}: no opset import: the version of the operators is not given", path.string());
+  if (const std::string texts = leave_out_texts(*model_->mutable_graph()); !texts.empty())
+    warn(fmt::format("{}: left out are the inputs of strings {}", printable(path.string()), texts));
 }
 
 void OnnxModelFile::warn_of_newer_versions() const {
