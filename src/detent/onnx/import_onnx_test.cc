@@ -342,6 +342,9 @@ TEST(OnnxImport, WeightsElsewhereOrBeyondAFileAreErrors) {
   for (const auto& [offset, length] : {std::pair("8", "8"), std::pair("0", "12"), std::pair("-4", "8"),
                                        std::pair("18446744073709551615", "8"), std::pair("x", "8")})
     EXPECT_THAT(error("weights.bin", offset, length), HasSubstr("does not fit")) << offset;
+  EXPECT_THAT(error("left.data", "0", "8"),
+              AllOf(HasSubstr("\"weights\" lies in \"left.data\", which is missing in "),
+                    HasSubstr("copy it there with the model")));
 }
 
 TEST(OnnxImport, SixteenBitFloatsAreWidenedAndNarrowed) {

@@ -123,6 +123,10 @@ std::shared_ptr<const MappedFile> OnnxModelFile::beside(const std::string& locat
     fail("{}: tensor \"{}\" lies in \"{}\", which is not in the model's folder", path_.string(), tensor,
          location);
   }
+  if (!std::filesystem::exists(file, error)) {
+    fail("{}: tensor \"{}\" lies in \"{}\", which is missing in {}: copy it there with the model",
+         path_.string(), tensor, location, folder.string());
+  }
   return mapped_[location] = map_file(file);
 }
 
