@@ -4,7 +4,9 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/engine/steps/place_rows.h"
@@ -108,12 +110,36 @@ class ElementPlaces {
     return step % elements == 0 && last < size;
   }
 
+  /// How far elements that follow in each dimension of a view lie apart, where that is the same all along:
+  /// surely where no index of their positions goes beyond its size.
+  std::optional<std::vector<int64_t>> steps_of(const StridedView& view) const {
+    const Indices indices = indices_of_place();
+    std::array<int64_t, kIndices> last = {};
+    for (size_t i = 0; i < kIndices; ++i) last[i] = view.offset / indices[i].elements % indices[i].size;
+    std::vector<int64_t> steps;
+    for (size_t d = 0; d < view.shape.size(); ++d) {
+      const int64_t step = view.shape[d] == 1 ? 0 : view.strides[d];
+      if (step < 0) return std::nullopt;
+      steps.push_back(step == 0 ? 0 : of(view.offset + step) - of(view.offset));
+      if (step == 0) continue;
+      const auto larger =
+          std::ranges::find_if(indices, [&](const Index& index) { return index.elements > step; });
+      const auto moved = static_cast<size_t>(std::distance(indices.begin(), larger)) - 1;
+      if (step % indices[moved].elements != 0) return std::nullopt;
+      last[moved] += step / indices[moved].elements * (view.shape[d] - 1);
+    }
+    for (size_t i = 0; i < kIndices; ++i)
+      if (last[i] >= indices[i].size) return std::nullopt;
+    return steps;
+  }
+
  private:
+  static constexpr size_t kIndices = 5;
   struct Index {
     int64_t elements;  // from one to the next
     int64_t size;
   };
-  using Indices = std::array<Index, 5>;  // the fastest first
+  using Indices = std::array<Index, kIndices>;  // the fastest first
 
   Indices indices_of_place() const {
     constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
@@ -174,10 +200,51 @@ void for_each_moved_line(const StridedCopy& copy, const Visit& visit) {
   }
 }
 
+/// Adds the elements of a copy that lie as far apart as the steps of its dimensions say, from these places
+/// on.
+void add_in_steps(const StridedCopy& copy, size_t input, int64_t from, int64_t to,
+                  const std::vector<int64_t>& from_steps, const std::vector<int64_t>& to_steps,
+                  MovedRuns& runs) {
+  StridedCopy places;
+  places.from.offset = from;
+  places.to.offset = to;
+  for (size_t d = 0; d < copy.from.shape.size(); ++d) {
+    const int64_t size = copy.from.shape[d];
+    if (size == 1) continue;
+    const bool follows = !places.from.shape.empty() && places.from.strides.back() == from_steps[d] * size &&
+                         places.to.strides.back() == to_steps[d] * size;
+    if (follows) {
+      places.from.shape.back() *= size;
+      places.from.strides.back() = from_steps[d];
+      places.to.strides.back() = to_steps[d];
+    } else {
+      places.from.shape.push_back(size);
+      places.from.strides.push_back(from_steps[d]);
+      places.to.strides.push_back(to_steps[d]);
+    }
+  }
+  if (places.from.shape.empty()) return runs.add(input, from, to);
+  const int64_t count = places.from.shape.back();
+  const int64_t next = places.from.strides.back();
+  const int64_t next_result = places.to.strides.back();
+  for_each_moved_line(places, [&](int64_t first, int64_t result) {
+    if (next == 1 && next_result == 1) return runs.add(input, first, result, count);
+    for (int64_t i = 0; i < count; ++i) runs.add(input, first + i * next, result + i * next_result);
+  });
+}
+
 /// Adds the elements of a copy, in the order of its dimensions.
 void add_moved(const StridedCopy& copy, size_t input, const ElementPlaces& source,
                const ElementPlaces& target, MovedRuns& runs) {
   const Shape& shape = copy.from.shape;
+  if (element_count(shape) == 0) return;
+  const auto from_steps = source.steps_of(copy.from);
+  const auto to_steps = target.steps_of(copy.to);
+  if (from_steps && to_steps) {
+    add_in_steps(copy, input, source.of(copy.from.offset), target.of(copy.to.offset), *from_steps, *to_steps,
+                 runs);
+    return;
+  }
   const int64_t count = shape.empty() ? 1 : shape.back();
   const int64_t from_step = shape.empty() ? 0 : copy.from.strides.back();
   const int64_t to_step = shape.empty() ? 0 : copy.to.strides.back();
