@@ -300,8 +300,10 @@ TEST_F(WrittenOut, FeaturesOfOneSampleStandSideBySide) {
   input("x", Tensor::from({2}, Floats{1, 2}));
   input("k", Tensor::from({1}, Ints{7}));
   input("row", Tensor::from({1, 2}, Floats{8, 9}));
-  node("FeatureVectorizer", {"x", "k", "row"}, {{"inputdimensions", Ints{2, 1, 2}}}, "ai.onnx.ml");
-  expect_near(run(), {1, 2, 7, 8, 9});
+  input("encoded", Tensor::from({1, 2, 2}, Floats{0, 1, 1, 0}));
+  node("FeatureVectorizer", {"x", "k", "row", "encoded"}, {{"inputdimensions", Ints{2, 1, 2, 4}}},
+       "ai.onnx.ml");
+  expect_near(run(), {1, 2, 7, 8, 9, 0, 1, 1, 0});
 }
 
 TEST_F(WrittenOut, LinearModelsAreLayers) {

@@ -144,17 +144,18 @@ void convert_imputer(NodeImport& node) {
   node.set_output(0, node.add("where", {is_missing, values, x}));
 }
 
-/// Columns side by side; numbers without a dimension of samples are those of one.
+/// Columns side by side, all of a sample; numbers without a dimension of samples are those of one.
 void convert_feature_vectorizer(NodeImport& node) {
   const std::vector<int64_t> columns = node.integers("inputdimensions", {});
   std::vector<NodeInput> parts;
   for (size_t i = 0; i < node.input_count(); ++i) {
-    const size_t rank = node.rank(i);
-    if (rank != 1 && rank != 2) node.refuse(fmt::format("an input of {} dimensions", rank));
-    if (i < columns.size() && node.size(i, -1) != columns[i])
-      node.refuse(fmt::format("inputdimensions {} that are not those of the inputs", shape_text(columns)));
     NodeInput part = as_floats(node, i);
-    if (rank == 1) part = node.add("unsqueeze", {part, NodeImport::list_of({0})});
+    if (node.rank(i) == 1) part = node.add("unsqueeze", {part, NodeImport::list_of({0})});
+    if (node.rank(i) > 2) part = node.add("flatten", {part}, {{"start_dim", 1}});
+    const Shape& shape = node.type_of(part).shape;
+    if (shape.size() != 2) node.refuse("an input without dimensions");
+    if (i < columns.size() && shape[1] != columns[i])
+      node.refuse(fmt::format("inputdimensions {} that are not those of the inputs", shape_text(columns)));
     parts.push_back(part);
   }
   node.set_output(0, node.add("cat", std::move(parts), {{"dim", 1}}));
