@@ -5,6 +5,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/core/name_pattern.h"
 #include "detent/graph/accumulator.h"
 #include "detent/graph/loop.h"
 #include "detent/graph/node_names.h"
@@ -64,6 +65,31 @@ double relative_difference(const Tensor& expected, const Tensor& actual) {
   return difference == 0 ? 0 : difference / largest;
 }
 
+/// Whether the node gives an integer beside each number.
+bool gives_integers(const Node& node) {
+  const auto* const unary = trait<Unary>(node);
+  if (unary == nullptr) return false;
+  const Unary::Function function = unary->function(node);
+  constexpr double kNumbers[] = {-20.3, 0.4, 7.75};
+  return std::ranges::all_of(kNumbers, [&](double x) {
+    const double y = function(x);
+    return std::fabs(y - x) < 1 && y == std::nearbyint(y);
+  });
+}
+
+/// Why small differences may have become large ones; nothing where no node rounds.
+std::string rounding_text(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes())
+    if (gives_integers(node)) names.push_back(node.name);
+  if (names.empty()) return "";
+  return fmt::format(
+      "; it rounds its own values (nodes {}), which makes whole steps of the least difference: begin with "
+      "the "
+      "network before it was quantized, or leave this pass out (detent quantize --prepare)",
+      listed_names(names));
+}
+
 }  // namespace
 
 OutputDifference check_same_outputs(const Graph& before, const Graph& after, double tolerance,
@@ -87,8 +113,10 @@ OutputDifference check_same_outputs(const Graph& before, const Graph& after, dou
       relative = std::max(relative, relative_difference(expected[i], actual[i]));
   }
   if (!(relative <= tolerance)) {
-    fail("{}: the outputs of {} samples differ by {:.3g} of their largest magnitude, expected at most {:.3g}",
-         context.where, samples, relative, tolerance);
+    fail(
+        "{}: the outputs of {} samples differ by {:.3g} of their largest magnitude, expected at most "
+        "{:.3g}{}",
+        context.where, samples, relative, tolerance, rounding_text(before));
   }
   return {relative, samples};
 }

@@ -109,6 +109,17 @@ TEST(GraphRewriting, ADifferenceBeyondTheToleranceIsAnError) {
               HasSubstr("t.toml, [passes.fuse_batch_norm]: the outputs of 16 samples differ by"));
 }
 
+/// Brevitas writes its quantization as divisions and roundings of a float network.
+TEST(GraphRewriting, ADifferenceOfANetworkThatRoundsSaysSo) {
+  GraphBuilder builder("rounding");
+  const NodeInput x = builder.input("x", {2, 5, 5});
+  const NodeInput layer = builder.convolution("conv", x, 2, 2, {3, 3}, {{"padding", 1}});
+  const NodeInput norm = builder.batch_norm("batch_norm2d", "bn", layer, 2);
+  PassBench bench(builder.finish(builder.call("add", {norm, builder.call("round", {norm})})));
+  EXPECT_THAT(bench.error_of("[passes.fuse_batch_norm]\ntolerance = 0.0"),
+              HasSubstr("; it rounds its own values (nodes round)"));
+}
+
 TEST(GraphRewriting, DeadNodesGo) {
   GraphBuilder builder("dead");
   const NodeInput x = builder.input("x", {6});
