@@ -85,8 +85,7 @@ std::string rounding_text(const Graph& graph) {
   if (names.empty()) return "";
   return fmt::format(
       "; it rounds its own values (nodes {}), which makes whole steps of the least difference: begin with "
-      "the "
-      "network before it was quantized, or leave this pass out (detent quantize --prepare)",
+      "the network before it was quantized, or leave this pass out (`detent quantize --prepare`)",
       listed_names(names));
 }
 
