@@ -172,7 +172,8 @@ std::vector<StoredName> deberta_v2_weights() {
 
 LanguageFamily deberta_v2_family() {
   std::vector<std::string> ignored = encoder_heads();
-  ignored.insert(ignored.end(), {"lm_predictions.", "mask_predictions.", "position_embeddings.", "encoder.LayerNorm."});
+  ignored.insert(ignored.end(),
+                 {"lm_predictions.", "mask_predictions.", "position_embeddings.", "encoder.LayerNorm."});
   return {.name = "deberta-v2",
           .model_types = {"deberta-v2"},
           .help = "DeBERTa v2 and v3, encoders with their heads",

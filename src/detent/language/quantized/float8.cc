@@ -106,8 +106,7 @@ std::string describe_modelopt(const ConfigReader& json) {
   if (algorithm != "NVFP4")
     fail("{}: the quant_algo is \"{}\", expected FP8 or NVFP4", json.where(), algorithm);
   return "modelopt: NVFP4, times a scale of each 16 weights and one of the matrix, in float32; inputs of "
-         "these "
-         "matrices likewise, where the file has their scale";
+         "these matrices likewise, where the file has their scale";
 }
 
 /// The scale of a block times that of the matrix.
