@@ -222,19 +222,19 @@ struct LanguageConfig {
   int64_t distances = 0;
   int64_t most_distance = 128;      // of those for more than one
   bool distances_by_layer = false;  // each layer has a table of its own (UMT5)
+  /// Places of keys count in the place of distances, times slopes in bfloat16, as is their product, and are
+  /// scaled as scores (Falcon).
+  bool slopes_of_places = false;
   /// Scores get the distance of key and query, times 2^(-slopes i / heads) for head i of 1 to the number of
   /// heads (Press et al. 2021, arXiv:2108.12409); 0: none. Where that number is no power of two, the greatest
   /// one below takes its place, and heads left over have the slopes between.
   double distance_slopes = 0;
-  /// Places of keys count in the place of distances, times slopes in bfloat16, as is their product, and are
-  /// scaled as scores (Falcon).
-  bool slopes_of_places = false;
 
   DisentangledAttention disentangled = {};
   TextConvolution convolution = {};
   EncoderHead encoder_head = EncoderHead::kNone;
-  int64_t labels = 0;  // of that head
   Activation pooler_activation = Activation::kGelu;
+  int64_t labels = 0;  // of that head
 
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};

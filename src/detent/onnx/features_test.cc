@@ -121,7 +121,7 @@ TEST(Trees, DamagedOnesAreRefused) {
   EXPECT_THAT(error("nodes_featureids", {0}), HasSubstr("lists of 6 and 1 nodes"));
 }
 
-onnx::TensorProto in_bytes(std::vector<uint8_t> values) {
+onnx::TensorProto in_bytes(const std::vector<uint8_t>& values) {
   return onnx_tensor<uint8_t>("modes", {std::ssize(values)}, values);
 }
 

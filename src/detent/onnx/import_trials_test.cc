@@ -185,7 +185,7 @@ TEST(ImportTrials, FixSizesThatGiveTheFeaturesOfALayer) {
   image.input("x", {-1, 1, -2, -3});
   image.output("y");
   image.constant<float>("window", {2, 1, 5, 5}, std::vector<float>(50, 1));
-  image.constant<float>("weight", {2 * 14 * 14, 3}, std::vector<float>(2 * 14 * 14 * 3, 1));
+  image.constant<float>("weight", {392, 3}, std::vector<float>(392 * size_t{3}, 1));
   image.node("Conv", {"x", "window"}, {"c"});
   image.node("MaxPool", {"c"}, {"p"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
   image.node("Flatten", {"p"}, {"f"});

@@ -82,8 +82,10 @@ std::vector<StoredName> chosen_weights(const char* choice) {
   rules.push_back({"layers.{}.experts.choice", place + choice + ".e_score_correction_bias"});
   for (const char* part : {"gate", "up", "down"}) {
     const std::string end = fmt::format(".{}_proj", part);
-    rules.push_back({fmt::format("layers.{{}}.experts.{{}}.{}", part), place + "experts.{}" + end});
-    rules.push_back({fmt::format("layers.{{}}.experts.shared.{}", part), place + "shared_experts" + end});
+    rules.push_back(
+        {fmt::format("layers.{{}}.experts.{{}}.{}", part), fmt::format("{}experts.{{}}{}", place, end)});
+    rules.push_back(
+        {fmt::format("layers.{{}}.experts.shared.{}", part), fmt::format("{}shared_experts{}", place, end)});
   }
   return rules;
 }
