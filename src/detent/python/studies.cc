@@ -141,13 +141,11 @@ Found search(const Network& network, Samples& calibration, Samples* validation, 
     fail("{}: the network is quantized already: a search begins with one in float", network.source());
   const std::vector<LanguageFile> texts =
       call.folder.empty() ? std::vector<LanguageFile>() : language_files(network.source(), fitted);
-  StudyFiles files = search_files();
-  for (const LanguageFile& text : texts) files.others.push_back(text.name);
-  const auto study = claimed_folder(call, "search", files,
+  const auto study = claimed_folder(call, "search", search_files(texts),
                                     search_settings(call.options, call.seed, fitted, training.size()));
   const TemporaryFolder temporary;
   const fs::path folder = call.folder.empty() ? temporary.path() : fs::path(call.folder);
-  for (const fs::path& place : {folder, folder / kFrontFolder}) write_language_files(texts, place, true);
+  write_texts_of_search(texts, folder);
   const auto lock = lock_generator();
   default_generator() = MersenneTwister(static_cast<uint64_t>(call.seed));
   FastExecutor executor;

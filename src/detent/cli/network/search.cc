@@ -118,13 +118,9 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
 
   const fs::path folder = command.software_dir / "search";
   const std::vector<LanguageFile> texts = language_files_of(command, network);
-  StudyFiles files = search_files();
-  for (const LanguageFile& file : texts) files.others.push_back(file.name);
-  const StudyFolder searched(command, folder, files,
+  const StudyFolder searched(command, folder, search_files(texts),
                              search_settings(options, command.options.seed, network, training.size()), group);
-  if (group.is_first()) {
-    for (const fs::path& place : {folder, folder / kFrontFolder}) write_language_files(texts, place, true);
-  }
+  if (group.is_first()) write_texts_of_search(texts, folder);
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");

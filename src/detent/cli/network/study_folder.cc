@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "detent/cli/language_model.h"
 #include "detent/cli/network/result_folder.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -39,8 +40,13 @@ bool goes_on(const TorchCommand& command, const fs::path& folder, const StudyFil
 
 }  // namespace
 
-StudyFiles search_files() {
-  return {"a search", kSearchJournal, {kSearchReport, kBestNetwork, kFrontFolder}};
+StudyFiles search_files(const std::vector<LanguageFile>& texts) {
+  StudyFiles files{"a search", kSearchJournal, {kSearchReport, kBestNetwork, kFrontFolder}};
+  for (const LanguageFile& file : texts) files.others.push_back(file.name);
+  return files;
+}
+void write_texts_of_search(const std::vector<LanguageFile>& texts, const fs::path& folder) {
+  for (const fs::path& place : {folder, folder / kFrontFolder}) write_language_files(texts, place, true);
 }
 StudyFiles comparison_files() { return {"a comparison", kComparisonJournal, {kComparisonReport}}; }
 

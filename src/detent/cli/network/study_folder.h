@@ -12,6 +12,8 @@
 
 namespace detent {
 
+struct LanguageFile;
+
 /// A command whose measurements stand in a journal, so that it can be resumed.
 struct StudyFiles {
   std::string study;    // "a search", for messages
@@ -19,8 +21,10 @@ struct StudyFiles {
   std::vector<std::string> others;
 };
 
-/// Files of `detent search`.
-StudyFiles search_files();
+/// Files of `detent search`, with those that the texts of a language model need.
+StudyFiles search_files(const std::vector<LanguageFile>& texts);
+/// Writes the latter beside the best network of a search, and beside its front.
+void write_texts_of_search(const std::vector<LanguageFile>& texts, const std::filesystem::path& folder);
 /// Journal of `detent compare`.
 constexpr const char* kComparisonJournal = "comparison.jsonl";
 constexpr const char* kComparisonReport = "comparison.json";
