@@ -129,7 +129,7 @@ wheel: python-packages ## build the Python module as a wheel for PYTHON (python3
 
 python-test: test-packages python-packages ## build the Python module and the program, and run its tests in an environment of their own
 	$(PYTHON) -m venv $(python_environment)
-	$(python_environment)/bin/pip install --quiet nanobind numpy pytest mypy onnx onnxruntime jax
+	$(python_environment)/bin/pip install --quiet nanobind numpy pytest mypy onnx onnxruntime onnxscript jax pandas torch
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(python_environment))/bin/python
 	$(build) --target detent_program detent_python detent_python_stub
 	ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error --no-label-summary -L python $(CTEST_FLAGS)
