@@ -7,6 +7,11 @@
 #include "detent/graph/operators.h"
 
 namespace detent {
+namespace {
+
+constexpr int64_t kPadded = -1;
+
+}  // namespace
 
 bool Im2Col::exist_for(const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
@@ -45,20 +50,19 @@ int64_t Im2Col::count(const Shape& input) const {
   return convolves_ ? input[0] * element_count(positions(input)) : element_count(input) / channels_;
 }
 
-/// Copies the window at `position`, from dimension `dim` on. of one channel.
-void Im2Col::copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
-                         float* target) const {
-  const bool is_last = dim + 1 == kernel_.shape.size();
-  const int64_t begin = position[dim] * stride_[dim] - padding_[dim];
-  const int64_t taps = kernel_.strides[dim];
-  for (int64_t k = 0; k < kernel_.shape[dim]; ++k, target += taps) {
-    const int64_t at = begin + k * dilation_[dim];
-    if (at < 0 || at >= input.shape[dim]) {
-      std::fill_n(target, taps, 0.0F);
-    } else if (is_last) {
-      *target = plane[at];
-    } else {
-      copy_window(plane + at * input.strides[dim], input, position, dim + 1, target);
+/// Where each tap of the window at `position` lies in a plane of the input; kPadded in its padding.
+void Im2Col::find_taps(const StridedView& plane, const Shape& position, std::vector<int64_t>& taps) const {
+  taps.assign(1, 0);
+  for (size_t d = 0; d < kernel_.shape.size(); ++d) {
+    const size_t before = taps.size();
+    const auto width = static_cast<size_t>(kernel_.shape[d]);
+    const int64_t begin = position[d] * stride_[d] - padding_[d];
+    taps.resize(before * width);
+    for (size_t i = taps.size(); i-- > 0;) {
+      const int64_t outer = taps[i / width];
+      const int64_t at = begin + static_cast<int64_t>(i % width) * dilation_[d];
+      const bool is_padded = outer == kPadded || at < 0 || at >= plane.shape[d];
+      taps[i] = is_padded ? kPadded : outer + at * plane.strides[d];
     }
   }
 }
@@ -78,15 +82,17 @@ void Im2Col::copy(const Tensor& input, int64_t group, int64_t begin, int64_t end
   const StridedView plane = StridedView::of({input.shape().begin() + 2, input.shape().end()});
   const int64_t plane_size = element_count(plane.shape);
   parallel_for(end - begin, kGrain, [&](int64_t first, int64_t last) {
-    std::vector<int64_t> position(counts.size());
+    Shape position(counts.size());
+    std::vector<int64_t> taps;
     for (int64_t p = first; p < last; ++p) {
       const int64_t sample = (begin + p) / per_sample;
       int64_t rest = (begin + p) % per_sample;
       for (size_t d = counts.size(); d-- > 0; rest /= counts[d]) position[d] = rest % counts[d];
+      find_taps(plane, position, taps);
       const float* image = values + (sample * groups_ + group) * channels_ * plane_size;
       float* row = target.row(p);
-      for (int64_t c = 0; c < channels_; ++c, image += plane_size, row += element_count(kernel_.shape)) {
-        copy_window(image, plane, position.data(), 0, row);
+      for (int64_t c = 0; c < channels_; ++c, image += plane_size) {
+        for (const int64_t tap : taps) *row++ = tap == kPadded ? 0.0F : image[tap];
       }
     }
   });

@@ -33,8 +33,7 @@ class Im2Col {
 
  private:
   Shape positions(const Shape& input) const;
-  void copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
-                   float* target) const;
+  void find_taps(const StridedView& plane, const Shape& position, std::vector<int64_t>& taps) const;
 
   bool convolves_ = false;
   int64_t rows_ = 0;
