@@ -6,83 +6,48 @@
 #include <limits>
 #include <numeric>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/random_numbers.h"
 #include "detent/core/xxh64.h"
+#include "detent/kernels/clamped_errors.h"
 
 namespace detent {
 namespace {
 
-double clamped(double value, const Clamp& clamp) { return std::min(std::max(value, clamp.low), clamp.high); }
+using Numbers = ClampedErrors::Lanes;
 
-/// Some neighbouring channels, which a pass over the positions reads at once. Each is added up in the order
-/// of positions.
-class ChannelSums {
- public:
-  static constexpr size_t kChannels = 16;  // a line of the cache
-  using Numbers = std::array<double, kChannels>;
-
-  ChannelSums(std::span<const float> wanted, std::span<const float> got, size_t channels, size_t first,
-              size_t count)
-      : wanted_(wanted), got_(got), channels_(channels), first_(first), count_(count) {}
-
-  /// Errors at these shifts, and Newton's next ones: means of clamp(wanted) - got where got + shift is not
-  /// cut off, or the shift itself where that is nowhere.
-  void step(const Clamp& clamp, const Numbers& shifts, Numbers& errors, Numbers& next) const {
-    count_ == kChannels ? sum(clamp, shifts, errors, next, std::integral_constant<size_t, kChannels>())
-                        : sum(clamp, shifts, errors, next, count_);
+/// Newton's next shifts: means of clamp(wanted) - got where got + shift is not cut off, or the shift itself
+/// where that is nowhere.
+Numbers next_shifts(const ClampedErrors& sums, const Numbers& shifts) {
+  Numbers next = shifts;
+  for (size_t c = 0; c < next.size(); ++c) {
+    if (sums.counts[c] != 0) next[c] = sums.differences[c] / sums.counts[c];
   }
+  return next;
+}
 
- private:
-  template <class Count>
-  void sum(const Clamp& clamp, const Numbers& shifts, Numbers& errors, Numbers& next, Count count) const {
-    Numbers squares{};
-    Numbers sums{};
-    Numbers counts{};
-    for (size_t at = first_; at < wanted_.size(); at += channels_) {
-      for (size_t c = 0; c < count; ++c) {
-        const auto got = static_cast<double>(got_[at + c]);
-        const double value = got + shifts[c];
-        const double wanted = clamped(static_cast<double>(wanted_[at + c]), clamp);
-        const double difference = wanted - clamped(value, clamp);
-        squares[c] += difference * difference;
-        const bool is_within = static_cast<int>(value > clamp.low) & static_cast<int>(value < clamp.high);
-        sums[c] += is_within ? wanted - got : 0;
-        counts[c] += is_within ? 1 : 0;
-      }
-    }
-    errors = squares;
-    for (size_t c = 0; c < count; ++c) next[c] = counts[c] == 0 ? shifts[c] : sums[c] / counts[c];
-  }
-
-  std::span<const float> wanted_;  // [positions, channels]
-  std::span<const float> got_;
-  size_t channels_;
-  size_t first_;
-  size_t count_;
-};
-
-ChannelSums::Numbers best_shifts(const ChannelSums& sums, size_t count, const Clamp& clamp) {
+Numbers best_shifts(ClampedPairs pairs, const Clamp& clamp) {
   constexpr int kMostSteps = 16;
-  using Numbers = ChannelSums::Numbers;
+  const auto count = static_cast<size_t>(pairs.channels);
+  const ClampedErrors unclamped = clamped_errors(pairs, Numbers{});
+  const Numbers mean = next_shifts(unclamped, Numbers{});
   Numbers best{};
-  Numbers least;  // errors at `best`
-  Numbers mean;
-  sums.step(Clamp(), Numbers{}, least, mean);
+  Numbers least = unclamped.squares;  // errors at `best`
+  pairs.low = clamp.low;
+  pairs.high = clamp.high;
   bool is_first = true;
   for (const Numbers& start : {Numbers{}, mean}) {
     Numbers shifts = start;
     Numbers before;
     before.fill(std::numeric_limits<double>::infinity());
-    std::array<bool, ChannelSums::kChannels> has_ended{};
+    std::array<bool, kErrorLanes> has_ended{};
     for (int step = 0; step < kMostSteps; ++step) {
-      Numbers errors;
-      Numbers next;
-      sums.step(clamp, shifts, errors, next);
+      const ClampedErrors sums = clamped_errors(pairs, shifts);
+      const Numbers& errors = sums.squares;
+      const Numbers next = next_shifts(sums, shifts);
       if (std::exchange(is_first, false)) least = errors;
       for (size_t c = 0; c < count; ++c) {
         if (has_ended[c]) continue;
@@ -176,15 +141,16 @@ void OutputPairs::sort() {
 
 std::vector<double> OutputPairs::shifts(const Clamp& clamp) const {
   std::vector<double> shifts(static_cast<size_t>(channels_));
-  constexpr auto kChannels = int64_t{ChannelSums::kChannels};
-  parallel_for((channels_ + kChannels - 1) / kChannels, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin * kChannels; first < std::min(end * kChannels, channels_);
-         first += kChannels) {
-      const auto count = static_cast<size_t>(std::min(kChannels, channels_ - first));
-      const ChannelSums sums(wanted_, got_, static_cast<size_t>(channels_), static_cast<size_t>(first),
-                             count);
-      const ChannelSums::Numbers best = best_shifts(sums, count, clamp);
-      std::copy_n(best.begin(), count, shifts.begin() + first);
+  parallel_for((channels_ + kErrorLanes - 1) / kErrorLanes, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t first = begin * kErrorLanes; first < std::min(end * kErrorLanes, channels_);
+         first += kErrorLanes) {
+      const ClampedPairs pairs{.wanted = wanted_.data() + first,
+                               .got = got_.data() + first,
+                               .positions = positions(),
+                               .stride = channels_,
+                               .channels = std::min(kErrorLanes, channels_ - first)};
+      const Numbers best = best_shifts(pairs, clamp);
+      std::copy_n(best.begin(), pairs.channels, shifts.begin() + first);
     }
   });
   return shifts;
