@@ -216,7 +216,10 @@ Normalizer make_normalizer(const Value& value, const std::string& name) {
 
 std::string from_base64(std::string_view text, const std::string& name) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
+  constexpr size_t kGroup = 4;
+  if (text.size() % kGroup != 0)
+    fail("{}: got {} characters of base64, expected whole groups of {}", name, text.size(), kGroup);
+  for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
   std::string result;
   uint32_t bits = 0;
   int count = 0;
