@@ -26,7 +26,7 @@ MOST_THREADS = 4096
 
 
 class Tokenizer(Unchanging):
-    """Text to ids of tokens and back: of a folder with tokenizer.json or tokenizer.model, or of a GGUF file.
+    """Text to ids of tokens and back: of tokenizer.json or tokenizer.model, a folder with one, or a GGUF file.
 
     Raises Error where there is none, and on what it asks for that is not supported.
 

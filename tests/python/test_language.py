@@ -201,6 +201,11 @@ def test_tokenizer(language_folder, language_model):
     assert tokenizer.apply_chat_template(messages, add_generation_prompt=False) == tokenizer.encode("uAaB")
     assert tokenizer.apply_chat_template(messages, chat_template="{{ messages[1].content }}") == tokenizer.encode("B")
     assert detent.Tokenizer(language_folder).encode("A") == detent.Tokenizer(language_folder / "model.safetensors").encode("A") == [1]
+    of_file = detent.Tokenizer(language_folder / "tokenizer.json")
+    assert of_file.encode("ABz") == ids
+    assert of_file.apply_chat_template(messages, tokenize=False) == "uAaBa"
+    with pytest.raises(detent.Error, match="tokenizer_2.json"):
+        detent.Tokenizer(language_folder / "tokenizer_2.json")
     assert pickle.loads(pickle.dumps(tokenizer)).encode("A") == copy.deepcopy(tokenizer).encode("A") == [1]
     with pytest.raises(TypeError, match=r"Generation: is not pickled or copied: to_dict\(\)"):
         copy.copy(language_model.generate("A", max_tokens=1))

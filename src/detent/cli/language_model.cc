@@ -28,8 +28,15 @@ fs::path folder_of(const fs::path& path) {
   return fs::is_directory(path) ? path : fs::absolute(path).parent_path();
 }
 
+/// The file of a tokenizer itself, not that of a network beside it.
+bool is_tokenizer_file(const fs::path& path) {
+  const bool is_description = path.extension() == ".json" && path.stem().string().starts_with("tokenizer");
+  return (is_description || path.extension() == ".model") && !fs::is_directory(path);
+}
+
 /// The GGUF file that the path names, or the header of one that lies beside a graph made from it.
 std::optional<fs::path> gguf_of(const fs::path& path) {
+  if (is_tokenizer_file(path)) return std::nullopt;
   if (is_gguf_file(path)) return path;
   const fs::path header = folder_of(path) / kGgufTokenizer;
   return fs::exists(header) ? std::optional(header) : std::nullopt;
@@ -74,6 +81,7 @@ Decoder decoder_of(LanguageModel model, const fs::path& path) {
 }
 
 std::optional<Tokenizer> find_tokenizer(const fs::path& path) {
+  if (is_tokenizer_file(path)) return read_tokenizer(path);
   const fs::path folder = folder_of(path);
   const std::optional<fs::path> gguf = gguf_of(path);
   if (!is_gguf_file(path) && has_tokenizer_file(folder)) return read_tokenizer(folder);
@@ -84,7 +92,7 @@ std::optional<Tokenizer> find_tokenizer(const fs::path& path) {
 }
 
 std::optional<std::string> find_model_template(const fs::path& path) {
-  if (!is_gguf_file(path)) {
+  if (is_tokenizer_file(path) || !is_gguf_file(path)) {
     if (auto text = find_chat_template(folder_of(path))) return text;
   }
   const std::optional<fs::path> gguf = gguf_of(path);

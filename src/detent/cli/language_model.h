@@ -35,7 +35,7 @@ inline constexpr const char* kCacheFormatHelp =
 Decoder decoder_of(LanguageModel model, const std::filesystem::path& path);
 
 /// The tokenizer that comes with a network: of the folder that it is or lies in, or of the GGUF file or a
-/// header of one in that folder. nullopt where there is none.
+/// header of one in that folder. nullopt where there is none. A tokenizer.json or tokenizer.model is its own.
 std::optional<Tokenizer> find_tokenizer(const std::filesystem::path& path);
 
 /// The template of chats that comes with it, likewise.

@@ -288,7 +288,7 @@ void add_prompt_options(CLI::App& app, GenerateArguments& arguments) {
   app.add_option("--chat-template", arguments.template_file, "another chat template, in Jinja")
       ->option_text("FILE");
   app.add_option("--tokenizer", arguments.tokenizer,
-                 "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
+                 "tokenizer.json or tokenizer.model, a folder with one, or a GGUF file; default: the model's")
       ->option_text("PATH");
   app.add_option("--cache-format", arguments.cache_format, kCacheFormatHelp)->option_text("FORMAT");
   app.add_flag("--print-ids", arguments.print_ids, "show token ids instead of text");

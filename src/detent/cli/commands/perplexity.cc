@@ -189,7 +189,7 @@ void add_perplexity_options(CLI::App& app, PerplexityArguments& arguments) {
                  "instead of a text: multiple-choice questions, JSON lines (docs/language_models.md)")
       ->option_text("FILE");
   app.add_option("--tokenizer", arguments.tokenizer,
-                 "folder with tokenizer.json or tokenizer.model, or a GGUF file; default: the model's")
+                 "tokenizer.json or tokenizer.model, a folder with one, or a GGUF file; default: the model's")
       ->option_text("PATH");
   app.add_option("--protocol", arguments.protocol,
                  "scored tokens: windows: all but the first (GPTQ); halves: the second half (llama.cpp)")
