@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// Of few letters, so that many begin alike.
+/// A few letters, so that many begin alike.
 std::string random_text(std::mt19937_64& random, size_t longest) {
   std::string text(random() % (longest + 1), '\0');
   for (char& letter : text) letter = static_cast<char>("\0a\xFFz"[random() % 4]);

@@ -20,7 +20,7 @@ namespace {
 using Ids = std::vector<int64_t>;
 using testing::HasSubstr;
 
-/// Of one, two and three bytes.
+/// Characters of one, two and three bytes.
 const std::vector<std::string> kCharacters = {"a", "b", "é", "中"};
 
 std::vector<std::string> random_characters(std::mt19937_64& random, size_t shortest, size_t longest) {

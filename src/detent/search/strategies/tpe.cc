@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "detent/search/strategy.h"
 #include "detent/search/study.h"
@@ -53,17 +55,24 @@ class Frequencies {
   double total_ = kPrior;
 };
 
-Assignment likeliest(const Frequencies& good, const Frequencies& rest, RandomDraws& draws) {
+/// Candidates that are `known` do not count; where all are, any assignment that is not.
+Assignment likeliest(const Frequencies& good, const Frequencies& rest, const std::set<Assignment>& known,
+                     const SearchSpace& space, RandomDraws& draws) {
   Assignment best;
   double most = -std::numeric_limits<double>::infinity();
   for (int i = 0; i < kCandidates; ++i) {
     Assignment candidate = good.draw(draws);
+    if (known.contains(candidate)) continue;
     const double ratio = good.log_probability(candidate) - rest.log_probability(candidate);
     if (ratio <= most) continue;
     most = ratio;
     best = std::move(candidate);
   }
-  return best;
+  for (int i = 0; i < kCandidates && best.empty(); ++i) {
+    Assignment drawn = draws.assignment(space);
+    if (!known.contains(drawn)) best = std::move(drawn);
+  }
+  return best.empty() ? draws.assignment(space) : best;
 }
 
 }  // namespace
@@ -79,10 +88,15 @@ void search_tpe(Study& study, Sensitivities&) {
     const std::vector<size_t> order = best_first(points);
     Frequencies good(study.space());
     Frequencies rest(study.space());
+    std::set<Assignment> known;
+    for (const Trial& trial : study.trials()) known.insert(trial.assignment);
     for (size_t i = 0; i < order.size(); ++i)
       (4 * i < order.size() ? good : rest).add(study.trials()[order[i]].assignment);
     batch.clear();
-    for (size_t i = 0; i < kTrialBatch; ++i) batch.push_back(likeliest(good, rest, draws));
+    for (size_t i = 0; i < kTrialBatch; ++i) {
+      batch.push_back(likeliest(good, rest, known, study.space(), draws));
+      known.insert(batch.back());
+    }
     study.measure(batch);
     if (static_cast<double>(study.trials().size()) >= study.space().size()) return;
   }
