@@ -48,6 +48,8 @@ class Process {
     std::fflush(stdout);
     pid_ = fork();
     if (pid_ != 0) return;
+    // A shell has its background processes ignore it, and their children inherit that.
+    ::signal(SIGINT, SIG_DFL);
     Words words = {std::string(DETENT_BIN) + "/detent"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
