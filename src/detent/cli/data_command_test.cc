@@ -28,7 +28,8 @@ TEST(DataCommand, MistakesAreNamed) {
     EXPECT_EQ(result.status, status);
     EXPECT_THAT(result.errors, HasSubstr(text));
   };
-  expect_failure({}, 2, "a command is missing");
+  expect_failure({}, 2, "a command is missing (known: ");
+  expect_failure({"images/"}, 2, "`detent data <command> [arguments]`");
   expect_failure({"fetsch"}, 2, "did you mean \"fetch\"?");
   expect_failure({"fetch"}, 2, "name");
   expect_failure({"fetch", "mnist", "--attempts", "0"}, 2, "--attempts");

@@ -69,6 +69,28 @@ TEST(CircuitErrors, TablesAreBounded) {
                 "bits"));
 }
 
+TEST(CircuitErrors, SumsOfTwoValuesNeedPowersOfTwo) {
+  GraphBuilder builder("residual");
+  const NodeInput x = builder.input("x", {4});
+  const NodeInput sum = builder.call("add", {builder.linear("fc1", x, 4, 4), x});
+  Graph graph = builder.finish(builder.linear("fc2", sum, 4, 2));
+  quantize_for_test(graph, "affine:scale=0.25,zero_point=0", "fixed:width=5,frac_width=3");
+  Node& add = graph.node("add");
+  add.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.25,zero_point=0");
+  add.quantization["data_in_1"] = parse_quant_spec_text("affine:scale=0.125,zero_point=0");
+  add.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.25,zero_point=0");
+  EXPECT_EQ(error_of([&] { make_circuit(graph); }), "");
+  graph.set_requantization(Requantization::kFixedPoint);
+  EXPECT_THAT(error_of([&] { make_circuit(graph); }),
+              HasSubstr("node \"add\" (add): it requantizes by integers and shifts, expected "
+                        "requantization = \"float\""));
+  graph.set_requantization(Requantization::kFloat);
+  add.quantization["data_in_1"] = parse_quant_spec_text("affine:scale=0.1,zero_point=0");
+  EXPECT_THAT(
+      error_of([&] { make_circuit(graph); }),
+      HasSubstr("node \"add\" (add): its inputs have the scales 0.25 and 0.1, expected powers of two"));
+}
+
 TEST(CircuitErrors, LatencyIsBounded) {
   Graph graph = linear_network_for_test();
   quantize_for_test(graph, "fixed:width=6,frac_width=3", "fixed:width=5,frac_width=3");

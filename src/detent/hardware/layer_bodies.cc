@@ -49,10 +49,14 @@ SumBody pair_body(const PairForm& form, const Node& node, int64_t count) {
   const float unit = std::min(form.a.scale, form.b.scale);
   const std::optional<int32_t> a = multiple(form.a.scale, unit);
   const std::optional<int32_t> b = multiple(form.b.scale, unit);
-  if (!is_power_of_two(unit) || !a || !b || form.fixed_point) {
+  if (form.fixed_point) {
+    fail("node \"{}\" ({}): it requantizes by integers and shifts, expected requantization = \"float\"",
+         node.name, node.op);
+  }
+  if (!is_power_of_two(unit) || !a || !b) {
     fail(
-        "node \"{}\" ({}): its inputs have the scales {} and {}, expected float requantization and powers of "
-        "two",
+        "node \"{}\" ({}): its inputs have the scales {} and {}, expected powers of two, as training with "
+        "formats such as fixed:width=8,frac_width=4 gives",
         node.name, node.op, form.a.scale, form.b.scale);
   }
   SumBody body;

@@ -1,6 +1,7 @@
 #include "detent/cli/commands/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detent/cli/command_description.h"
 #include "detent/core/error.h"
@@ -25,18 +26,21 @@ int run_group(const CommandGroup& group, const std::vector<std::string>& args) {
     for (const Command& command : group.commands) command.run({});
     return 0;
   }
+  std::vector<std::string> known;
+  for (const Command& command : group.commands) known.push_back(command.name);
+  const std::string usage = fmt::format("detent {} <{}> [arguments]", group.name, group.one);
   if (args.empty())
-    throw UsageError(fmt::format("a {} is missing (see `detent {} --help`)", group.one, group.name));
+    throw UsageError(
+        fmt::format("a {} is missing (known: {}): `{}`", group.one, fmt::join(known, ", "), usage));
   if (args[0] == "--help" || args[0] == "--help-all" || args[0] == "-h" || args[0] == "help") {
     print(help_text(group));
     return 0;
   }
-  std::vector<std::string> known;
   for (const Command& command : group.commands) {
     if (command.name == args[0]) return command.run({args.begin() + 1, args.end()});
-    known.push_back(command.name);
   }
-  throw UsageError(unknown_name_message(args[0].starts_with('-') ? "option" : group.one, args[0], known));
+  const std::string kind = args[0].starts_with('-') ? "option" : group.one;
+  throw UsageError(fmt::format("{}: `{}`", unknown_name_message(kind, args[0], known), usage));
 }
 
 }  // namespace detent
