@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `detent run` with transformers on random tiny networks of every text model_type.
 
-    scripts/language_model_sweep.py build/bin/detent [MODEL_TYPE ...] [--fields] [--all] [--keep DIR]
+    scripts/language_model_sweep.py build/bin/detent [MODEL_TYPE ...] [--fields] [--heads] [--keep DIR]
 
 Prints a line per model_type: equal, refused or WRONG. With --fields, each field of the config takes other
 values in turn: a field that Detent neither follows nor refuses shows as WRONG. Logits of transformers are in
@@ -50,7 +50,13 @@ DEBERTA = {
     "share_att_key": True, "norm_rel_ebd": "layer_norm", "position_biased_input": False, "conv_kernel_size": 3,
     "conv_act": "gelu", "conv_groups": 2, "type_vocab_size": 0,
 }
-HEADS = {"deberta-v2": ["SequenceClassification", "TokenClassification", "MaskedLM", "QuestionAnswering"]}
+USUAL_HEADS = ["SequenceClassification", "TokenClassification", "MaskedLM", "QuestionAnswering"]
+HEADS = {
+    "deberta-v2": USUAL_HEADS, "roberta": USUAL_HEADS, "xlm-roberta": USUAL_HEADS, "camembert": USUAL_HEADS,
+    "mpnet": USUAL_HEADS, "distilbert": USUAL_HEADS, "modernbert": USUAL_HEADS,
+    "bert": USUAL_HEADS + ["NextSentencePrediction", "PreTraining"], "albert": USUAL_HEADS + ["PreTraining"],
+    "electra": USUAL_HEADS + ["PreTraining"], "nomic_bert": USUAL_HEADS[:3], "eurobert": USUAL_HEADS[:3],
+}
 ENCODERS_OF_PAIRS = ("t5", "mt5", "umt5")  # networks of an encoder and a decoder, of which Detent runs the first
 LISTS = {"layer_types", "mlp_layer_types", "no_rope_layers", "attention_types", "attention_layers",
          "head_dim_list", "moe_layers", "mlp_only_layers"}
@@ -93,13 +99,22 @@ def attention_of(config):
 def head_of(config):
     """The class of an encoder with a head, where the config names it."""
     names = config.architectures or []
-    has_head = config.model_type in HEADS and names and not names[0].endswith("Model")
+    has_head = names and not names[0].endswith("Model")
     return getattr(transformers, names[0]) if has_head else None
+
+
+def heads_of(model_type):
+    """Names of classes with a head that the model_type has."""
+    begin = CONFIG_MAPPING[model_type].__name__.replace("Config", "For")
+    names = [begin + head for head in HEADS.get(model_type, ["SequenceClassification", "TokenClassification"])]
+    return [name for name in names if hasattr(transformers, name)]
 
 
 def result_of(config, is_causal):
     if (config.architectures or [""])[0].endswith("QuestionAnswering"):
         return "start_logits"
+    if (config.architectures or [""])[0] in ("BertForPreTraining", "AlbertForPreTraining"):
+        return "prediction_logits"
     return "logits" if is_causal else "last_hidden_state"
 
 
@@ -175,6 +190,9 @@ def compare(binary, config, folder, old=False):
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, VOCABULARY, (2, TOKENS), generator=generator)
     mask = torch.ones_like(ids)
+    if head_of(config) and config.pad_token_id is not None:
+        ids[1, TOKENS - 3:] = config.pad_token_id
+        mask[1, TOKENS - 3:] = 0
     name = result_of(config, is_causal)
     with torch.no_grad():
         single = getattr(model(input_ids=ids, attention_mask=mask), name).numpy()
@@ -182,8 +200,10 @@ def compare(binary, config, folder, old=False):
     if not np.isfinite(expected).all():
         return "skipped", "not finite"
     np.save(os.path.join(folder, "ids.npy"), ids.numpy())
+    np.save(os.path.join(folder, "mask.npy"), mask.numpy())
     result = os.path.join(folder, "out")
     run = subprocess.run([binary, "run", folder, "--input", "input_ids=" + os.path.join(folder, "ids.npy"),
+                          "attention_mask=" + os.path.join(folder, "mask.npy"),
                           "--output-dir", result], capture_output=True, text=True)
     if run.returncode != 0:
         return "refused", (run.stderr.strip().splitlines() or ["?"])[-1].replace(folder + "/", "")[:260]
@@ -193,6 +213,9 @@ def compare(binary, config, folder, old=False):
     given = np.load(file).astype(np.float64)
     if given.shape != expected.shape:
         return "WRONG", f"{given.shape} for {expected.shape}"
+    if given.shape[:2] == mask.shape:  # results of padding mean nothing
+        given, single, expected = (np.where(mask.numpy().reshape(mask.shape + (1,) * (x.ndim - 2)), x, 0)
+                                   for x in (given, single, expected))
     largest = max(np.abs(expected).max(), 1e-30)
     error = np.abs(given - expected).max() / largest
     of_floats = np.abs(single - expected).max() / largest
@@ -262,6 +285,18 @@ def other_values(key, value, layers):
     return []
 
 
+def variants_of_heads(model_type):
+    for name in heads_of(model_type):
+        labels = 2 if name.endswith(("QuestionAnswering", "NextSentencePrediction", "PreTraining")) else 5
+        yield {"architectures": [name]}
+        yield {"architectures": [name], "num_labels": labels, "pooler_hidden_act": "tanh", "hidden_act": "relu"}
+        yield {"architectures": [name], "legacy": False, "tie_word_embeddings": False}
+        if model_type == "eurobert":
+            yield {"architectures": [name], "classifier_pooling": "bos", "mlp_bias": True}
+        if model_type in ("eurobert", "modernbert"):
+            yield {"architectures": [name], "classifier_pooling": "mean", "classifier_bias": True, "norm_bias": True}
+
+
 def variants(model_type):
     base = tiny(model_type).to_dict()
     layers = base.get("num_hidden_layers") or base.get("n_layer") or 4
@@ -276,11 +311,7 @@ def variants(model_type):
     if "layer_types" in base or "sliding_window" in base:
         yield {"sliding_window": 5, "use_sliding_window": True, "max_window_layers": 2}
         yield {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"] * 2}
-    for head in HEADS.get(model_type, []):
-        name = CONFIG_MAPPING[model_type].__name__.replace("Config", "For" + head)
-        yield {"architectures": [name]}
-        yield {"architectures": [name], "num_labels": 2 if head == "QuestionAnswering" else 5, "pooler_hidden_act": "tanh"}
-        yield {"architectures": [name], "legacy": False, "tie_word_embeddings": False}
+    yield from variants_of_heads(model_type)
     for key in ("attention_bias", "mlp_bias"):
         if key in base:
             yield {key: True, "tie_word_embeddings": True}
@@ -354,8 +385,11 @@ def text_of(changes):
     return json.dumps(changes)[:150]
 
 
-def sweep(binary, model_type, fields, folder):
+def sweep(binary, model_type, options, folder):
+    fields = options.fields
     forms = [(None, False)] + ([(None, True)] if fields else [])
+    if options.heads:
+        forms += [(changes, False) for changes in variants_of_heads(model_type)]
     if fields:
         forms += [(changes, i % 2 == 1) for i, changes in enumerate(variants(model_type))]
     counts = {}
@@ -371,7 +405,7 @@ def sweep(binary, model_type, fields, folder):
         if changes is None or state == "WRONG" or (state == "refused" and "VERBOSE" in os.environ):
             form = " (form of transformers 4)" if old else ""
             print(f"{model_type:24} {state:8} {detail} {text_of(changes) if changes else ''}{form}", flush=True)
-    if fields:
+    if fields or options.heads:
         print(f"{model_type:24} {counts}", flush=True)
     return counts
 
@@ -381,6 +415,7 @@ def main():
     parser.add_argument("binary", nargs="?")
     parser.add_argument("model_types", nargs="*")
     parser.add_argument("--fields", action="store_true")
+    parser.add_argument("--heads", action="store_true", help="each class with a head, and no other fields")
     parser.add_argument("--golden", help="a config, whose results are printed for a test")
     parser.add_argument("--keep", help="folder of the last network")
     options = parser.parse_intermixed_args()
@@ -394,7 +429,7 @@ def main():
     folder = options.keep or tempfile.mkdtemp()
     total = {}
     for name in names:
-        for state, count in sweep(options.binary, name, options.fields, os.path.join(folder, "network")).items():
+        for state, count in sweep(options.binary, name, options, os.path.join(folder, "network")).items():
             total[state] = total.get(state, 0) + count
     print(total)
     return 1 if total.get("WRONG") else 0

@@ -68,19 +68,36 @@ std::string heads_text(const LanguageConfig& config) {
 }
 
 std::string kind_text(const LanguageConfig& config) {
-  switch (config.encoder_head) {
-    case EncoderHead::kTokenLabels:
-      return fmt::format("encoder: gives logits of {} labels for each token", config.labels);
-    case EncoderHead::kSequenceLabels:
-      return fmt::format("encoder: gives logits of {} labels", config.labels);
-    case EncoderHead::kMaskedTokens:
-      return "encoder: gives logits of masked tokens";
-    case EncoderHead::kSpan:
-      return "encoder: gives logits of the start and the end of an answer";
-    case EncoderHead::kNone:
+  const char* const kind = config.is_causal ? "causal" : "encoder";
+  switch (config.head.kind) {
+    case HeadKind::kTokenLabels:
+      return fmt::format("{}: gives logits of {} labels for each token", kind, config.head.labels);
+    case HeadKind::kSequenceLabels:
+      return fmt::format("{}: gives logits of {} labels", kind, config.head.labels);
+    case HeadKind::kTokenScores:
+      return fmt::format("{}: gives a logit of each token", kind);
+    case HeadKind::kMaskedTokens:
+      return fmt::format("{}: gives logits of masked tokens", kind);
+    case HeadKind::kMaskedTokensAndLabels:
+      return fmt::format("{}: gives prediction_logits of masked tokens, and {} of {} labels", kind,
+                         config.head.result, config.head.labels);
+    case HeadKind::kSpan:
+      return fmt::format("{}: gives logits of the start and the end of an answer", kind);
+    case HeadKind::kNone:
       break;
   }
   return config.is_causal ? "causal: gives logits" : "encoder: gives last_hidden_state";
+}
+
+/// Labels with their numbers.
+std::string labels_text(const std::vector<std::string>& names) {
+  constexpr size_t kMostShown = 32;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < std::min(names.size(), kMostShown); ++i)
+    texts.push_back(fmt::format("{} {}", i, names[i]));
+  const std::string rest =
+      names.size() > kMostShown ? fmt::format(" and {} more", names.size() - kMostShown) : "";
+  return fmt::format("{}{}", fmt::join(texts, ", "), rest);
 }
 
 std::string positions_text(const LanguageConfig& config) {
@@ -123,6 +140,7 @@ Table language_facts(const LanguageConfig& config, const std::vector<TensorSumma
               {"context", config.context},
               {"vocabulary", config.vocabulary},
               {"tied head", config.has_vocabulary_head() && config.tied_head}};
+  if (!config.head.names.empty()) facts["labels"] = labels_text(config.head.names);
   if (config.window > 0) facts["window"] = window_text(config);
   facts["formats"] = dtypes_text(tensors);
   return facts;

@@ -64,6 +64,15 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
     fail("{}: {} layers that have experts or not for {} layers", where, experts.layers.size(), config.layers);
 }
 
+void check_head(const NetworkHead& head, const std::string& where) {
+  constexpr int64_t kMostLabels = int64_t{1} << 20;
+  if (head.kind == HeadKind::kNone || head.kind == HeadKind::kMaskedTokens) return;
+  if (head.labels < 1 || head.labels > kMostLabels)
+    fail("{}: the number of labels is {}, expected 1 to {}", where, head.labels, kMostLabels);
+  if (head.kind == HeadKind::kSpan && head.labels != 2)
+    fail("{}: {} labels for the start and the end of an answer, expected 2", where, head.labels);
+}
+
 void check_latent(const LanguageConfig& config, const std::string& where) {
   constexpr int64_t kMostRank = int64_t{1} << 20;
   const LatentAttention& latent = config.latent;
@@ -148,6 +157,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   if (!(config.distance_slopes >= 0 && config.distance_slopes <= kMostSlopes))
     fail("{}: the slopes of distances are {}, expected 0 to {}", where, config.distance_slopes, kMostSlopes);
   check_experts(config, where);
+  check_head(config.head, where);
   check_latent(config, where);
   check_rotary(config.rotary, config, where);
   check_rotary(config.window_rotary, config, where);
@@ -167,6 +177,7 @@ LanguageConfig read_language_config(const Value& json, const std::string& where)
   if (quantization && !is_quantization_of(*family, *quantization))
     static_cast<void>(find_quantization_method(*quantization).describe(*quantization));
   LanguageConfig config = family->config(reader);
+  read_head(reader, *family, config);
   check_language_config(config, where);
   return config;
 }

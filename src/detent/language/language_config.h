@@ -26,10 +26,22 @@ enum class PerceptronKind { kPlain, kGated };
 /// kXielu has parameters of each perceptron (Huang et al. 2024, arXiv:2411.13010).
 enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu, kXielu, kTanh };
 
-/// On the last hidden state of an encoder: logits of each token's label; of the sequence's, by the first
-/// token through a layer and an activation; of tokens in the vocabulary; or of each token as start and as
-/// end.
-enum class EncoderHead { kNone, kTokenLabels, kSequenceLabels, kMaskedTokens, kSpan };
+/// Results from the last hidden state: itself, or of decoders logits of the vocabulary; logits of each
+/// token's labels, of the sequence's, or of one label of each token; of tokens in the vocabulary, alone or
+/// beside labels of the sequence; or of each token as start and as end.
+enum class HeadKind {
+  kNone,
+  kTokenLabels,
+  kSequenceLabels,
+  kTokenScores,
+  kMaskedTokens,
+  kMaskedTokensAndLabels,
+  kSpan
+};
+
+/// Stands for a sequence: its first token, the last one other than padding, the mean of those of the mask; or
+/// the mean of their logits.
+enum class TokenPooling { kFirst, kLast, kMean, kMeanOfLogits };
 
 /// Start of positions: all tokens from 0; tokens of the attention mask (OPT), from `position_offset`; or
 /// tokens other than padding, from after it (RoBERTa).
@@ -140,6 +152,21 @@ struct TextConvolution {
   Activation activation = Activation::kTanh;
 };
 
+/// A head with labels: a layer, an activation and a norm where there are some, then a layer of the labels.
+struct NetworkHead {
+  HeadKind kind = HeadKind::kNone;
+  TokenPooling pooling = TokenPooling::kFirst;
+  std::string layer = {};  // its weights' name; empty: none
+  bool layer_bias = true;
+  std::optional<Activation> activation = {};
+  std::string norm = {};
+  std::string last = "classifier";
+  bool last_bias = true;
+  std::string result = "logits";
+  int64_t labels = 0;
+  std::vector<std::string> names = {};  // of the labels; empty: unknown
+};
+
 /// Architecture of a language model, from whatever file: config.json (read_language_config), or the metadata
 /// of a GGUF file.
 struct LanguageConfig {
@@ -165,7 +192,7 @@ struct LanguageConfig {
   bool first_norm = true;      // before the first attention
   bool final_norm = true;
   bool embedding_norm = false;
-  bool is_causal = true;            // else an encoder, which gives last_hidden_state in place of logits
+  bool is_causal = true;            // else an encoder
   bool projects_embedding = false;  // from embedded_size, even where that is the hidden size
 
   PerceptronKind perceptron = PerceptronKind::kGated;
@@ -178,7 +205,7 @@ struct LanguageConfig {
   bool perceptron_bias = false;
   bool head_bias = false;
   bool tied_head = false;  // logits by the rows of the embedding
-  /// A layer, an activation and a norm before the logits (ModernBERT's decoder).
+  /// A layer to the size of tokens, an activation and a norm before the logits (BERT).
   bool head_layer = false;
   bool head_layer_bias = false;
   Activation head_activation = Activation::kGelu;
@@ -232,9 +259,7 @@ struct LanguageConfig {
 
   DisentangledAttention disentangled = {};
   TextConvolution convolution = {};
-  EncoderHead encoder_head = EncoderHead::kNone;
-  Activation pooler_activation = Activation::kGelu;
-  int64_t labels = 0;  // of that head
+  NetworkHead head = {};
 
   std::optional<int64_t> bos = {};
   std::vector<int64_t> eos = {};
@@ -246,8 +271,11 @@ struct LanguageConfig {
   bool layer_has_experts(int64_t layer) const {
     return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);
   }
-  bool gives_logits() const { return is_causal || encoder_head != EncoderHead::kNone; }
-  bool has_vocabulary_head() const { return is_causal || encoder_head == EncoderHead::kMaskedTokens; }
+  bool gives_text() const { return is_causal && head.kind == HeadKind::kNone; }
+  bool has_vocabulary_head() const {
+    return gives_text() || head.kind == HeadKind::kMaskedTokens ||
+           head.kind == HeadKind::kMaskedTokensAndLabels;
+  }
   /// Factor of the products of queries and keys.
   double score_scale(int64_t layer) const;
   int64_t size_of_values() const { return value_size == 0 ? head_size : value_size; }

@@ -329,7 +329,7 @@ Graph read_language_folder(const fs::path& folder) {
   const LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
   FolderTensors tensors(folder, family);
-  RuledWeights weights(config, family.weights(), family.ignored, tensors);
+  RuledWeights weights(config, weight_rules(family), family.ignored, tensors);
   Graph graph = build_language_graph(config, weights);
   weights.round_inputs_of(graph);
   return graph;
@@ -338,7 +338,7 @@ Graph read_language_folder(const fs::path& folder) {
 LanguageModel read_folder_model(const fs::path& folder) {
   LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
-  return deferred_model(std::move(config), family.weights(), family.ignored,
+  return deferred_model(std::move(config), weight_rules(family), family.ignored,
                         std::make_unique<FolderTensors>(folder, family));
 }
 

@@ -23,11 +23,15 @@ class LanguageGraphBuilder {
     if (config_.final_norm) x = net_.norm("norm", x, config_.hidden);
     if (is_projected() && config_.is_causal)
       x = net_.linear("project_out", x, config_.hidden, config_.token_size(), false);
-    if (config_.has_vocabulary_head()) x = logits(x);
-    return finished(labelled(x));
+    return finished(results_of(x));
   }
 
  private:
+  struct Result {
+    std::string name;
+    NodeInput value;
+  };
+
   bool is_projected() const { return config_.projects_embedding || config_.token_size() != config_.hidden; }
 
   /// Where there is a norm, tokens of a size of their own are projected after it, with a bias (ELECTRA).
@@ -96,24 +100,12 @@ class LanguageGraphBuilder {
     return net_.norm("text_convolution_norm", net_.call("add", {x, y}), config_.hidden);
   }
 
-  /// Logits of the labels of tokens or of a sequence; x where the network has none.
-  NodeInput labelled(NodeInput x) {
-    if (config_.labels == 0) return x;
-    if (config_.encoder_head == EncoderHead::kSequenceLabels) {
-      x = net_.call("select", {x}, {{"dim", 1}, {"index", 0}});
-      x = net_.linear("pooler", x, config_.hidden, config_.hidden, true);
-      x = activated(net_, config_.pooler_activation, "pooler.activation", x);
-    }
-    const bool is_span = config_.encoder_head == EncoderHead::kSpan;
-    return net_.linear(is_span ? "answer_span" : "classifier", x, config_.hidden, config_.labels, true);
-  }
-
   NodeInput logits(NodeInput x) {
     NodeInput y;
     if (config_.head_layer) {
-      x = net_.linear("head_layer", x, config_.hidden, config_.hidden, config_.head_layer_bias);
+      x = net_.linear("head_layer", x, config_.hidden, config_.token_size(), config_.head_layer_bias);
       x = net_.norm("head_norm", activated(net_, config_.head_activation, "head_activation", x),
-                    config_.hidden);
+                    config_.token_size());
     }
     if (config_.tied_head) {
       NetworkNodes::Parameters parameters = {
@@ -127,15 +119,36 @@ class LanguageGraphBuilder {
     return config_.logit_cap ? net_.capped(y, *config_.logit_cap) : y;
   }
 
-  Graph finished(const NodeInput& x) {
-    std::vector<NodeInput> results = {x};
-    std::vector<std::string> names = {config_.gives_logits() ? "logits" : "last_hidden_state"};
-    if (config_.encoder_head == EncoderHead::kSpan) {
-      const NodeInput parts = split_at(net_, x, 1, config_.labels);
-      results.clear();
-      for (size_t i = 0; i < 2; ++i)
-        results.push_back(net_.call("squeeze", {NodeInput::of(parts.node, i), list_input({-1})}));
-      names = {"start_logits", "end_logits"};
+  std::vector<Result> results_of(const NodeInput& x) {
+    const NetworkHead& head = config_.head;
+    switch (head.kind) {
+      case HeadKind::kNone:
+        return {config_.gives_text() ? Result{"logits", logits(x)} : Result{"last_hidden_state", x}};
+      case HeadKind::kMaskedTokens:
+        return {{"logits", logits(x)}};
+      case HeadKind::kMaskedTokensAndLabels: {
+        const NodeInput of_tokens = logits(x);
+        return {{"prediction_logits", of_tokens}, {head.result, labelled(net_, positions_, x)}};
+      }
+      case HeadKind::kSpan: {
+        const NodeInput parts = split_at(net_, labelled(net_, positions_, x), 1, head.labels);
+        const auto part = [&](size_t i) {
+          return net_.call("squeeze", {NodeInput::of(parts.node, i), list_input({-1})});
+        };
+        const NodeInput start = part(0);
+        return {{"start_logits", start}, {"end_logits", part(1)}};
+      }
+      default:
+        return {{head.result, labelled(net_, positions_, x)}};
+    }
+  }
+
+  Graph finished(std::vector<Result> of_network) {
+    std::vector<NodeInput> results;
+    std::vector<std::string> names;
+    for (Result& result : of_network) {
+      results.push_back(std::move(result.value));
+      names.push_back(std::move(result.name));
     }
     net_.graph().add({.name = "output",
                       .op = "output",

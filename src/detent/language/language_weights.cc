@@ -217,6 +217,7 @@ std::string nearest_family(const std::vector<std::string>& stored) {
   for (const LanguageFamily& family : all_language_families()) {
     int64_t score = 0;
     for (const StoredName& rule : family.weights()) {
+      if (!rule.name.starts_with("layers.")) continue;
       const std::string name = NameParts("layers.0.x.weight").stored(rule);
       score += names.contains(name) || names.contains(without_prefix(name)) ? 1 : -1;
     }

@@ -44,7 +44,7 @@ namespace detent {
 //   distance_rows  distance_norm                                    [2 span, hidden], and its norm (DeBERTa)
 //   layers.{}.attention.distance_query .distance_key                [out, in], of these rows
 //   text_convolution  text_convolution_norm                                [hidden, hidden / groups, width]
-//   pooler  classifier  answer_span                                 of an encoder
+//   pooler  classifier_layer  classifier  answer_span  ...          of a head (NetworkHead)
 
 /// Where the weights of a network come from.
 class WeightSource {

@@ -10,10 +10,20 @@ LanguageConfig read_albert(const ConfigReader& json) {
   LanguageConfig config = read_encoder(json, "albert");
   config.embedded_size = json.integer("embedding_size", kTokenSize);
   config.projects_embedding = true;
-  config.activation = json.activation("hidden_act", "gelu_new");
+  config.activation = config.head_activation = json.activation("hidden_act", "gelu_new");
   json.expect("num_hidden_groups", int64_t{1});
   json.expect("inner_group_num", int64_t{1});
   return config;
+}
+
+std::vector<HeadClass> albert_classes(const ConfigReader& json, const LanguageConfig& config) {
+  std::vector<HeadClass> classes = classes_with_pooler(json, config);
+  NetworkHead both = sequence_head("pooler", Activation::kTanh);
+  both.kind = HeadKind::kMaskedTokensAndLabels;
+  both.last = "sentence_order";
+  both.result = "sop_logits";
+  classes.push_back({"ForPreTraining", both});
+  return classes;
 }
 
 std::vector<StoredName> albert_weights() {
@@ -31,7 +41,15 @@ std::vector<StoredName> albert_weights() {
           {"layers.{}.attention_norm", layer + "attention.LayerNorm"},
           {"layers.{}.perceptron.up", layer + "ffn"},
           {"layers.{}.perceptron.down", layer + "ffn_output"},
-          {"layers.{}.perceptron_norm", layer + "full_layer_layer_norm"}};
+          {"layers.{}.perceptron_norm", layer + "full_layer_layer_norm"},
+          {"pooler", "albert.pooler"},
+          {"classifier", "classifier"},
+          {"sentence_order", "sop_classifier.classifier"},
+          {"answer_span", "qa_outputs"},
+          {"head_layer", "predictions.dense"},
+          {"head_norm", "predictions.LayerNorm"},
+          {"head", "predictions.decoder"},
+          {"head", "predictions"}};
 }
 
 }  // namespace
@@ -44,7 +62,9 @@ LanguageFamily albert_family() {
           .help = "ALBERT, an encoder",
           .config = read_albert,
           .weights = albert_weights,
-          .ignored = heads};
+          .ignored = heads,
+          .class_names = {"Albert"},
+          .classes = albert_classes};
 }
 
 }  // namespace detent

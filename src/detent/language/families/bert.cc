@@ -19,6 +19,8 @@ LanguageConfig read_encoder(const ConfigReader& json, const std::string& family)
   config.qkv_bias = config.output_bias = config.perceptron_bias = true;
   config.positions = config.context;
   config.token_types = json.integer("type_vocab_size", 2);
+  config.head_layer = config.head_layer_bias = config.head_bias = true;
+  config.head_activation = config.activation;
   json.expect("is_decoder", false);
   json.expect("add_cross_attention", false);
   json.expect("position_embedding_type", "absolute");
@@ -45,13 +47,38 @@ std::vector<std::string> encoder_heads() {
   return {"pooler.", "cls.", "lm_head.", "classifier.", "qa_outputs.", "position_ids"};
 }
 
+namespace {
+
+std::vector<HeadClass> bert_classes(const ConfigReader& json, const LanguageConfig& config) {
+  std::vector<HeadClass> classes = classes_with_pooler(json, config);
+  NetworkHead next = sequence_head("pooler", Activation::kTanh);
+  next.last = "next_sentence";
+  next.labels = 2;
+  NetworkHead both = next;
+  both.kind = HeadKind::kMaskedTokensAndLabels;
+  both.result = "seq_relationship_logits";
+  classes.push_back({"ForNextSentencePrediction", next});
+  classes.push_back({"ForPreTraining", both});
+  return classes;
+}
+
+std::vector<StoredName> bert_weights() {
+  std::vector<StoredName> rules = encoder_weights("bert.");
+  for (StoredName& rule : bert_head_weights("bert.")) rules.push_back(std::move(rule));
+  return rules;
+}
+
+}  // namespace
+
 LanguageFamily bert_family() {
   return {.name = "bert",
           .model_types = {"bert"},
           .help = "BERT and MiniLM, encoders",
           .config = [](const ConfigReader& json) { return read_encoder(json, "bert"); },
-          .weights = [] { return encoder_weights("bert."); },
-          .ignored = encoder_heads()};
+          .weights = bert_weights,
+          .ignored = encoder_heads(),
+          .class_names = {"Bert"},
+          .classes = bert_classes};
 }
 
 }  // namespace detent

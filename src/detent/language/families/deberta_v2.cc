@@ -78,49 +78,9 @@ void read_convolution(const ConfigReader& json, LanguageConfig& config) {
   convolution.activation = json.activation("conv_act", "tanh");
 }
 
-int64_t label_count(const ConfigReader& json) {
-  constexpr int64_t kUsualLabels = 2;
-  constexpr int64_t kMostLabels = 1 << 20;
-  const auto names = json.table("id2label");
-  const int64_t labels = names ? std::ssize(names->keys()) : json.integer("num_labels", kUsualLabels);
-  if (labels < 1 || labels > kMostLabels)
-    json.refuse(names ? "id2label" : "num_labels", fmt::format("expected 1 to {} labels", kMostLabels));
-  return labels;
-}
-
-void read_masked_tokens(const ConfigReader& json, LanguageConfig& config) {
-  if (!json.boolean("legacy", true)) config.tied_head = true;
-  config.head_layer = config.head_layer_bias = config.head_bias = true;
-  config.head_activation = config.activation;
-}
-
-/// By the class that the file names first; none without one.
-void read_head(const ConfigReader& json, LanguageConfig& config) {
-  static const std::vector<std::pair<std::string, EncoderHead>> kHeads = {
-      {"DebertaV2Model", EncoderHead::kNone},
-      {"DebertaV2ForSequenceClassification", EncoderHead::kSequenceLabels},
-      {"DebertaV2ForMultipleChoice", EncoderHead::kSequenceLabels},
-      {"DebertaV2ForTokenClassification", EncoderHead::kTokenLabels},
-      {"DebertaV2ForMaskedLM", EncoderHead::kMaskedTokens},
-      {"DebertaV2ForQuestionAnswering", EncoderHead::kSpan}};
-  const std::vector<std::string> classes =
-      json.has("architectures") ? json.texts("architectures") : std::vector<std::string>{};
-  if (classes.empty()) return;
-  const auto head = std::ranges::find(kHeads, classes.front(), &std::pair<std::string, EncoderHead>::first);
-  if (head == kHeads.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, kind] : kHeads) names.push_back(name);
-    json.refuse("architectures", fmt::format("expected {}", fmt::join(names, ", ")));
-  }
-  config.encoder_head = head->second;
-  config.pooler_activation = json.activation("pooler_hidden_act", "gelu");
-  if (head->second == EncoderHead::kMaskedTokens) {
-    read_masked_tokens(json, config);
-  } else if (head->second != EncoderHead::kNone) {
-    config.labels = head->first == "DebertaV2ForMultipleChoice" ? 1 : label_count(json);
-  }
-  if (head->second == EncoderHead::kSpan && config.labels != 2)
-    fail("{}: {} labels for the start and the end of an answer, expected 2", json.where(), config.labels);
+std::vector<HeadClass> deberta_v2_classes(const ConfigReader& json, const LanguageConfig& /*config*/) {
+  const Activation activation = json.activation("pooler_hidden_act", "gelu");
+  return usual_classes(sequence_head("pooler", activation), choice_head("pooler", activation));
 }
 
 LanguageConfig read_deberta_v2(const ConfigReader& json) {
@@ -136,7 +96,10 @@ LanguageConfig read_deberta_v2(const ConfigReader& json) {
   if (!json.boolean("position_biased_input", true)) config.positions = 0;
   read_distances(json, config);
   read_convolution(json, config);
-  read_head(json, config);
+  const std::vector<std::string> classes =
+      json.has("architectures") ? json.texts("architectures") : std::vector<std::string>{};
+  const bool has_masked_tokens = !classes.empty() && classes.front() == "DebertaV2ForMaskedLM";
+  if (has_masked_tokens && !json.boolean("legacy", true)) config.tied_head = true;
   return config;
 }
 
@@ -179,7 +142,9 @@ LanguageFamily deberta_v2_family() {
           .help = "DeBERTa v2 and v3, encoders with their heads",
           .config = read_deberta_v2,
           .weights = deberta_v2_weights,
-          .ignored = ignored};
+          .ignored = ignored,
+          .class_names = {"DebertaV2"},
+          .classes = deberta_v2_classes};
 }
 
 }  // namespace detent

@@ -29,7 +29,14 @@ LanguageConfig read_distilbert(const ConfigReader& json) {
   config.perceptron = PerceptronKind::kPlain;
   config.activation = json.activation("activation", "gelu");
   config.qkv_bias = config.output_bias = config.perceptron_bias = true;
+  config.head_layer = config.head_layer_bias = config.head_bias = true;
+  config.head_activation = config.activation;
   return config;
+}
+
+std::vector<HeadClass> distilbert_classes(const ConfigReader& /*json*/, const LanguageConfig& /*config*/) {
+  return usual_classes(sequence_head("classifier_layer", Activation::kRelu),
+                       choice_head("classifier_layer", Activation::kRelu));
 }
 
 std::vector<StoredName> distilbert_weights() {
@@ -44,7 +51,13 @@ std::vector<StoredName> distilbert_weights() {
           {"layers.{}.attention_norm", layer + "sa_layer_norm"},
           {"layers.{}.perceptron.up", layer + "ffn.lin1"},
           {"layers.{}.perceptron.down", layer + "ffn.lin2"},
-          {"layers.{}.perceptron_norm", layer + "output_layer_norm"}};
+          {"layers.{}.perceptron_norm", layer + "output_layer_norm"},
+          {"classifier_layer", "pre_classifier"},
+          {"classifier", "classifier"},
+          {"answer_span", "qa_outputs"},
+          {"head_layer", "vocab_transform"},
+          {"head_norm", "vocab_layer_norm"},
+          {"head", "vocab_projector"}};
 }
 
 }  // namespace
@@ -56,7 +69,9 @@ LanguageFamily distilbert_family() {
           .config = read_distilbert,
           .weights = distilbert_weights,
           .ignored = {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "pre_classifier.",
-                      "classifier.", "qa_outputs.", "position_ids"}};
+                      "classifier.", "qa_outputs.", "position_ids"},
+          .class_names = {"DistilBert"},
+          .classes = distilbert_classes};
 }
 
 }  // namespace detent

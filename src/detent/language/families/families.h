@@ -13,6 +13,12 @@ namespace detent {
 
 class ConfigReader;  // families/config_reader.h
 
+/// A class of transformers, and the head that it puts on the last hidden state.
+struct HeadClass {
+  std::string name;  // behind that of the family, as "ForMaskedLM"
+  NetworkHead head = {};
+};
+
 /// One family of language models, a file each: what config.json says of it, and what its tensors are called.
 struct LanguageFamily {
   std::string name;
@@ -22,6 +28,10 @@ struct LanguageFamily {
   std::vector<StoredName> (*weights)();
   /// Parts of names of tensors that such files have besides, which the network does not need.
   std::vector<std::string> ignored = {};
+  /// Beginnings of the names of its classes in transformers, as "Bert", and the rest of each; of decoders
+  /// none.
+  std::vector<std::string> class_names = {};
+  std::vector<HeadClass> (*classes)(const ConfigReader& json, const LanguageConfig& config) = nullptr;
   /// A quant_method of config.json that its weights may have.
   std::string quantization = {};
 };
@@ -101,9 +111,28 @@ const LanguageFamily& find_language_family(const std::string& name);
 /// By the model_type of a config.json; nullptr where it is unknown.
 const LanguageFamily* family_of_model_type(const std::string& model_type);
 
-class ConfigReader;
+/// Its rules for tensors, and of decoders those for heads with labels.
+std::vector<StoredName> weight_rules(const LanguageFamily& family);
 
-// Encoders: layer norms after each part, a norm of the embedding, no head.
+// Heads, by the class that a file names first in `architectures`.
+
+/// A class that the family does not have is refused by name. A file without classes has no head.
+void read_head(const ConfigReader& json, const LanguageFamily& family, LanguageConfig& config);
+/// Labels of the first token, through a layer of that name and an activation.
+NetworkHead sequence_head(const std::string& layer, Activation activation);
+/// One label of a sequence that is one of several choices.
+NetworkHead choice_head(const std::string& layer, Activation activation);
+/// Without a head, with labels of sequences or tokens, masked tokens, answers.
+std::vector<HeadClass> usual_classes(const NetworkHead& of_sequence, const NetworkHead& of_choice);
+/// As BERT's: labels by the pooler.
+std::vector<HeadClass> classes_with_pooler(const ConfigReader& json, const LanguageConfig& config);
+/// As RoBERTa's: labels by a layer of the head's own.
+std::vector<HeadClass> classes_with_layer(const ConfigReader& json, const LanguageConfig& config);
+/// Tensors of the heads that stand on BERT, or RoBERTa.
+std::vector<StoredName> bert_head_weights(const std::string& prefix);
+std::vector<StoredName> roberta_head_weights(const std::string& prefix);
+
+// Encoders: layer norms after each part, a norm of the embedding.
 
 LanguageConfig read_encoder(const ConfigReader& json, const std::string& family);
 /// Positions count tokens other than the padding `pad`, from the row after that of the padding on

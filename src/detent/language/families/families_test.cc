@@ -349,6 +349,51 @@ std::vector<Golden> goldens_of_deberta() {
   };
 }
 
+std::vector<Golden> goldens_of_heads() {
+  return {
+      {R"({"model_type": "bert", "type_vocab_size": 2, "num_labels": 3, "architectures":
+          ["BertForSequenceClassification"]})",
+       {0.1886945, 0.1422564, -0.5296504}},
+      {R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_act": "relu"})",
+       {1.277648, -2.47678, -1.556287}},
+      {R"({"model_type": "bert", "architectures": ["BertForNextSentencePrediction"]})",
+       {-0.7748449, 0.1241704}},
+      {R"({"model_type": "bert", "architectures": ["BertForPreTraining"]})",
+       {1.397608, -2.255217, -1.404846}},
+      {R"({"model_type": "roberta", "pad_token_id": 1, "hidden_act": "relu", "architectures":
+          ["RobertaForMaskedLM"]})",
+       {1.244492, -0.1794208, -0.2918564}},
+      {R"({"model_type": "xlm-roberta", "pad_token_id": 1, "num_labels": 3, "architectures":
+          ["XLMRobertaForSequenceClassification"]})",
+       {-1.280156, 1.089754, -0.3025166}},
+      {R"({"model_type": "albert", "embedding_size": 10, "architectures": ["AlbertForMaskedLM"]})",
+       {-1.012324, 1.463996, 0.2252856}},
+      {R"({"model_type": "albert", "embedding_size": 10, "architectures": ["AlbertForQuestionAnswering"]})",
+       {0.08968398, 0.3622322, 0.8740569}},
+      {R"({"model_type": "electra", "embedding_size": 10, "architectures": ["ElectraForMaskedLM"]})",
+       {1.232451, -0.3220966, -1.124142}},
+      {R"({"model_type": "electra", "embedding_size": 10, "num_labels": 3, "architectures":
+          ["ElectraForSequenceClassification"]})",
+       {-0.388581, 0.2087432, -0.7956583}},
+      {R"({"model_type": "electra", "embedding_size": 10, "architectures": ["ElectraForPreTraining"]})",
+       {0.4937091, 0.1046116, 0.6776601}},
+      {R"({"model_type": "mpnet", "pad_token_id": 1, "num_labels": 3, "architectures":
+          ["MPNetForTokenClassification"]})",
+       {1.154113, 0.1517524, 0.8934707}},
+      {R"({"model_type": "modernbert", "classifier_pooling": "mean", "classifier_bias": true, "norm_bias":
+          true, "num_labels": 3, "architectures": ["ModernBertForSequenceClassification"]})",
+       {0.9575938, 0.763543, 1.010048}},
+      {R"({"model_type": "eurobert", "classifier_pooling": "late", "num_labels": 3, "rope_theta": 10000.0, "architectures":
+          ["EuroBertForSequenceClassification"]})",
+       {0.1443138, -0.3728794, 0.0312087}},
+      {R"({"model_type": "llama", "pad_token_id": 44, "num_labels": 3, "architectures":
+          ["LlamaForSequenceClassification"]})",
+       {-0.3481735, -2.202101, -1.017744}},
+      {R"({"model_type": "llama", "num_labels": 3, "architectures": ["LlamaForTokenClassification"]})",
+       {-0.9620295, -1.141595, -0.9103909}},
+  };
+}
+
 std::string stored_name(const LanguageConfig& config, const std::string& name, bool& is_transposed) {
   const size_t point = name.rfind('.');
   std::string pattern = name.substr(0, point);
@@ -360,11 +405,13 @@ std::string stored_name(const LanguageConfig& config, const std::string& name, b
     numbers.push_back(pattern.substr(digit, 1));
     pattern.replace(digit, 1, "{}");
   }
-  for (const StoredName& rule : find_language_family(config.family).weights()) {
+  for (const StoredName& rule : weight_rules(find_language_family(config.family))) {
     const bool has_query_rank = config.latent.query_rank > 0 && rule.stored.ends_with(".q_proj");
     const bool is_plain = config.perceptron == PerceptronKind::kPlain && rule.stored.ends_with("wi_1");
-    const bool has_tied_bias = rule.stored == "cls.predictions.decoder" && name.ends_with(".bias");
-    if (rule.name != pattern || has_query_rank || is_plain || has_tied_bias) continue;
+    const bool has_tied_bias =
+        rule.name == "head" && rule.stored.ends_with(".decoder") && name.ends_with("bias");
+    const bool is_of_roberta = rule.stored == "classifier.out_proj" && config.head.layer.empty();
+    if (rule.name != pattern || has_query_rank || is_plain || has_tied_bias || is_of_roberta) continue;
     is_transposed = rule.transposed;
     std::string stored = rule.stored;
     for (const std::string& number : numbers) {
@@ -406,9 +453,10 @@ TEST(LanguageFamilies, ComputeWhatTransformersComputes) {
   const TemporaryPath folder("family");
   std::filesystem::create_directories(folder.get());
   std::vector<Golden> all = goldens();
-  for (const auto& more : {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms(),
-                           goldens_of_rare_parts(), goldens_of_rare_keys(), goldens_of_chosen_experts(),
-                           goldens_of_latents(), goldens_of_added_families(), goldens_of_deberta()})
+  for (const auto& more :
+       {goldens_of_llama_kin(), goldens_of_experts(), goldens_with_layer_norms(), goldens_of_rare_parts(),
+        goldens_of_rare_keys(), goldens_of_chosen_experts(), goldens_of_latents(),
+        goldens_of_added_families(), goldens_of_deberta(), goldens_of_heads()})
     std::ranges::copy(more, std::back_inserter(all));
   for (const Golden& golden : all) {
     Table json = common_keys();
@@ -631,7 +679,23 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "deberta-v2", "architectures": ["DebertaV2ForRetrieval"])",
        "expected DebertaV2Model, DebertaV2ForSequenceClassification"},
       {R"({"model_type": "deberta-v2", "architectures": ["DebertaV2ForQuestionAnswering"], "num_labels": 3)",
-       "expected 2"}};
+       "expected 2"},
+      {R"({"model_type": "bert", "architectures": ["BertForRetrieval"])",
+       "expected BertModel, BertForSequenceClassification"},
+      {R"({"model_type": "roberta", "pad_token_id": 1, "architectures": ["CamembertForCausalLM"])",
+       "expected CamembertModel"},
+      {R"({"model_type": "bert", "architectures": ["BertForTokenClassification"], "num_labels": 0)",
+       "expected 1 to 1048576 labels"},
+      {R"({"model_type": "modernbert", "classifier_pooling": "max", "architectures": ["ModernBertModel"])",
+       "expected cls or mean"},
+      {R"({"model_type": "eurobert", "classifier_pooling": "cls", "architectures": ["EuroBertModel"])",
+       "expected bos, mean or late"},
+      {R"({"model_type": "electra", "summary_type": "last", "architectures": ["ElectraModel"])", "first"},
+      {R"({"model_type": "t5", "num_layers": 2, "d_model": 16, "num_heads": 2, "d_ff": 12, "architectures":
+          ["T5ForSequenceClassification"])",
+       "expected T5EncoderModel"},
+      {R"({"model_type": "qwen2", "architectures": ["Qwen2ForRewardModel"])",
+       "...ForSequenceClassification"}};
   for (const auto& [text, reason] : damaged) {
     Table json = common_keys();
     const Value more = parse_json(std::string(text) + "}", "config");

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "detent/language/families/config_reader.h"
@@ -24,6 +26,10 @@ LanguageConfig read_modernbert(const ConfigReader& json) {
   config.activation = json.activation("hidden_activation", "gelu");
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
   config.perceptron_bias = json.boolean("mlp_bias", false);
+  config.head_layer = true;
+  config.head_layer_bias = json.boolean("classifier_bias", false);
+  config.head_activation = json.activation("classifier_activation", "gelu");
+  config.head_bias = json.boolean("decoder_bias", true);
   config.window = json.integer("local_attention", kWindow) / 2;
   if (config.window < 1) json.refuse("local_attention", "expected at least 2");
   const int64_t every = json.integer("global_attn_every_n_layers", kEvery);
@@ -50,11 +56,36 @@ LanguageConfig read_modernbert_decoder(const ConfigReader& json) {
   config.is_causal = true;
   config.window = json.integer("sliding_window", config.window);
   if (config.window < 1) json.refuse("sliding_window", "expected at least 1");
-  config.head_layer = true;
-  config.head_layer_bias = json.boolean("classifier_bias", false);
-  config.head_activation = json.activation("classifier_activation", "gelu");
-  config.head_bias = json.boolean("decoder_bias", true);
   return config;
+}
+
+/// The layer and the norm of masked tokens, before labels too.
+NetworkHead labels_behind_layer(HeadKind kind, const LanguageConfig& config) {
+  return {.kind = kind,
+          .layer = "head_layer",
+          .layer_bias = config.head_layer_bias,
+          .activation = config.head_activation,
+          .norm = "head_norm"};
+}
+
+std::vector<HeadClass> modernbert_classes(const ConfigReader& json, const LanguageConfig& config) {
+  NetworkHead of_sequence = labels_behind_layer(HeadKind::kSequenceLabels, config);
+  const std::string pooling = json.text("classifier_pooling", "cls");
+  if (pooling != "cls" && pooling != "mean") json.refuse("classifier_pooling", "expected cls or mean");
+  if (pooling == "mean") of_sequence.pooling = TokenPooling::kMean;
+  return {{"Model"},
+          {"ForSequenceClassification", of_sequence},
+          {"ForTokenClassification", labels_behind_layer(HeadKind::kTokenLabels, config)},
+          {"ForMaskedLM", {.kind = HeadKind::kMaskedTokens}},
+          {"ForQuestionAnswering", labels_behind_layer(HeadKind::kSpan, config)}};
+}
+
+std::vector<HeadClass> modernbert_decoder_classes(const ConfigReader& /*json*/,
+                                                  const LanguageConfig& config) {
+  NetworkHead of_sequence = labels_behind_layer(HeadKind::kSequenceLabels, config);
+  of_sequence.pooling = TokenPooling::kLast;
+  of_sequence.last_bias = config.head_layer_bias;
+  return {{"Model"}, {"ForCausalLM"}, {"ForSequenceClassification", of_sequence}};
 }
 
 std::vector<StoredName> modernbert_weights() {
@@ -70,7 +101,11 @@ std::vector<StoredName> modernbert_weights() {
           {"layers.{}.perceptron.gate", layer + "mlp.Wi", WeightPart::kGate},
           {"layers.{}.perceptron.up", layer + "mlp.Wi", WeightPart::kUp},
           {"layers.{}.perceptron.down", layer + "mlp.Wo"},
-          {"norm", "model.final_norm"}};
+          {"norm", "model.final_norm"},
+          {"classifier", "classifier"},
+          {"head_layer", "head.dense"},
+          {"head_norm", "head.norm"},
+          {"head", "decoder"}};
 }
 
 std::vector<StoredName> modernbert_decoder_weights() {
@@ -83,9 +118,8 @@ std::vector<StoredName> modernbert_decoder_weights() {
     rule.stored = fmt::format("model.layers.{{}}.attn.{}_proj", name);
     rule.part = WeightPart::kWhole;
   }
-  rules.push_back({"head_layer", "lm_head.dense"});
-  rules.push_back({"head_norm", "lm_head.norm"});
-  rules.push_back({"head", "decoder"});
+  const auto head = std::ranges::find(rules, "head_layer", &StoredName::name);
+  rules.insert(head, {{"head_layer", "lm_head.dense"}, {"head_norm", "lm_head.norm"}});
   return rules;
 }
 
@@ -97,7 +131,9 @@ LanguageFamily modernbert_decoder_family() {
           .help = "ModernBERT's decoder, Ettin",
           .config = read_modernbert_decoder,
           .weights = modernbert_decoder_weights,
-          .ignored = {"rotary_emb"}};
+          .ignored = {"rotary_emb"},
+          .class_names = {"ModernBertDecoder"},
+          .classes = modernbert_decoder_classes};
 }
 
 LanguageFamily modernbert_family() {
@@ -106,7 +142,9 @@ LanguageFamily modernbert_family() {
           .help = "ModernBERT, an encoder",
           .config = read_modernbert,
           .weights = modernbert_weights,
-          .ignored = {"head.", "decoder.", "classifier.", "rotary_emb"}};
+          .ignored = {"head.", "decoder.", "classifier.", "rotary_emb"},
+          .class_names = {"ModernBert"},
+          .classes = modernbert_classes};
 }
 
 }  // namespace detent

@@ -12,6 +12,7 @@ LanguageConfig read_mpnet(const ConfigReader& json) {
   constexpr int64_t kMostTokens = 1 << 16;  // whose distances are a table
   LanguageConfig config = read_unpadded_encoder(json, "mpnet", kPadding);
   config.token_types = 0;
+  config.head_activation = Activation::kGelu;
   config.distances = json.integer("relative_attention_num_buckets", kDistances);
   if (config.distances != kDistances) json.refuse("relative_attention_num_buckets", "expected 32");
   if (config.context > kMostTokens) json.refuse("max_position_embeddings", "expected at most 65536");
@@ -29,6 +30,7 @@ std::vector<StoredName> mpnet_weights() {
     if (rule.name == "layers.{}.attention_norm") rule.stored = layer + "LayerNorm";
   }
   rules.push_back({"distance_bias", "mpnet.encoder.relative_attention_bias"});
+  for (StoredName& rule : roberta_head_weights("mpnet.")) rules.push_back(std::move(rule));
   return rules;
 }
 
@@ -40,7 +42,9 @@ LanguageFamily mpnet_family() {
           .help = "MPNet, an encoder",
           .config = read_mpnet,
           .weights = mpnet_weights,
-          .ignored = encoder_heads()};
+          .ignored = encoder_heads(),
+          .class_names = {"MPNet"},
+          .classes = classes_with_layer};
 }
 
 }  // namespace detent

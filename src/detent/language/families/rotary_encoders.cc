@@ -15,7 +15,7 @@ LanguageConfig read_eurobert(const ConfigReader& json) {
   config.norm_eps = json.number("rms_norm_eps", 1e-5);
   config.activation = json.activation("hidden_act", "silu");
   config.qkv_bias = config.output_bias = json.boolean("attention_bias", false);
-  config.perceptron_bias = json.boolean("mlp_bias", false);
+  config.perceptron_bias = config.head_bias = json.boolean("mlp_bias", false);
   config.rotary = config.window_rotary = read_rotary(json, config, "", kEuroTheta);
   return config;
 }
@@ -52,9 +52,39 @@ LanguageConfig read_nomic_bert(const ConfigReader& json) {
   config.final_norm = false;
   config.embedding_norm = true;
   config.token_types = json.integer("type_vocab_size", 2);
+  config.head_layer = config.head_layer_bias = config.head_bias = true;
+  config.head_activation = config.activation;
   config.rotary = config.window_rotary =
       read_rotary(json, config, "", json.number("rotary_emb_base", kNomicTheta));
   return config;
+}
+
+std::vector<HeadClass> eurobert_classes(const ConfigReader& json, const LanguageConfig& /*config*/) {
+  NetworkHead of_sequence = sequence_head("classifier_layer", Activation::kGelu);
+  const std::string pooling = json.text("classifier_pooling", "late");
+  if (pooling != "bos" && pooling != "mean" && pooling != "late")
+    json.refuse("classifier_pooling", "expected bos, mean or late");
+  if (pooling == "mean") of_sequence.pooling = TokenPooling::kMean;
+  if (pooling == "late") of_sequence.pooling = TokenPooling::kMeanOfLogits;
+  return {{"Model"},
+          {"ForSequenceClassification", of_sequence},
+          {"ForTokenClassification", {.kind = HeadKind::kTokenLabels}},
+          {"ForMaskedLM", {.kind = HeadKind::kMaskedTokens}}};
+}
+
+std::vector<StoredName> eurobert_weights() {
+  std::vector<StoredName> rules = llama_weights();
+  rules.push_back({"classifier_layer", "dense"});
+  rules.push_back({"classifier", "classifier"});
+  return rules;
+}
+
+std::vector<HeadClass> nomic_bert_classes(const ConfigReader& json, const LanguageConfig& config) {
+  std::vector<HeadClass> classes = classes_with_pooler(json, config);
+  std::erase_if(classes, [](const HeadClass& known) {
+    return known.name == "ForMultipleChoice" || known.name == "ForQuestionAnswering";
+  });
+  return classes;
 }
 
 std::vector<StoredName> nomic_bert_weights() {
@@ -82,7 +112,13 @@ std::vector<StoredName> nomic_bert_weights() {
           {"layers.{}.perceptron.down", layer + "mlp.down_proj"},
           {"layers.{}.perceptron.down", old + "mlp.fc2"},
           {"layers.{}.perceptron_norm", layer + "post_mlp_layernorm"},
-          {"layers.{}.perceptron_norm", old + "norm2"}};
+          {"layers.{}.perceptron_norm", old + "norm2"},
+          {"pooler", prefix + "pooler.dense"},
+          {"classifier", "classifier"},
+          {"head_layer", "cls.predictions.transform.dense"},
+          {"head_norm", "cls.predictions.transform.layer_norm"},
+          {"head", "cls.predictions.decoder"},
+          {"head", "cls.predictions"}};
 }
 
 }  // namespace
@@ -92,8 +128,10 @@ LanguageFamily eurobert_family() {
           .model_types = {"eurobert"},
           .help = "EuroBERT, an encoder",
           .config = read_eurobert,
-          .weights = llama_weights,
-          .ignored = {"rotary_emb", "lm_head.", "classifier.", "dense."}};
+          .weights = eurobert_weights,
+          .ignored = {"rotary_emb", "lm_head.", "classifier.", "dense."},
+          .class_names = {"EuroBert"},
+          .classes = eurobert_classes};
 }
 
 LanguageFamily nomic_bert_family() {
@@ -102,7 +140,9 @@ LanguageFamily nomic_bert_family() {
           .help = "NomicBERT and its text embeddings, an encoder",
           .config = read_nomic_bert,
           .weights = nomic_bert_weights,
-          .ignored = {"rotary_emb", "cls.", "pooler.", "classifier.", "qa_outputs."}};
+          .ignored = {"rotary_emb", "cls.", "pooler.", "classifier.", "qa_outputs."},
+          .class_names = {"NomicBert"},
+          .classes = nomic_bert_classes};
 }
 
 }  // namespace detent

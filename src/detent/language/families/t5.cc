@@ -43,6 +43,10 @@ LanguageConfig read_umt5(const ConfigReader& json) {
   return config;
 }
 
+std::vector<HeadClass> t5_classes(const ConfigReader& /*json*/, const LanguageConfig& /*config*/) {
+  return {{"EncoderModel"}, {"Model"}, {"ForConditionalGeneration"}, {"WithLMHeadModel"}};
+}
+
 std::vector<StoredName> t5_weights() {
   const std::string attention = "encoder.block.{}.layer.0.";
   const std::string perceptron = "encoder.block.{}.layer.1.";
@@ -71,7 +75,9 @@ LanguageFamily t5_family() {
           .help = "T5, FLAN-T5 and mT5: the encoder",
           .config = read_t5_of_one_table,
           .weights = t5_weights,
-          .ignored = {"decoder.", "lm_head.", "encoder.embed_tokens"}};
+          .ignored = {"decoder.", "lm_head.", "encoder.embed_tokens"},
+          .class_names = {"T5", "MT5"},
+          .classes = t5_classes};
 }
 
 LanguageFamily umt5_family() {
@@ -80,7 +86,9 @@ LanguageFamily umt5_family() {
           .help = "UMT5: the encoder",
           .config = read_umt5,
           .weights = t5_weights,
-          .ignored = {"decoder.", "lm_head.", "encoder.embed_tokens"}};
+          .ignored = {"decoder.", "lm_head.", "encoder.embed_tokens"},
+          .class_names = {"UMT5"},
+          .classes = t5_classes};
 }
 
 }  // namespace detent

@@ -72,7 +72,7 @@ NodeInput Attention::with_sink(const std::string& target, const NodeInput& score
 NodeInput Attention::cached(const std::string& target, const NodeInput& x,
                             const std::vector<int64_t>& order) {
   const NodeInput y = net_.call("permute", {x}, {{"dims", order}});
-  return config_.is_causal ? net_.named("identity", target, {y}) : y;
+  return config_.gives_text() ? net_.named("identity", target, {y}) : y;
 }
 
 }  // namespace detent

@@ -33,7 +33,7 @@ void TokenPositions::add_inputs() {
   tokens_ = NodeInput::of(kTokensInput);
   net_.graph().add_input(kMaskInput, type(kSequenceName));
   mask_ = NodeInput::of(kMaskInput);
-  if (config_.is_causal) net_.constant_tensor(kContextNode, Tensor::from<int64_t>({1}, {config_.context}));
+  if (config_.gives_text()) net_.constant_tensor(kContextNode, Tensor::from<int64_t>({1}, {config_.context}));
   if (config_.token_types == 0) return;
   net_.graph().add_input(kTypesInput, type(kSequenceName));
   types_ = NodeInput::of(kTypesInput);
