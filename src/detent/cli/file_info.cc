@@ -83,6 +83,9 @@ std::string kind_text(const LanguageConfig& config) {
                          config.head.result, config.head.labels);
     case HeadKind::kSpan:
       return fmt::format("{}: gives logits of the start and the end of an answer", kind);
+    case HeadKind::kEmbedding:
+      return fmt::format("{}: gives last_hidden_state and {}{}", kind, config.head.result,
+                         config.head.is_normalized ? ", normalized" : "");
     case HeadKind::kNone:
       break;
   }

@@ -66,7 +66,9 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
 
 void check_head(const NetworkHead& head, const std::string& where) {
   constexpr int64_t kMostLabels = int64_t{1} << 20;
-  if (head.kind == HeadKind::kNone || head.kind == HeadKind::kMaskedTokens) return;
+  const bool has_none = head.kind == HeadKind::kNone || head.kind == HeadKind::kMaskedTokens ||
+                        head.kind == HeadKind::kEmbedding;
+  if (has_none) return;
   if (head.labels < 1 || head.labels > kMostLabels)
     fail("{}: the number of labels is {}, expected 1 to {}", where, head.labels, kMostLabels);
   if (head.kind == HeadKind::kSpan && head.labels != 2)

@@ -28,7 +28,8 @@ enum class Activation { kRelu, kSquaredRelu, kGelu, kGeluTanh, kSilu, kXielu, kT
 
 /// Results from the last hidden state: itself, or of decoders logits of the vocabulary; logits of each
 /// token's labels, of the sequence's, or of one label of each token; of tokens in the vocabulary, alone or
-/// beside labels of the sequence; or of each token as start and as end.
+/// beside labels of the sequence; of each token as start and as end; or the last hidden state and a vector
+/// that stands for the sequence.
 enum class HeadKind {
   kNone,
   kTokenLabels,
@@ -36,12 +37,13 @@ enum class HeadKind {
   kTokenScores,
   kMaskedTokens,
   kMaskedTokensAndLabels,
-  kSpan
+  kSpan,
+  kEmbedding
 };
 
-/// Stands for a sequence: its first token, the last one other than padding, the mean of those of the mask; or
-/// the mean of their logits.
-enum class TokenPooling { kFirst, kLast, kMean, kMeanOfLogits };
+/// Stands for a sequence: its first token, the last one other than padding, the last one of the mask, the
+/// mean of those of the mask; or the mean of their logits.
+enum class TokenPooling { kFirst, kLast, kLastSeen, kMean, kMeanOfLogits };
 
 /// Start of positions: all tokens from 0; tokens of the attention mask (OPT), from `position_offset`; or
 /// tokens other than padding, from after it (RoBERTa).
@@ -163,6 +165,7 @@ struct NetworkHead {
   std::string last = "classifier";
   bool last_bias = true;
   std::string result = "logits";
+  bool is_normalized = false;  // an embedding, to length 1
   int64_t labels = 0;
   std::vector<std::string> names = {};  // of the labels; empty: unknown
 };

@@ -15,6 +15,7 @@
 #include "detent/language/language_graph.h"
 #include "detent/language/language_weights.h"
 #include "detent/language/quantized/quantization.h"
+#include "detent/language/sentence_modules.h"
 
 namespace detent {
 namespace {
@@ -321,6 +322,7 @@ std::optional<std::vector<int64_t>> generation_end_tokens(const fs::path& folder
 LanguageConfig read_folder_config(const fs::path& folder) {
   const fs::path path = folder / kConfig;
   LanguageConfig config = read_language_config(read_json(path), path.string());
+  read_sentence_modules(folder, config);
   if (auto ends = generation_end_tokens(folder)) config.eos = std::move(*ends);
   return config;
 }

@@ -138,6 +138,8 @@ class LanguageGraphBuilder {
         const NodeInput start = part(0);
         return {{"start_logits", start}, {"end_logits", part(1)}};
       }
+      case HeadKind::kEmbedding:
+        return {{"last_hidden_state", x}, {head.result, sequence_embedding(net_, positions_, x)}};
       default:
         return {{head.result, labelled(net_, positions_, x)}};
     }

@@ -10,15 +10,20 @@ NodeInput mean_of_seen(NetworkNodes& net, const TokenPositions& positions, const
   return net.call("div", {sums, net.call("sum", {seen, list_input({1})})});
 }
 
-/// The row of the last token other than padding, wherever the padding is; of the first where there is none;
-/// without padding of the last.
+/// The row of the last token that counts; of the first where none does.
+NodeInput last_counted(NetworkNodes& net, const TokenPositions& positions, const NodeInput& counts,
+                       const NodeInput& x) {
+  const NodeInput places = net.call("mul", {counts, positions.queries()});
+  const NodeInput last = net.call("argmax", {places}, {{"dim", -1}, {"keepdim", true}});
+  return net.call("gather_nd", {x, last}, {{"batch_dims", 1}});
+}
+
+/// Tokens other than padding count; without padding all do.
 NodeInput last_token(NetworkNodes& net, const TokenPositions& positions, const NodeInput& x) {
   if (!net.config().pad) return net.call("select", {x}, {{"dim", 1}, {"index", -1}});
   const NodeInput is_pad = net.call("eq", {positions.tokens(), NodeInput::of_constant(*net.config().pad)});
   const NodeInput counts = net.call("cast", {net.call("logical_not", {is_pad})}, {{"dtype", "int64"}});
-  const NodeInput places = net.call("mul", {counts, positions.queries()});
-  const NodeInput last = net.call("argmax", {places}, {{"dim", -1}, {"keepdim", true}});
-  return net.call("gather_nd", {x, last}, {{"batch_dims", 1}});
+  return last_counted(net, positions, counts, x);
 }
 
 NodeInput pooled(NetworkNodes& net, const TokenPositions& positions, const NodeInput& x) {
@@ -27,6 +32,8 @@ NodeInput pooled(NetworkNodes& net, const TokenPositions& positions, const NodeI
       return mean_of_seen(net, positions, x);
     case TokenPooling::kLast:
       return last_token(net, positions, x);
+    case TokenPooling::kLastSeen:
+      return last_counted(net, positions, positions.mask(), x);
     case TokenPooling::kMeanOfLogits:
       return x;
     case TokenPooling::kFirst:
@@ -36,6 +43,15 @@ NodeInput pooled(NetworkNodes& net, const TokenPositions& positions, const NodeI
 }
 
 }  // namespace
+
+NodeInput sequence_embedding(NetworkNodes& net, const TokenPositions& positions, const NodeInput& x) {
+  constexpr double kLeastLength = 1e-12;
+  const NodeInput y = pooled(net, positions, x);
+  if (!net.config().head.is_normalized) return y;
+  const NodeInput squares = net.call("sum", {net.call("mul", {y, y}), list_input({-1})}, {{"keepdim", true}});
+  const NodeInput length = net.call("maximum", {net.call("sqrt", {squares}), number_input(kLeastLength)});
+  return net.call("div", {y, length});
+}
 
 NodeInput labelled(NetworkNodes& net, const TokenPositions& positions, NodeInput x) {
   const LanguageConfig& config = net.config();

@@ -62,6 +62,9 @@ class Attention {
 /// `target` is that of the activation's own parameters.
 NodeInput activated(NetworkNodes& net, Activation activation, const std::string& target, const NodeInput& x);
 
+/// The vector of each sequence, x being the last hidden state [N, sequence, hidden].
+NodeInput sequence_embedding(NetworkNodes& net, const TokenPositions& positions, const NodeInput& x);
+
 /// Logits of the labels of a head, x being the last hidden state [N, sequence, hidden].
 NodeInput labelled(NetworkNodes& net, const TokenPositions& positions, NodeInput x);
 
