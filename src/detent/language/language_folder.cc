@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/files/file.h"
@@ -26,6 +27,8 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kTorchWeights = "pytorch_model.bin";
+constexpr const char* kTorchIndex = "pytorch_model.bin.index.json";
 
 const Table& expect_table(const Value& value, const std::string& where) {
   const auto* table = value.get_if<Table>();
@@ -63,22 +66,34 @@ std::optional<fs::path> only_file(const fs::path& folder, std::string_view end) 
   return found;
 }
 
-/// The list of a folder's shards; nullopt where one file has all tensors.
-std::optional<fs::path> index_of(const fs::path& folder) {
-  if (fs::exists(folder / kIndex)) return folder / kIndex;
-  if (fs::exists(folder / kWeights)) return std::nullopt;
-  return only_file(folder, ".safetensors.index.json");
+/// Files of PyTorch count where there are no others: folders of before safetensors.
+struct WeightFiles {
+  std::optional<fs::path> index;  // the list of shards; else one file has all tensors
+  fs::path file = {};
+};
+
+WeightFiles weights_of(const fs::path& folder) {
+  if (fs::exists(folder / kIndex)) return {.index = folder / kIndex};
+  if (fs::exists(folder / kWeights)) return {.index = {}, .file = folder / kWeights};
+  if (auto index = only_file(folder, ".safetensors.index.json")) return {.index = std::move(index)};
+  if (auto file = only_file(folder, ".safetensors")) return {.index = {}, .file = std::move(*file)};
+  if (fs::exists(folder / kTorchIndex)) return {.index = folder / kTorchIndex};
+  if (fs::exists(folder / kTorchWeights)) return {.index = {}, .file = folder / kTorchWeights};
+  fail("{}: there is neither {} nor {}, nor one other file .safetensors alone, nor {} or {}", folder.string(),
+       kWeights, kIndex, kTorchWeights, kTorchIndex);
+}
+
+bool is_torch_file(const fs::path& file) { return file.extension() == ".bin"; }
+
+StateDict tensors_of(const fs::path& file) {
+  if (is_torch_file(file)) return read_state_dict(file);
+  return read_safetensors(file, TensorCheck::kNow).tensors;
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {
-  const std::optional<fs::path> found = index_of(folder);
-  if (!found) {
-    if (fs::exists(folder / kWeights)) return {folder / kWeights};
-    if (const auto file = only_file(folder, ".safetensors")) return {*file};
-    fail("{}: there is neither {} nor {}, nor one other file .safetensors alone", folder.string(), kWeights,
-         kIndex);
-  }
-  const fs::path& index = *found;
+  const WeightFiles found = weights_of(folder);
+  if (!found.index) return {found.file};
+  const fs::path& index = *found.index;
   std::set<std::string> names;
   for (const auto& [tensor, shard] : read_index(index)) names.insert(shard);
   std::vector<fs::path> files;
@@ -119,13 +134,13 @@ class FolderTensors final : public StoredTensors {
  public:
   FolderTensors(const fs::path& folder, const LanguageFamily& family) : folder_(folder) {
     for (const fs::path& file : files_of(folder)) {
-      for (auto& [name, tensor] : read_safetensors(file, TensorCheck::kNow).tensors) {
+      for (auto& [name, tensor] : tensors_of(file)) {
         if (!shards_.emplace(name, file.filename().string()).second)
           fail("{}: the tensor {} is in several shards", folder.string(), name);
         add(name, tensor);
       }
     }
-    if (const auto index = index_of(folder)) check_index(*index);
+    if (const auto index = weights_of(folder).index) check_index(*index);
     for (const auto& [name, codes] : blocks_) check_scales(name, codes);
     join_norms_of_heads();
     take_matrices(family);
@@ -358,7 +373,8 @@ std::string describe_quantization(const fs::path& folder) {
 std::vector<TensorSummary> summarize_language_folder(const fs::path& folder) {
   std::vector<TensorSummary> summaries;
   for (const fs::path& file : files_of(folder)) {
-    std::vector<TensorSummary> some = summarize_safetensors(file).tensors;
+    std::vector<TensorSummary> some =
+        is_torch_file(file) ? summarize_checkpoint(file).tensors : summarize_safetensors(file).tensors;
     summaries.insert(summaries.end(), some.begin(), some.end());
   }
   return summaries;

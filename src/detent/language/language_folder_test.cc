@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/files/file.h"
@@ -117,6 +118,30 @@ TEST_F(LanguageFolder, IsReadFromOneFileOrShards) {
   EXPECT_EQ(summarize_language_folder(folder_).size(), llama_tensors().size());
   fs::remove(folder_ / "model.safetensors");
   write_shards(llama_tensors(), {});
+  EXPECT_TRUE(logits().equals(expected()));
+}
+
+/// Folders of before safetensors.
+TEST_F(LanguageFolder, IsReadFromFilesOfPyTorchWhereThereAreNoOthers) {
+  write_config(llama_json());
+  const Tensors tensors = llama_tensors();
+  write_state_dict(folder_ / "pytorch_model.bin", tensors);
+  EXPECT_TRUE(logits().equals(expected()));
+  EXPECT_EQ(summarize_language_folder(folder_).size(), tensors.size());
+  EXPECT_EQ(read_folder_model(folder_).config.layers, small_config().layers);
+  fs::remove(folder_ / "pytorch_model.bin");
+  const auto half = tensors.begin() + std::ssize(tensors) / 2;
+  write_state_dict(folder_ / "a.bin", Tensors(tensors.begin(), half));
+  write_state_dict(folder_ / "b.bin", Tensors(half, tensors.end()));
+  Table map;
+  for (const auto& [name, tensor] : Tensors(tensors.begin(), half)) map[name] = "a.bin";
+  for (const auto& [name, tensor] : Tensors(half, tensors.end())) map[name] = "b.bin";
+  write_json(folder_ / "pytorch_model.bin.index.json", Value(Table{{"weight_map", map}}));
+  EXPECT_TRUE(logits().equals(expected()));
+  map[tensors.front().first] = "b.bin";
+  write_json(folder_ / "pytorch_model.bin.index.json", Value(Table{{"weight_map", map}}));
+  expect_refused("is not in the shard b.bin");
+  write(llama_json(), tensors);  // counts before files of PyTorch
   EXPECT_TRUE(logits().equals(expected()));
 }
 
