@@ -84,6 +84,8 @@ def tiny(model_type, changes=None):
         given["topk_method"] = "group_limited_greedy"
     if model_type == "deberta-v2":
         given.update(DEBERTA)
+    if model_type == "lfm2":
+        given.update(block_multiple_of=8, layer_types=["conv", "full_attention"] * 2)
     changes = changes or {}
     given.update(changes)
     if base.to_dict().get("rope_parameters") and "rope_parameters" not in changes:
@@ -278,7 +280,7 @@ def other_values(key, value, layers):
     if value is None:
         return [True, 0.3, 2, 5]
     if key == "layer_types" and isinstance(value, list):
-        kinds = ["full_attention", "sliding_attention"]
+        kinds = ["full_attention", "conv" if "conv" in value else "sliding_attention"]
         return [[kinds[i % 2] for i in range(layers)], [kinds[i % 3 == 0] for i in range(layers)]]
     if key == "mlp_only_layers":
         return [[1]]

@@ -77,7 +77,7 @@ void quantize_cache(Graph& graph, const Format& format) {
   const ValueTypes values = values_of_tokens(graph, 1);
   std::vector<std::pair<std::string, int64_t>> givers;
   for (const Node& node : graph.nodes()) {
-    if (!cache_kind(node)) continue;
+    if (!cache_kind(node) || node.target.ends_with(".state_cache")) continue;
     check_is_plain(graph, node);
     const Node& giver = graph.node(node.inputs[0].node);
     const Operand& taken = values.at(value_name(giver.inputs.at(0)));

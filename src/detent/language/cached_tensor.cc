@@ -65,7 +65,8 @@ Tensor rows_of_tokens(const Tensor& tensor, bool are_keys) {
 std::optional<CachedTensor::Kind> cache_kind(const Node& node) {
   if (!is_view(node) || node.inputs.size() != 1) return std::nullopt;
   if (node.target.ends_with(".key_cache")) return CachedTensor::Kind::kKeys;
-  if (node.target.ends_with(".value_cache")) return CachedTensor::Kind::kValues;
+  const bool has_values = node.target.ends_with(".value_cache") || node.target.ends_with(".state_cache");
+  if (has_values) return CachedTensor::Kind::kValues;
   return std::nullopt;
 }
 

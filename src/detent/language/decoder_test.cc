@@ -47,6 +47,12 @@ LanguageConfig config_of_latents() {
   return config;
 }
 
+LanguageConfig config_of_convolutions() {
+  LanguageConfig config = small_config();
+  config.short_convolution = {.width = 3, .bias = true, .layers = {true, false}};
+  return config;
+}
+
 /// Places of keys in the scores, queries that grow, a perceptron that learns its activation.
 LanguageConfig config_of_slopes() {
   LanguageConfig config = small_config();
@@ -90,8 +96,8 @@ std::span<const int64_t> part(const std::vector<int64_t>& tokens, int64_t begin,
 
 TEST(Decoder, GivesTheSameBitsTokenByTokenForEveryLength) {
   constexpr int64_t kMost = 200;
-  for (const LanguageConfig& config :
-       {small_config(), windowed_config(), config_with_experts(), config_of_latents(), config_of_slopes()}) {
+  for (const LanguageConfig& config : {small_config(), windowed_config(), config_with_experts(),
+                                       config_of_latents(), config_of_slopes(), config_of_convolutions()}) {
     const Graph graph = network(config);
     const Decoder decoder(graph);
     const std::vector<int64_t> tokens = tokens_for_test(kMost, config.vocabulary);

@@ -159,6 +159,12 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   if (!(config.distance_slopes >= 0 && config.distance_slopes <= kMostSlopes))
     fail("{}: the slopes of distances are {}, expected 0 to {}", where, config.distance_slopes, kMostSlopes);
   check_experts(config, where);
+  const ShortConvolution& convolution = config.short_convolution;
+  constexpr int64_t kMostTokens = 1 << 10;
+  if (convolution.width < 0 || convolution.width > kMostTokens)
+    fail("{}: convolutions of {} tokens, expected 1 to {}", where, convolution.width, kMostTokens);
+  if (convolution.width > 0 && std::ssize(convolution.layers) != config.layers)
+    fail("{}: {} layers that convolve or not for {} layers", where, convolution.layers.size(), config.layers);
   check_head(config.head, where);
   check_latent(config, where);
   check_rotary(config.rotary, config, where);

@@ -154,6 +154,14 @@ struct TextConvolution {
   Activation activation = Activation::kTanh;
 };
 
+/// In the place of attention in some layers: a convolution of each element along the text before a token,
+/// between products with two gates (LFM2).
+struct ShortConvolution {
+  int64_t width = 0;  // tokens; 0: none
+  bool bias = false;
+  std::vector<bool> layers = {};  // which have it
+};
+
 /// A head with labels: a layer, an activation and a norm where there are some, then a layer of the labels.
 struct NetworkHead {
   HeadKind kind = HeadKind::kNone;
@@ -262,6 +270,7 @@ struct LanguageConfig {
 
   DisentangledAttention disentangled = {};
   TextConvolution convolution = {};
+  ShortConvolution short_convolution = {};
   NetworkHead head = {};
 
   std::optional<int64_t> bos = {};
@@ -270,6 +279,9 @@ struct LanguageConfig {
 
   bool layer_has_window(int64_t layer) const {
     return window > 0 && (has_window.empty() || has_window[static_cast<size_t>(layer)]);
+  }
+  bool layer_convolves(int64_t layer) const {
+    return short_convolution.width > 0 && short_convolution.layers[static_cast<size_t>(layer)];
   }
   bool layer_has_experts(int64_t layer) const {
     return experts.count > 0 && (experts.layers.empty() || experts.layers[static_cast<size_t>(layer)]);

@@ -81,8 +81,10 @@ class LanguageGraphBuilder {
       const NodeInput second = has_one ? first : net_.norm(target + "perceptron_norm", x, config_.hidden);
       return net_.call("add", {net_.call("add", {attended, feedforward(index, second)}), x});
     }
-    const NodeInput y = with_norms(target + "attention_norm", x,
-                                   [&](const NodeInput& z) { return attention.layer(index, z); });
+    const NodeInput y = with_norms(target + "attention_norm", x, [&](const NodeInput& z) {
+      return config_.layer_convolves(index) ? short_convolution(net_, positions_, index, z)
+                                            : attention.layer(index, z);
+    });
     return with_norms(target + "perceptron_norm", y,
                       [&](const NodeInput& z) { return feedforward(index, z); });
   }

@@ -107,6 +107,15 @@ TEST(LanguageGraph, HasSlopesOfDistancesAndLimitsOfHeads) {
   }));
 }
 
+TEST(LanguageGraph, HasConvolutionsInThePlaceOfAttention) {
+  for (const bool has_bias : {false, true}) {
+    expect_same(with([&](LanguageConfig& c) {
+      c.short_convolution = {.width = has_bias ? 4 : 3, .bias = has_bias, .layers = {true, false}};
+      c.qk_norm = true;
+    }));
+  }
+}
+
 TEST(LanguageGraph, HasPerceptronsThatLearnTheirActivation) {
   expect_same(with([](LanguageConfig& c) {
     c.perceptron = PerceptronKind::kPlain;

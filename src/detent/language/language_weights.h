@@ -38,6 +38,8 @@ namespace detent {
 //   layers.{}.perceptron_norm .perceptron_post_norm
 //   layers.{}.attention.output_norm layers.{}.perceptron.down_norm  before the last layer of each (BitNet)
 //   layers.{}.attention.sink                                        [heads]
+//   layers.{}.convolution.input .output                             [3 hidden, hidden], [hidden, hidden]
+//   layers.{}.convolution.taps                                      [hidden, 1, width]
 //   norm  head  head_layer  head_norm
 //   project_in project_out                                          where tokens have a size of their own
 //   distance_bias  layers.{}.attention.distance_bias                [distances, heads]

@@ -23,7 +23,10 @@ class PlainNetwork {
     Rows x = embedded(tokens, mask);
     for (int64_t i = 0; i < config_.layers; ++i) {
       const std::string name = "layers." + std::to_string(i) + ".";
-      const auto attend = [&](const Rows& y) { return attention(i, y, mask); };
+      const auto attend = [&](const Rows& y) {
+        return config_.layer_convolves(i) ? convolution(name + "convolution", y, mask)
+                                          : attention(i, y, mask);
+      };
       const auto perceive = [&](const Rows& y) {
         return config_.layer_has_experts(i) ? experts(name + "experts.", y)
                                             : perceptron(name + "perceptron", y);
@@ -197,6 +200,28 @@ class PlainNetwork {
     const size_t row = distance < 3 ? distance : distance < 11 ? 3 : distance < 37 ? 4 : 5;
     return static_cast<double>(values(
         "distance_bias.weight")[((key > query ? 6 : 0) + row) * static_cast<size_t>(config_.heads) + head]);
+  }
+
+  Rows convolution(const std::string& name, Rows x, const std::vector<int64_t>& mask) const {
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (double& v : x[t]) v *= static_cast<double>(mask[t]);
+    }
+    const Rows parts = linear(name + ".input", x);
+    const auto width = static_cast<size_t>(config_.short_convolution.width);
+    Rows y = x;
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (size_t i = 0; i < x[t].size(); ++i) {
+        const size_t size = x[t].size();
+        double sum = config_.short_convolution.bias ? static_cast<double>(values(name + ".taps.bias")[i]) : 0;
+        for (size_t back = 0; back < std::min(width, t + 1); ++back) {
+          const auto& row = parts[t - back];
+          sum += row[i] * row[2 * size + i] *
+                 static_cast<double>(values(name + ".taps.weight")[(i + 1) * width - 1 - back]);
+        }
+        y[t][i] = parts[t][size + i] * sum;
+      }
+    }
+    return linear(name + ".output", y);
   }
 
   Rows attention(int64_t layer, const Rows& x, const std::vector<int64_t>& mask) const {

@@ -73,6 +73,7 @@ LanguageFamily granite_family();
 LanguageFamily granitemoe_family();
 LanguageFamily helium_family();
 LanguageFamily hunyuan_family();
+LanguageFamily lfm2_family();
 LanguageFamily llama_family();
 LanguageFamily minicpm3_family();
 LanguageFamily ministral_family();

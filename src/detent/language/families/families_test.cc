@@ -293,6 +293,12 @@ std::vector<Golden> goldens_of_rare_parts() {
 
 std::vector<Golden> goldens_of_rare_keys() {
   return {
+      {R"({"model_type": "lfm2", "layer_types": ["conv", "full_attention"], "conv_bias": true,
+          "block_multiple_of": 8, "rope_theta": 5000.0})",
+       {1.44401, 0.8721519, 2.350839}},
+      {R"({"model_type": "lfm2", "full_attn_idxs": [0], "conv_L_cache": 4, "block_auto_adjust_ff_dim":
+          false, "rope_theta": 10000.0, "tie_word_embeddings": false})",
+       {-1.151918, 0.2564349, 0.4955062}},
       {R"({"model_type": "gpt_oss", "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2,
           "sliding_window": 3, "swiglu_limit": 0.5, "tie_word_embeddings": false, "rope_parameters":
           {"rope_type": "default", "rope_theta": 10000.0}})",
@@ -655,6 +661,11 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "smollm3", "no_rope_layers": [1, 0, 1])", "3 layers that turn or not for 2 layers"},
       {R"({"model_type": "llama", "partial_rotary_factor": 0.5)", "whole heads of this family turn"},
       {R"({"model_type": "modernbert", "local_attention": 1)", "expected at least 2"},
+      {R"({"model_type": "lfm2", "conv_L_cache": 0, "full_attn_idxs": [0])", "expected at least 1"},
+      {R"({"model_type": "lfm2", "layer_types": ["conv", "conv"])", "no layer has attention"},
+      {R"({"model_type": "lfm2", "layer_types": ["conv", "sliding_attention"])", "conv and full_attention"},
+      {R"({"model_type": "lfm2", "layer_types": ["conv"])", "1 entries for 2 layers"},
+      {R"({"model_type": "lfm2", "block_ffn_dim_multiplier": -1.0)", "expected a number above 0"},
       {R"({"model_type": "modernbert-decoder", "sliding_window": 0)", "expected at least 1"},
       {R"({"model_type": "youtu", "kv_lora_rank": 9, "qk_rope_head_dim": 6, "qk_nope_head_dim": 5,
           "v_head_dim": 4, "head_dim": 5)",

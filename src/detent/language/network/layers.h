@@ -68,6 +68,10 @@ NodeInput sequence_embedding(NetworkNodes& net, const TokenPositions& positions,
 /// Logits of the labels of a head, x being the last hidden state [N, sequence, hidden].
 NodeInput labelled(NetworkNodes& net, const TokenPositions& positions, NodeInput x);
 
+/// The convolution of a layer, [N, sequence, hidden].
+NodeInput short_convolution(NetworkNodes& net, const TokenPositions& positions, int64_t index,
+                            const NodeInput& x);
+
 /// A perceptron of `size` hidden elements, [N, sequence, hidden].
 NodeInput perceptron(NetworkNodes& net, const std::string& target, const NodeInput& x, int64_t size,
                      bool bias);

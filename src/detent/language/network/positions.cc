@@ -19,7 +19,8 @@ TokenPositions::TokenPositions(NetworkNodes& net) : net_(net), config_(net.confi
   const NodeInput past = net_.call("sub", {total, net_.size_of(tokens_, 1)});
   const NodeInput end = net_.call("squeeze", {total, list_input({0})});
   total_ = end;
-  queries_ = net_.call("range", {net_.call("squeeze", {past, list_input({0})}), end, constant(1)});
+  past_ = net_.call("squeeze", {past, list_input({0})});
+  queries_ = net_.call("range", {past_, end, constant(1)});
   keys_ = net_.call("range", {constant(0), end, constant(1)});
 }
 
@@ -61,6 +62,11 @@ NodeInput TokenPositions::rows() const {
 
 NodeInput TokenPositions::seen() const {
   return net_.call("cast", {net_.call("unsqueeze", {mask_, list_input({2})})}, {{"dtype", "float32"}});
+}
+
+NodeInput TokenPositions::seen_queries() const {
+  const NodeInput mask = net_.call("gather", {mask_, queries_}, {{"dim", 1}});
+  return net_.call("cast", {net_.call("unsqueeze", {mask, list_input({2})})}, {{"dtype", "float32"}});
 }
 
 NodeInput TokenPositions::visible(bool in_window) const {

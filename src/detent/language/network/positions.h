@@ -17,6 +17,8 @@ class TokenPositions {
   const NodeInput& mask() const { return mask_; }
   /// How many tokens there are, the past ones included.
   const NodeInput& total() const { return total_; }
+  /// How many tokens there are before the queries.
+  const NodeInput& past() const { return past_; }
   /// Positions of queries, [sequence], and of keys, [total].
   const NodeInput& queries() const { return queries_; }
   const NodeInput& keys() const { return keys_; }
@@ -27,6 +29,8 @@ class TokenPositions {
   NodeInput rows() const;
   /// 1 for tokens of the mask and 0 for others, [N, sequence, 1].
   NodeInput seen() const;
+  /// The same for the queries alone, where there are more tokens.
+  NodeInput seen_queries() const;
   /// Whether each query may see each key, [N, 1, 1 or sequence, total].
   NodeInput visible(bool in_window) const;
 
@@ -39,6 +43,7 @@ class TokenPositions {
   NodeInput mask_;
   NodeInput types_;
   NodeInput total_;
+  NodeInput past_;
   NodeInput queries_;
   NodeInput keys_;
 };

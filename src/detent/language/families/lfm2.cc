@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include "detent/core/error.h"
+#include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
+
+namespace detent {
+namespace {
+
+/// Two thirds, times a factor, in whole blocks, unless the file says that the size is as it stands.
+int64_t adjusted_size(const ConfigReader& json, int64_t size) {
+  constexpr int64_t kBlock = 256;
+  constexpr double kMostFactor = 1024;
+  if (!json.boolean("block_auto_adjust_ff_dim", true) || size < 1 || size > INT32_MAX) return size;
+  const double factor = json.number("block_ffn_dim_multiplier", 1);
+  const int64_t block = json.integer("block_multiple_of", kBlock);
+  if (!(factor > 0 && factor <= kMostFactor))
+    json.refuse("block_ffn_dim_multiplier", "expected a number above 0 and at most 1024");
+  if (block < 1 || block > INT32_MAX) json.refuse("block_multiple_of", "expected at least 1");
+  const auto scaled = static_cast<int64_t>(factor * static_cast<double>(2 * size / 3));
+  return (scaled + block - 1) / block * block;
+}
+
+std::vector<bool> convolving_layers(const ConfigReader& json, int64_t layers) {
+  std::vector<bool> convolving(static_cast<size_t>(layers), false);
+  if (json.has("layer_types")) {
+    const std::vector<std::string> types = json.texts("layer_types");
+    if (std::ssize(types) != layers)
+      fail("{}: \"layer_types\" has {} entries for {} layers", json.where(), types.size(), layers);
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i] != "conv" && types[i] != "full_attention")
+        json.refuse("layer_types", "expected entries conv and full_attention");
+      convolving[i] = types[i] == "conv";
+    }
+  } else if (json.has("full_attn_idxs")) {
+    const std::vector<int64_t> attending = json.integers("full_attn_idxs");
+    for (int64_t layer = 0; layer < layers; ++layer)
+      convolving[static_cast<size_t>(layer)] = std::ranges::find(attending, layer) == attending.end();
+  }
+  return convolving;
+}
+
+/// Convolutions of a few tokens in most layers, attention with norms of heads in the others.
+LanguageConfig read_lfm2(const ConfigReader& json) {
+  constexpr double kUsualTheta = 1000000;
+  constexpr int64_t kWidth = 3;
+  LanguageConfig config = common_config(json, "lfm2", true);
+  config.tied_head = json.boolean("tie_embedding", config.tied_head);
+  read_sizes(json, config, json.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
+  config.intermediate = adjusted_size(json, config.intermediate);
+  config.norm_eps = json.number("norm_eps", 1e-5);
+  config.qk_norm = true;
+  config.short_convolution = {.width = json.integer("conv_L_cache", kWidth),
+                              .bias = json.boolean("conv_bias", false),
+                              .layers = convolving_layers(json, config.layers)};
+  if (config.short_convolution.width < 1) json.refuse("conv_L_cache", "expected at least 1");
+  if (std::ranges::find(config.short_convolution.layers, false) == config.short_convolution.layers.end())
+    fail("{}: no layer has attention, expected one at least", json.where());
+  config.rotary = config.window_rotary = read_rotary(json, config, "", kUsualTheta);
+  return config;
+}
+
+std::vector<StoredName> lfm2_weights() {
+  const std::string layer = "model.layers.{}.";
+  return {{"embed_tokens", "model.embed_tokens"},
+          {"layers.{}.attention_norm", layer + "operator_norm"},
+          {"layers.{}.convolution.input", layer + "conv.in_proj"},
+          {"layers.{}.convolution.taps", layer + "conv.conv"},
+          {"layers.{}.convolution.output", layer + "conv.out_proj"},
+          {"layers.{}.attention.query", layer + "self_attn.q_proj"},
+          {"layers.{}.attention.key", layer + "self_attn.k_proj"},
+          {"layers.{}.attention.value", layer + "self_attn.v_proj"},
+          {"layers.{}.attention.output", layer + "self_attn.out_proj"},
+          {"layers.{}.attention.query_norm", layer + "self_attn.q_layernorm"},
+          {"layers.{}.attention.key_norm", layer + "self_attn.k_layernorm"},
+          {"layers.{}.perceptron_norm", layer + "ffn_norm"},
+          {"layers.{}.perceptron.gate", layer + "feed_forward.w1"},
+          {"layers.{}.perceptron.up", layer + "feed_forward.w3"},
+          {"layers.{}.perceptron.down", layer + "feed_forward.w2"},
+          {"norm", "model.embedding_norm"},
+          {"head", "lm_head"}};
+}
+
+}  // namespace
+
+LanguageFamily lfm2_family() {
+  return {.name = "lfm2",
+          .model_types = {"lfm2"},
+          .help = "LFM2 without experts",
+          .config = read_lfm2,
+          .weights = lfm2_weights,
+          .ignored = {"rotary_emb"}};
+}
+
+}  // namespace detent
