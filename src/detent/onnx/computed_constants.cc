@@ -49,8 +49,7 @@ bool OnnxImporter::may_compute(const Node& node, const Operand& result) {
   return true;
 }
 
-std::optional<Tensor> OnnxImporter::computed_constant(const Node& node, size_t result,
-                                                      std::map<std::string, Tensor>& parts) {
+std::optional<Tensor> OnnxImporter::computed_constant(const Node& node, size_t result, ComputedParts& parts) {
   const bool is_fast = is_linear(node) || trait<MatrixProduct>(node) != nullptr;
   if (!node.quantization.empty() || !node.parameters.empty() || !is_fast) return std::nullopt;
   std::vector<FloatFlow> inputs;
@@ -67,12 +66,16 @@ std::optional<Tensor> OnnxImporter::computed_constant(const Node& node, size_t r
     flow.tensor = *tensor;
     any = true;
   }
-  if (!any || !may_compute(node, types(NodeInput::of(node.name, result)).first)) return std::nullopt;
+  if (!any) return std::nullopt;
+  if (!may_compute(node, types(NodeInput::of(node.name, result)).first)) {
+    parts.exceeds_limits = true;
+    return std::nullopt;
+  }
   return FloatNodes().results(node, inputs).at(result).tensor;
 }
 
-std::optional<Tensor> OnnxImporter::constant_input(const NodeInput& input,
-                                                   std::map<std::string, Tensor>& parts) {
+std::optional<Tensor> OnnxImporter::constant_input(const NodeInput& input, ComputedParts& parts) {
+  ++constants_sought_;
   const Node& giver = graph_.node(input.node);
   const auto& [first, second] = types(input);
   if (role_of(giver) == OperatorRole::kConstant && giver.quantization.empty())
@@ -81,9 +84,11 @@ std::optional<Tensor> OnnxImporter::constant_input(const NodeInput& input,
   // Another value of the model is a constant already if it can be.
   if (!giver.source_names.empty() || first.shape != second.shape) return std::nullopt;
   const std::string name = value_name(input.node, input.result);
-  if (const auto known = parts.find(name); known != parts.end()) return known->second;
+  if (varying_.contains(name)) return std::nullopt;
+  if (const auto known = parts.values.find(name); known != parts.values.end()) return known->second;
   std::optional<Tensor> part = computed_constant(giver, input.result, parts);
-  if (part) parts.emplace(name, *part);
+  if (!part && !parts.exceeds_limits) varying_.insert(name);
+  parts.values.emplace(name, part);
   return part;
 }
 

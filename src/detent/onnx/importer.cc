@@ -628,7 +628,7 @@ std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
   }
   if (have_same_elements(first, second)) return RoundedConstant{*first.elements, std::nullopt};
   if (bytes > knowable_) return std::nullopt;
-  std::map<std::string, Tensor> parts;
+  ComputedParts parts;
   std::optional<Tensor> constant = computed_constant(node, value.result, parts);
   if (!constant || !may_know(bytes)) return std::nullopt;
   return RoundedConstant{std::move(*constant), std::nullopt};

@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -94,6 +95,12 @@ struct ImportTrial {
   const OnnxLoops* kept_loops = nullptr;
 };
 
+/// Values that one node of the model stands for, by value_name; nothing of those that were not computed.
+struct ComputedParts {
+  std::unordered_map<std::string, std::optional<Tensor>> values = {};
+  bool exceeds_limits = false;  // so that later ones may be computed
+};
+
 /// Bytes of a value; 0 where one of its sizes is open.
 int64_t byte_size(const Operand& operand);
 
@@ -140,6 +147,8 @@ class OnnxImporter {
   const OnnxLoops& unwritten_loops() const { return unwritten_loops_; }
   /// Whether that was for want of the number of iterations.
   bool has_unknown_counts() const { return has_unknown_counts_ && trial_.kept_loops == nullptr; }
+  /// How often a value was asked whether it is a constant.
+  size_t constants_sought() const { return constants_sought_; }
 
  private:
   friend class NodeImport;
@@ -293,9 +302,8 @@ class OnnxImporter {
   /// A result of constants, none of which is rounded, where that is fast to compute: of functions of elements
   /// and rows, reductions, movements, products of matrices, and of several of them that one node of the model
   /// stands for (`parts`). Nothing of others.
-  std::optional<Tensor> computed_constant(const Node& node, size_t result,
-                                          std::map<std::string, Tensor>& parts);
-  std::optional<Tensor> constant_input(const NodeInput& input, std::map<std::string, Tensor>& parts);
+  std::optional<Tensor> computed_constant(const Node& node, size_t result, ComputedParts& parts);
+  std::optional<Tensor> constant_input(const NodeInput& input, ComputedParts& parts);
   /// Whether a function of constants is computed while the model is read; takes its work off if so.
   bool may_compute(const Node& node, const Operand& result);
   NodeInput add_rounding(NodeInput value, const std::string& name, const QuantSpec& spec);
@@ -328,6 +336,8 @@ class OnnxImporter {
   static constexpr int64_t kDropsBelow = int64_t{16} << 20;
   int64_t drops_below_ = kDropsBelow;        // of them; then what nothing reads is dropped
   int64_t computable_ = int64_t{256} << 20;  // bytes that functions of constants may still read and write
+  std::unordered_set<std::string> varying_;  // by value_name: values that no limit keeps from being constants
+  size_t constants_sought_ = 0;
   std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name

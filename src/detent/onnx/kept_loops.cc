@@ -179,6 +179,7 @@ OnnxImporter::~OnnxImporter() {
   around_->written_out_ = written_out_;
   around_->knowable_ = knowable_;
   around_->computable_ = computable_;
+  around_->constants_sought_ += constants_sought_;
   around_->chooses_branches_ |= chooses_branches_;
   around_->has_hidden_sizes_ |= has_hidden_sizes_;
   note_sizes(noted_sizes_, around_->noted_sizes_);

@@ -7,6 +7,7 @@
 #include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/onnx/importer.h"
 
 #include "detent/onnx/model_for_test.h"
 #include "detent/onnx/results_for_test.h"
@@ -187,8 +188,8 @@ TEST(OnnxSubgraphs, LoopsEndWhereAKnownConditionFails) {
 }
 
 /// Doubles x while its first element is below 10.
-void add_doubling_loop(OnnxModelForTest& model) {
-  model.constant<int64_t>("most", {}, {6});
+void add_doubling_loop(OnnxModelForTest& model, int64_t most = 6) {
+  model.constant<int64_t>("most", {}, {most});
   model.constant<int64_t>("first", {}, {0});
   model.constant<float>("limit", {}, {10});
   model.input("x", {2});
@@ -208,6 +209,20 @@ TEST(OnnxSubgraphs, LoopsEndWhereAComputedConditionFails) {
   add_doubling_loop(model);
   for (const auto& [x, y] : {std::pair{1.0F, 16.0F}, {12.0F, 12.0F}, {9.0F, 18.0F}, {-1.0F, -64.0F}})
     expect_results(model, {floats({2}, {x, 1})}, {floats({2}, {y, y / x})});
+}
+
+/// Whether an iteration still runs is a value that follows from that of all iterations before it.
+TEST(OnnxSubgraphs, IterationsSeekConstantsAsOftenAsThoseBefore) {
+  std::vector<size_t> sought;
+  for (const int64_t most : {10, 20, 40}) {
+    OnnxModelForTest model(17);
+    add_doubling_loop(model, most);
+    OnnxModelFile file(model.write());
+    OnnxImporter importer(file, {}, {});
+    importer.run();
+    sought.push_back(importer.constants_sought());
+  }
+  EXPECT_EQ(sought[2] - sought[1], 2 * (sought[1] - sought[0]));
 }
 
 /// As `while value < 10 and count < 3` is exported: no bound of iterations but the counter's.
