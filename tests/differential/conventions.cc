@@ -106,6 +106,10 @@ const std::vector<Convention>& other_conventions() {
        Explains::kAll,
        "with a step below 0 ONNX Runtime takes an end of INT64_MAX or INT32_MAX for the beginning; ONNX "
        "clamps it"},
+      {{"Squeeze"},
+       [](const NodeFacts& node) { return !node.has("axes") && !node.has_input(1); },
+       Explains::kAll,
+       "without axes Detent keeps open dimensions where they are 1 too, and says so"},
       {{"LSTM"},
        [](const NodeFacts& node) { return node.has("clip"); },
        Explains::kAll,

@@ -105,6 +105,19 @@ TEST(KnownElements, NothingIsLeftOfNothing) {
   EXPECT_EQ(result_of("slice", {Operand{{5, 3}, Value()}}, first_two).shape, (Shape{2, 3}));
 }
 
+TEST(KnownElements, UnknownAxesAreThoseOfOnes) {
+  const auto axes = [](int64_t count) { return Operand{{count}, Value(), DType::kInt64}; };
+  EXPECT_EQ(result_of("squeeze", {Operand{{5, 1}, Value()}, axes(1)}).shape, Shape{kOpenSize});
+  EXPECT_EQ(result_of("squeeze", {Operand{{1, 1}, Value()}, axes(2)}).shape, Shape{});
+  EXPECT_THROW(result_of("squeeze", {Operand{{5, 1}, Value()}, axes(2)}), Error);
+}
+
+TEST(KnownElements, ListsOfDimensionsAreShort) {
+  const Operand long_list{{int64_t{1} << 20}, Value(), DType::kInt64};
+  for (const char* op : {"unsqueeze", "squeeze", "dynamic_reshape", "dynamic_expand", "tile"})
+    EXPECT_THROW(result_of(op, {Operand{{5, 1}, Value()}, long_list}), Error) << op;
+}
+
 TEST(KnownElements, PartsOfAMatrixFollowPythonsRule) {
   const Operand matrix = known(Tensor::from<int64_t>({3, 2}, std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_THAT(integers(result_of("dynamic_slice",

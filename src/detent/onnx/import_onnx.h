@@ -23,8 +23,6 @@ struct OnnxImportOptions {
   /// Whether open sizes that `shapes` do not give, but the batch's, are those that are tried, of which the
   /// network takes the first.
   bool fixes_open = false;
-  /// Whether an open batch is the one that is tried.
-  bool fixes_batch = false;
   /// Sizes of open dimensions, by the names that these have in the graph.
   NamedSizes sizes = {};
 };

@@ -251,9 +251,7 @@ bool has_open_batches(const onnx::GraphProto& graph) {
 std::optional<Graph> import_with_one_sample(OnnxModelFile& file, const OnnxImportOptions& options,
                                             const OnnxLoops* kept_loops) {
   if (!has_open_batches(file.model().graph())) return std::nullopt;
-  OnnxImportOptions fixing = options;
-  fixing.fixes_batch = true;
-  return import_with_fixed_sizes(file, fixing, {.sizes = {.batch = 1}, .kept_loops = kept_loops},
+  return import_with_fixed_sizes(file, options, {.sizes = {.batch = 1}, .kept_loops = kept_loops},
                                  "1 samples at once");
 }
 
@@ -280,18 +278,17 @@ std::optional<Graph> import_with_traced_sizes(OnnxModelFile& file, const OnnxImp
     graph = import_with_fixed_sizes(file, fixing,
                                     {.sizes = {.size = sizes[i], .part = 1}, .kept_loops = kept_loops},
                                     fmt::format("{} in open dimensions", sizes[i]));
-  fixing = options;
-  fixing.fixes_batch = true;
   sizes.push_back(1);
   for (size_t i = 0; i < sizes.size() && !graph; ++i)
-    graph = import_with_fixed_sizes(file, fixing, {.sizes = {.batch = sizes[i]}, .kept_loops = kept_loops},
+    graph = import_with_fixed_sizes(file, options, {.sizes = {.batch = sizes[i]}, .kept_loops = kept_loops},
                                     fmt::format("{} samples at once", sizes[i]));
   for (size_t i = 1; i < std::size(kTriedSizes) && !graph; ++i) {
     OpenSizes of_one = kTriedSizes[i];
     of_one.batch = 1;
-    graph = import_with_fixed_sizes(file, fixing, {.sizes = of_one, .kept_loops = kept_loops},
+    graph = import_with_fixed_sizes(file, options, {.sizes = of_one, .kept_loops = kept_loops},
                                     "1 samples at once");
   }
+  fixing = options;
   fixing.shapes = states;
   fixing.fixes_first = true;
   if (!states.empty() && has_others && !graph)

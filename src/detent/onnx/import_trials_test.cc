@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/inference/integer_executor.h"
 #include "detent/onnx/export_onnx.h"
@@ -289,7 +292,11 @@ TEST(ImportTrials, KeepAnOpenBatchThatIsSqueezedWithoutAxes) {
   model.input("x", {-1, 1, 10, 1});
   model.output("y");
   model.node("Squeeze", {"x"}, {"y"});
+  set_up_logging("warning");
+  testing::internal::CaptureStderr();
   const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("Squeeze: without axes it keeps open dimensions where they are 1 too"));
   EXPECT_EQ(result_shapes(graph, {ones({3, 1, 10, 1})}).at(0), (Shape{3, 10}));
   EXPECT_EQ(result_shapes(graph, {ones({1, 1, 10, 1})}).at(0), (Shape{1, 10}));
 
@@ -300,6 +307,34 @@ TEST(ImportTrials, KeepAnOpenBatchThatIsSqueezedWithoutAxes) {
   const Graph fixed = import_onnx(of_one.write());
   EXPECT_EQ(tensor_type_text(fixed.input_types().at("x")), "float32 [1, 1, 10]");
   EXPECT_EQ(result_shapes(fixed, {ones({1, 1, 10})}).at(0), Shape{10});
+}
+
+/// The first sizes of all inputs are tried as one batch.
+TEST(ImportTrials, FixTheFirstSizesOfAllInputsWithTheBatch) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 2});
+  model.input("lengths", {-2});
+  model.output("y");
+  model.output("one_hot");
+  model.constant<int64_t>("shape", {1}, {2});
+  model.node("Reshape", {"x", "shape"}, {"y"});
+  model.node("Hardmax", {"lengths"}, {"one_hot"});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("x")), "float32 [1, 2]");
+  EXPECT_EQ(tensor_type_text(graph.input_types().at("lengths")), "float32 [1]");
+}
+
+TEST(ImportTrials, TakeNoPositionsForSizes) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 5, 3});
+  model.input("starts", {-1}, onnx::TensorProto::INT64);
+  model.output("y");
+  model.constant<int64_t>("ends", {1}, {std::numeric_limits<int64_t>::max() - 1});
+  model.constant<int64_t>("axes", {1}, {2});
+  model.node("Slice", {"x", "starts", "ends", "axes"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  const Tensor start = Tensor::from<int64_t>({1}, Ints{1});
+  EXPECT_EQ(result_shapes(graph, {ones({1, 5, 3}), start}).at(0), (Shape{1, 5, 2}));
 }
 
 /// A trace of two sentences, each of a length of its own that the exporter wrote down.

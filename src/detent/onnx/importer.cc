@@ -236,6 +236,10 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   return {known->second, is_batch ? 1 : trial_.sizes.first()};
 }
 
+bool OnnxImporter::has_one_size(const std::string& symbol) const {
+  return first_sizes_.at(symbol) == second_sizes_.at(symbol);
+}
+
 TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   const std::string name = kept_name(input.name());
   if (!input.type().has_tensor_type())
@@ -267,12 +271,13 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
     type.shape.push_back(named_dimension(input, i));
     const auto fixed = given_sizes_.find(type.shape.back().symbol);
     if (fixed != given_sizes_.end()) type.shape.back() = fixed->second;
+    if (type.shape.back().is_named() && has_one_size(type.shape.back().symbol))
+      type.shape.back() = first_sizes_.at(type.shape.back().symbol);
   }
   if (given == options_.shapes.end()) {
     for (Dimension& dim : type.shape) {
       const bool is_batch = dim.symbol == kBatchName || (options_.fixes_first && &dim == type.shape.data());
-      const bool is_fixed = is_batch ? options_.fixes_batch || (options_.fixes_open && options_.fixes_first)
-                                     : options_.fixes_open;
+      const bool is_fixed = options_.fixes_open && (options_.fixes_first || !is_batch);
       if (dim.is_named() && is_fixed) dim = first_sizes_.at(dim.symbol);
     }
     return type;
@@ -495,12 +500,14 @@ const TriedTypes& OnnxImporter::types(const NodeInput& input) const {
 
 void OnnxImporter::note_sizes(const Shape& shape, std::vector<int64_t>& sizes) const {
   constexpr size_t kMost = 8;
+  constexpr int64_t kMostSize = 1 << 24;  // lists have the end of int64 for positions
   const OpenSizes& tried = trial_.sizes;
   const std::set<int64_t> chosen = {1, tried.first(), tried.second(), tried.first_batch(),
                                     tried.second_batch()};
   for (const int64_t size : shape) {
     const bool is_new = std::ranges::find(sizes, size) == sizes.end();
-    if (size > 1 && is_new && sizes.size() < kMost && !chosen.contains(size)) sizes.push_back(size);
+    const bool is_size = size > 1 && size <= kMostSize;
+    if (is_size && is_new && sizes.size() < kMost && !chosen.contains(size)) sizes.push_back(size);
   }
 }
 

@@ -169,6 +169,8 @@ class OnnxImporter {
   /// The name that the model gives the first size of the first input that leaves it open.
   void find_batch_symbol(const onnx::GraphProto& graph, const ImportScope& scope);
   Dimension named_dimension(const onnx::ValueInfoProto& input, int index);
+  /// Whether a trial gives an open dimension one size alone, so that it is fixed.
+  bool has_one_size(const std::string& symbol) const;
   void count_readers(const onnx::GraphProto& graph);
   /// Notes that a node of the outermost graph has been converted. Where little may still be known, constants
   /// that nothing reads any more give their share back.

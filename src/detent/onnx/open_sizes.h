@@ -15,7 +15,7 @@ namespace detent {
 struct OpenSizes {
   int64_t size = 64;
   int64_t part = 2;   // divides size
-  int64_t batch = 0;  // the only size of the batch; 0: others
+  int64_t batch = 0;  // the only size of batches, which fixes these; 0: others
 
   constexpr int64_t first() const { return size; }
   constexpr int64_t second() const { return size + size / part; }

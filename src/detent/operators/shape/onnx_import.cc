@@ -235,6 +235,10 @@ void convert_squeeze(NodeImport& node) {
   if (axes.is_absent() && node.has_freed_batch(0)) fail("without axes it takes away a batch of 1");
   if (axes.is_absent() && is_open(node)) {
     const std::vector<int64_t> known = axes_of_one(node);
+    node.warn(
+        "without axes it keeps open dimensions where they are 1 too, such as a batch of one sample, which "
+        "ONNX "
+        "Runtime then drops: give it axes (in PyTorch squeeze(dim)), or fix the sizes (--shape)");
     if (known.empty()) return node.pass_on(0);
     axes = NodeImport::list_of(known);
   }

@@ -15,11 +15,14 @@ namespace {
 // Operators that compute shapes, and those whose result has a shape that an input gives, as ONNX defines
 // them. Where only a run knows that input, the sizes are open.
 
-/// How many numbers an input lists.
+/// How many numbers an input lists, one for each of some dimensions.
 size_t list_size(std::span<const Operand> inputs, size_t index) {
   const Shape& shape = tensor_shape(inputs, index);
-  if (shape.size() != 1 || shape[0] == kOpenSize || shape[0] > kLargestSize)
+  if (shape.size() != 1 || shape[0] == kOpenSize)
     fail("input {} has shape {}, expected a list of known length", index, shape_text(shape));
+  if (shape[0] > static_cast<int64_t>(kMostDims))
+    fail("input {} has shape {}, expected a number for each of at most {} dimensions", index,
+         shape_text(shape), kMostDims);
   return static_cast<size_t>(shape[0]);
 }
 
@@ -205,6 +208,8 @@ Operand infer_squeeze(const Node& /*node*/, std::span<const Operand> inputs) {
     if (!dims) {
       const size_t count = list_size(inputs, 1);
       if (count > shape.size()) fail("input 1 lists {} dimensions of {}", count, shape.size());
+      if (count == shape.size() && !inputs[0].is_open() && element_count(shape) != 1)
+        fail("input 1 lists all dimensions of shape {}, expected those of size 1", shape_text(shape));
       return {Shape(shape.size() - count, kOpenSize), Value()};
     }
     for (const int64_t dim : *dims) gone.insert(dimension_index(dim, shape.size()));
