@@ -84,24 +84,91 @@ TEST(Trees, ScoresOfClassesChooseLabels) {
   expect_near(results.at(1), {0, 0.5, 3, 0, 2.5, 0, 4, 0.5, 0, 0, 0.5, 3});
 }
 
-/// As ONNX Runtime 1.32 does: positive weights are probabilities of the second class.
+/// Two trees for two classes: the class of each of four leaves, its weight and more.
+struct TwoClasses {
+  Ints ids;
+  Floats weights;
+  const char* transform = "NONE";
+  Floats base = {};
+  OnnxAttribute labels = {"classlabels_strings", Texts{"no", "yes"}};
+
+  TreeModel model() const {
+    std::vector<OnnxAttribute> more = {
+        {"class_ids", ids}, {"class_weights", weights}, {"post_transform", transform}, labels};
+    if (!base.empty()) more.emplace_back("base_values", base);
+    return {"TreeEnsembleClassifier", two_trees("class"), more, {"label", "scores"}};
+  }
+  std::string refusal() const {
+    return error_of([&] { import_onnx(model().write()); });
+  }
+  /// Rows come to leaves 0 and 3, 1 and 3, 2 and 3, 0 and 3.
+  void expect(const Ints& places, const std::vector<double>& scores) const {
+    const std::vector<Tensor> results = run_model(model(), kRows);
+    EXPECT_THAT(integers_of(results.at(0)), testing::ElementsAreArray(places));
+    expect_near(results.at(1), scores);
+  }
+};
+
+float logistic(float x) { return 1 / (1 + std::exp(-x)); }
+
+/// As ONNX Runtime 1.30 and 1.32 do: positive weights are probabilities of the second class.
 TEST(Trees, OneScoreStandsForTwoClasses) {
-  const auto of_weights = [](const Floats& weights, const char* transform) {
+  const Ints first = {0, 0, 0, 0};
+  TwoClasses{first, {0.5, 0.25, 0.125, 0.125}}.expect({1, 0, 0, 1},
+                                                      {0.375, 0.625, 0.625, 0.375, 0.75, 0.25, 0.375, 0.625});
+  TwoClasses{first, {0.5, 0.25, 0.125, 0.125}, "SOFTMAX", {0.25}}.expect(
+      {1, 1, 0, 1}, {0.125, 0.875, 0.375, 0.625, 0.5, 0.5, 0.125, 0.875});
+  for (const char* transform : {"NONE", "SOFTMAX", "SOFTMAX_ZERO"})
+    TwoClasses{first, {-2, 1, 3, 0.5}, transform}.expect({0, 1, 1, 0},
+                                                         {1.5, -1.5, -1.5, 1.5, -3.5, 3.5, 1.5, -1.5});
+  const auto pair = [](float x) { return std::pair{logistic(-x), logistic(x)}; };
+  const auto [a0, a1] = pair(-1.5F);
+  const auto [b0, b1] = pair(1.5F);
+  const auto [c0, c1] = pair(3.5F);
+  TwoClasses{first, {-2, 1, 3, 0.5}, "LOGISTIC"}.expect({0, 1, 1, 0}, {a0, a1, b0, b1, c0, c1, a0, a1});
+  const auto [p0, p1] = pair(0.625F);
+  const auto [q0, q1] = pair(0.375F);
+  const auto [r0, r1] = pair(0.25F);
+  TwoClasses{first, {0.5, 0.25, 0.125, 0.125}, "LOGISTIC"}.expect({1, 0, 0, 1},
+                                                                  {p0, p1, q0, q1, r0, r1, p0, p1});
+  EXPECT_THAT((TwoClasses{first, {1, 1, 1, 1}, "PROBIT"}.refusal()),
+              HasSubstr("post_transform PROBIT of one score for two classes, which is not supported"));
+}
+
+/// With two base values the first class alone has a score.
+TEST(Trees, BaseValuesOfTwoClassesAreAddedToTheFirst) {
+  const Ints first = {0, 0, 0, 0};
+  const Ints second = {1, 1, 1, 1};
+  TwoClasses{first, {-2, 1, 3, 0.5}, "NONE", {1, 7}}.expect({0, 1, 1, 0}, {-0.5, 0, 2.5, 0, 4.5, 0, -0.5, 0});
+  TwoClasses{second, {-2, 1, 3, 0.5}}.expect({0, 1, 1, 0}, {0, -1.5, 0, 1.5, 0, 3.5, 0, -1.5});
+  TwoClasses{second, {0.5, 0.25, 0.125, 0.125}, "LOGISTIC", {9}}.expect(
+      {1, 0, 0, 1},
+      {0.5, logistic(0.625F), 0.5, logistic(0.375F), 0.5, logistic(0.25F), 0.5, logistic(0.625F)});
+  EXPECT_THAT((TwoClasses{second, {1, 1, 1, 1}, "NONE", {1, 2}}.refusal()),
+              HasSubstr("two base_values with weights of the second class alone"));
+  EXPECT_THAT((TwoClasses{{0, 1, 0, 1}, {1, 1, 1, 1}, "NONE", {1, 2}}.refusal()),
+              HasSubstr("two base_values with weights of both classes"));
+}
+
+/// A row that comes to no weight of the second class has the first one's score alone.
+TEST(Trees, RowsMayLackTheSecondClass) {
+  TwoClasses{{0, 1, 0, 0}, {-2, 1, 3, 0.5}}.expect({0, 1, 1, 0}, {1.5, -1.5, 0.5, 1, -3.5, 3.5, 1.5, -1.5});
+  EXPECT_THAT((TwoClasses{{0, 1, 0, 0}, {1, 1, 1, 1}, "NONE", {1}}.refusal()),
+              HasSubstr("leaves that have no weight of one of two classes"));
+}
+
+TEST(Trees, ClassesWithoutAWeightAreNotChosen) {
+  const auto of_three = [](const Ints& ids) {
     return TreeModel("TreeEnsembleClassifier", two_trees("class"),
-                     {{"class_ids", Ints{0, 0, 0, 0}},
-                      {"class_weights", weights},
-                      {"post_transform", transform},
-                      {"classlabels_strings", Texts{"no", "yes"}}},
+                     {{"class_ids", ids},
+                      {"class_weights", Floats{-3, -2, -4, -1}},
+                      {"classlabels_int64s", Ints{30, 40, 50}}},
                      {"label", "scores"});
   };
-  const std::vector<Tensor> shares = run_model(of_weights({0.5, 0.25, 0.125, 0.125}, "NONE"), kRows);
-  EXPECT_THAT(integers_of(shares.at(0)), ElementsAre(1, 0, 0, 1));
-  expect_near(shares.at(1), {0.375, 0.625, 0.625, 0.375, 0.75, 0.25, 0.375, 0.625});
-  const std::vector<Tensor> scores = run_model(of_weights({-2, 1, 3, 0.5}, "LOGISTIC"), kRows);
-  EXPECT_THAT(integers_of(scores.at(0)), ElementsAre(0, 1, 1, 0));
-  const double share = 1 / (1 + std::exp(-1.5));
-  EXPECT_NEAR(scores.at(1).values<float>()[0], share, 1e-6);
-  EXPECT_NEAR(scores.at(1).values<float>()[2], 1 - share, 1e-6);
+  const std::vector<Tensor> results = run_model(of_three({2, 1, 0, 1}), kRows);
+  EXPECT_THAT(integers_of(results.at(0)), ElementsAre(40, 40, 40, 40));
+  expect_near(results.at(1), {0, -1, -3, 0, -3, 0, -4, -1, 0, 0, -1, -3});
+  EXPECT_THAT(integers_of(run_model(of_three({2, 2, 2, 2}), kRows).at(0)), ElementsAre(50, 50, 50, 50));
 }
 
 TEST(Trees, DamagedOnesAreRefused) {

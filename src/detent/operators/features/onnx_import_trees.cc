@@ -189,9 +189,30 @@ class TreeWalk {
 /// Weights of leaves, [nodes, results], of lists that begin with `kind`.
 struct LeafWeights {
   Tensor weights;
-  std::set<int64_t> results = {};  // that any leaf gives something to
+  Tensor marks;                     // 1 where there is a weight
+  std::set<int64_t> results = {};   // that any leaf gives something to
+  std::set<int64_t> in_every = {};  // that some tree gives something to whatever leaf a row comes to
   bool has_negative = false;
 };
+
+/// Results that all leaves of a tree have a weight for.
+std::set<int64_t> results_in_every_row(const NodeImport& node, const NodePlaces& places,
+                                       const Tensor& marks) {
+  const std::vector<std::string> modes = node.texts("nodes_modes");
+  std::set<int64_t> found;
+  for (int64_t result = 0; result < marks.shape()[1]; ++result) {
+    std::map<int64_t, bool> trees;
+    for (const auto& [of, place] : places) {
+      if (modes.at(static_cast<size_t>(place)) != kLeaf) continue;
+      const bool has_weight =
+          marks.values<float>()[static_cast<size_t>(place * marks.shape()[1] + result)] != 0;
+      bool& all = trees.try_emplace(of.first, true).first->second;
+      all = all && has_weight;
+    }
+    if (std::ranges::any_of(trees, [](const auto& tree) { return tree.second; })) found.insert(result);
+  }
+  return found;
+}
 
 /// The weight where a leaf gives none, so that it changes no result of the reduction.
 float absent_weight(std::string_view reduction) {
@@ -211,18 +232,22 @@ LeafWeights leaf_weights(const NodeImport& node, const NodePlaces& places, const
   constexpr int64_t kMostWeights = int64_t{1} << 26;
   if (results < 1 || results > kMostWeights / std::ssize(places))
     fail("{} results of {} nodes", results, places.size());
-  LeafWeights found{.weights = Tensor(DType::kFloat32, {std::ssize(places), results})};
+  LeafWeights found{.weights = Tensor(DType::kFloat32, {std::ssize(places), results}),
+                    .marks = Tensor(DType::kFloat32, {std::ssize(places), results})};
   std::ranges::fill(found.weights.values<float>(), absent_weight(reduction));
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto place = places.find({trees[i], nodes[i]});
     if (place == places.end()) fail("tree {} has no node {}", trees[i], nodes[i]);
     if (ids[i] < 0 || ids[i] >= results) fail("result {}, expected 0 to {}", ids[i], results - 1);
-    float& weight = found.weights.values<float>()[static_cast<size_t>(place->second * results + ids[i])];
+    const auto at = static_cast<size_t>(place->second * results + ids[i]);
+    float& weight = found.weights.values<float>()[at];
+    found.marks.values<float>()[at] = 1;
     const auto given = static_cast<float>(weights[i]);
     weight = std::isinf(weight) ? given : weight + given;
     found.results.insert(ids[i]);
     found.has_negative = found.has_negative || weights[i] < 0;
   }
+  found.in_every = results_in_every_row(node, places, found.marks);
   return found;
 }
 
@@ -256,14 +281,18 @@ NodeInput leaf_sums(NodeImport& node, const Trees& trees, const Tensor& weights,
   return node.add("where", {is_absent, node.constant_of(Tensor(DType::kFloat32, {1})), sums});
 }
 
+NodeInput added(NodeImport& node, const NodeInput& sums, const std::vector<double>& base) {
+  Tensor values(DType::kFloat32, {std::ssize(base)});
+  std::ranges::transform(base, values.values<float>().begin(),
+                         [](double x) { return static_cast<float>(x); });
+  return node.add("add", {sums, node.constant_of(values)});
+}
+
 NodeInput with_base(NodeImport& node, const NodeInput& sums, int64_t results) {
   const std::vector<double> base = numbers_of(node, "base_values");
   if (base.empty()) return sums;
   if (std::ssize(base) != results) fail("{} base values for {} results", base.size(), results);
-  Tensor values(DType::kFloat32, {results});
-  std::ranges::transform(base, values.values<float>().begin(),
-                         [](double x) { return static_cast<float>(x); });
-  return node.add("add", {sums, node.constant_of(values)});
+  return added(node, sums, base);
 }
 
 void convert_tree_regressor(NodeImport& node) {
@@ -282,45 +311,118 @@ void convert_tree_regressor(NodeImport& node) {
   node.set_output(0, post_transformed(node, sums));
 }
 
-/// One score s of two classes. Where no leaf gives less than 0 it is the probability of the second class,
-/// else above 0 for it.
-void set_binary_outputs(NodeImport& node, const NodeInput& score, bool is_probability) {
-  const NodeInput is_second = node.add("gt", {score, NodeImport::number_of(is_probability ? 0.5 : 0)});
+/// The second of two labels where the score is above `least`.
+void set_binary_label(NodeImport& node, const NodeInput& score, double least) {
+  const NodeInput is_second = node.add("gt", {score, NodeImport::number_of(least)});
   const NodeInput place = node.add("cast", {is_second}, {{"dtype", "int64"}});
-  set_labels(node, node.add("squeeze", {place, NodeImport::list_of({1})}));
-  if (is_probability) {
-    const NodeInput other = node.add("sub", {NodeImport::number_of(1), score});
-    return node.set_output(1, node.add("cat", {other, score}, {{"dim", 1}}));
-  }
+  const bool has_dimension = node.type_of(score).shape.size() == 2;
+  set_labels(node, has_dimension ? node.add("squeeze", {place, NodeImport::list_of({1})}) : place);
+}
+
+/// Scores of two classes of one score s: its probabilities, or [-s, s].
+NodeInput scores_of_one(NodeImport& node, const NodeInput& score, bool is_probability) {
   const std::string transform = node.text("post_transform", "NONE");
-  if (transform != "NONE" && transform != "LOGISTIC" && transform != "SOFTMAX")
-    node.refuse(fmt::format("post_transform \"{}\"", transform));
+  if (transform == "PROBIT") node.refuse("post_transform PROBIT of one score for two classes");
+  if (is_probability && transform != "LOGISTIC") {
+    const NodeInput other = node.add("sub", {NodeImport::number_of(1), score});
+    return node.add("cat", {other, score}, {{"dim", 1}});
+  }
   const NodeInput both = node.add("cat", {node.add("neg", {score}), score}, {{"dim", 1}});
-  node.set_output(1, transform == "LOGISTIC" ? node.add("sigmoid", {both}) : both);
+  return transform == "LOGISTIC" ? node.add("sigmoid", {both}) : both;
+}
+
+/// One of two classes has weights alone. Where none is below 0, scores above 0.5 choose the second, else
+/// those above 0; of weights of the first, that is the only score.
+void convert_trees_of_one_class(NodeImport& node, const NodePlaces& places, const LeafWeights& given) {
+  const std::vector<double> base = numbers_of(node, "base_values");
+  const double least = given.has_negative ? 0 : 0.5;
+  const bool has_first = given.results.contains(0);
+  const Trees trees = trees_of(node, places);
+  if (has_first && base.size() < 2) {
+    const Tensor weights = leaf_weights(node, places, "class", 1).weights;
+    const NodeInput score = with_base(node, leaf_sums(node, trees, weights, "sum"), 1);
+    set_binary_label(node, score, least);
+    return node.set_output(1, scores_of_one(node, score, !given.has_negative));
+  }
+  if (!has_first && base.size() == 2)
+    node.refuse("two base_values with weights of the second class alone, which ONNX Runtime ignores,");
+  if (!has_first && !given.in_every.contains(1)) node.refuse("leaves without a weight of the second class");
+  if (!base.empty())
+    node.warn(fmt::format("as in ONNX Runtime {} added, since only the {} class has weights",
+                          has_first ? "the second base value is not" : "base values are not",
+                          has_first ? "first" : "second"));
+  NodeInput scores = leaf_sums(node, trees, given.weights, "sum");
+  if (has_first) scores = added(node, scores, {base[0], 0});
+  set_binary_label(node, node.add("select", {scores}, {{"dim", 1}, {"index", has_first ? 0 : 1}}), least);
+  node.set_output(1, post_transformed(node, scores));
+}
+
+/// Where a row comes to weights of that class.
+NodeInput has_weight(NodeImport& node, const Trees& trees, const LeafWeights& given) {
+  return node.add("gt", {leaf_sums(node, trees, given.marks, "sum"), NodeImport::number_of(0)});
+}
+
+/// One column of a matrix, which stays one.
+NodeInput column(NodeImport& node, const NodeInput& matrix, int64_t index) {
+  return node.add("slice", {matrix},
+                  {{"dims", Value(std::vector<int64_t>{1})},
+                   {"starts", Value(std::vector<int64_t>{index})},
+                   {"ends", Value(std::vector<int64_t>{index + 1})},
+                   {"steps", Value(std::vector<int64_t>{1})}});
+}
+
+/// ONNX Runtime numbers the labels where both classes have weights.
+void warn_of_binary_labels(NodeImport& node) {
+  const ClassLabels labels = class_labels(node);
+  if (labels.type != nullptr || labels.numbers.dtype() != DType::kInt64) return;
+  const auto numbers = labels.numbers.values<int64_t>();
+  if (numbers[0] == 0 && numbers[1] == 1) return;
+  node.warn(fmt::format("labels are {} and {}, where ONNX Runtime gives 0 and 1", numbers[0], numbers[1]));
+}
+
+void convert_trees_of_two_classes(NodeImport& node, const NodePlaces& places, const LeafWeights& given) {
+  const std::vector<double> base = numbers_of(node, "base_values");
+  const Trees trees = trees_of(node, places);
+  const bool is_complete = given.in_every.contains(1);
+  if (base.size() > 1)
+    node.refuse("two base_values with weights of both classes, which ONNX Runtime ignores,");
+  if (!base.empty() && given.in_every.size() < 2)
+    node.refuse("a base value with leaves that have no weight of one of two classes");
+  warn_of_binary_labels(node);
+  NodeInput scores = leaf_sums(node, trees, given.weights, "sum");
+  if (!base.empty()) scores = added(node, scores, {base[0], 0});
+  NodeInput chosen = node.add("select", {scores}, {{"dim", 1}, {"index", 1}});
+  NodeInput result = post_transformed(node, scores);
+  if (!is_complete) {
+    // Rows without a weight of the second class have one score.
+    const NodeInput marks = has_weight(node, trees, given);
+    const NodeInput has_second = column(node, marks, 1);
+    const NodeInput first = column(node, scores, 0);
+    chosen = node.add("where", {has_second, column(node, scores, 1), first});
+    result = node.add("where", {has_second, result, scores_of_one(node, first, false)});
+  }
+  set_binary_label(node, chosen, 0);
+  node.set_output(1, result);
 }
 
 void convert_tree_classifier(NodeImport& node) {
   const int64_t classes = class_labels(node).numbers.numel();
   const NodePlaces places = places_of(node);
   const LeafWeights given = leaf_weights(node, places, "class", classes);
+  if (classes == 2 && given.results.size() == 1) return convert_trees_of_one_class(node, places, given);
+  if (classes == 2) return convert_trees_of_two_classes(node, places, given);
+  const Trees trees = trees_of(node, places);
   const bool has_base = !numbers_of(node, "base_values").empty();
-  if (classes == 2 && given.results.size() == 1) {
-    if (*given.results.begin() != 0) node.refuse("weights of the second of two classes alone");
-    const Tensor weights = leaf_weights(node, places, "class", 1).weights;
-    const NodeInput score = leaf_sums(node, trees_of(node, places), weights, "sum");
-    return set_binary_outputs(node, with_base(node, score, 1), !given.has_negative);
+  const NodeInput scores = with_base(node, leaf_sums(node, trees, given.weights, "sum"), classes);
+  NodeInput compared = scores;
+  // A class without a weight is not chosen, though its score is 0.
+  const bool lacks_class = std::ssize(given.results) != classes;
+  const bool is_complete = std::ssize(given.in_every) == classes;
+  if (!has_base && !is_complete && (lacks_class || given.has_negative)) {
+    constexpr double kLeast = -std::numeric_limits<double>::infinity();
+    compared = node.add("where", {has_weight(node, trees, given), scores, NodeImport::number_of(kLeast)});
   }
-  if (std::ssize(given.results) != classes && !has_base) node.refuse("classes that no leaf gives a weight");
-  const NodeInput scores =
-      with_base(node, leaf_sums(node, trees_of(node, places), given.weights, "sum"), classes);
-  if (classes == 2) {
-    if (has_base) node.refuse("base values of two classes");
-    const NodeInput second = node.add("select", {scores}, {{"dim", 1}, {"index", 1}});
-    const NodeInput is_second = node.add("gt", {second, NodeImport::number_of(0)});
-    set_labels(node, node.add("cast", {is_second}, {{"dtype", "int64"}}));
-  } else {
-    set_labels(node, node.add("argmax", {scores}, {{"dim", -1}, {"keepdim", false}}));
-  }
+  set_labels(node, node.add("argmax", {compared}, {{"dim", -1}, {"keepdim", false}}));
   node.set_output(1, post_transformed(node, scores));
 }
 
