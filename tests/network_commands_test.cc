@@ -238,5 +238,17 @@ TEST_F(NetworkCommands, CalibrationFilesThatDoNotFitAreNamed) {
   EXPECT_FALSE(fs::exists(folder_ / "detent_output")) << "nothing was begun";
 }
 
+TEST_F(NetworkCommands, NetworksWithoutInputsTakeNoSamples) {
+  GraphBuilder builder("table");
+  const NodeInput numbers =
+      builder.call("full", {NodeInput::of_constant(Value(std::vector<int64_t>{2, 3}))}, {{"value", 0.5}});
+  write_graph(folder_ / "table.mz", builder.finish(numbers));
+  samples({{"tokens", tokens_}});
+  for (const char* command : {"quantize", "search"}) {
+    EXPECT_EQ(run(fmt::format("{} table.mz --calibration samples.safetensors", command)), 1);
+    EXPECT_THAT(log(), HasSubstr("table.mz: graph \"table\" has no inputs"));
+  }
+}
+
 }  // namespace
 }  // namespace detent

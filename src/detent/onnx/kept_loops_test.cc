@@ -249,6 +249,28 @@ TEST(KeptLoops, AppendToLists) {
   }
 }
 
+/// More rows than a node joins, as of a search for the nearest of many.
+TEST(KeptLoops, JoinResultsOfManyIterations) {
+  constexpr int64_t kRows = 5000;
+  OnnxModelForTest model(17);
+  model.constant<float>("rows", {kRows, 1}, std::vector<float>(kRows, 0.5F));
+  model.input("x", {1});
+  model.output("y");
+  model.output("n");
+  model.constant<int64_t>("count", {}, {kRows});
+  model.node(
+      "Scan", {"rows"}, {"y"},
+      {{"num_scan_inputs", 1}, {"body", onnx_body({"row"}, {onnx_node("Sub", {"x", "row"}, {"z"})}, {"z"})}});
+  model.node("Loop", {"count", ""}, {"n"},
+             {{"body", onnx_body({"i", "go"}, {onnx_node("Add", {"x", "x"}, {"z"})}, {"go", "z"})}});
+  const Graph graph = import_onnx(model.write());
+  EXPECT_EQ(loop_count(graph), 2U);
+  const auto column = [&](float value) {
+    return Tensor::from(Shape{kRows, 1}, std::vector<float>(kRows, value));
+  };
+  expect_everywhere(graph, {row({2})}, {column(1.5F), column(4)});
+}
+
 /// As the rows of a tensor are repeated, each as often as another one says.
 TEST(KeptLoops, RepeatRows) {
   OnnxModelForTest model(17);

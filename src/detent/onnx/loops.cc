@@ -102,6 +102,12 @@ bool may_become_known(const onnx::GraphProto& body, const std::vector<const onnx
   return false;
 }
 
+/// Throws Error where a node does not join the results of so many iterations: such a loop is kept.
+void expect_joinable(size_t iterations) {
+  const size_t most = find_operator("cat").max_inputs;
+  if (iterations > most) fail("results of {} iterations to be joined, expected at most {}", iterations, most);
+}
+
 }  // namespace
 
 /// Values that one iteration leaves to the next.
@@ -223,6 +229,7 @@ void OnnxImporter::unroll_scan(const onnx::NodeProto& node, ImportScope& scope) 
     import.refuse(
         "the number of iterations, a size of an input, is open (`detent export MODEL FIXED.onnx --shape "
         "NAME=...` writes a model that has it)");
+  if (!form.result_axes.empty()) expect_joinable(static_cast<size_t>(*form.length));
   const auto carried = static_cast<int>(form.carried);
   std::vector<ImportedValue*> states;
   for (int k = 0; k < carried; ++k) states.push_back(&find(node.input(k), scope));
@@ -291,6 +298,7 @@ ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vec
         "no iteration gives the elements of a result (where their number follows from a size of an input, "
         "--shape gives it; Python: shapes)");
   }
+  expect_joinable(parts.size());
   NodeImport import(*this, node, opset(node.domain()));
   std::vector<NodeInput> inputs;
   for (ImportedValue* const part : parts) {

@@ -113,7 +113,15 @@ QuantSpec parse_format_text(const std::string& text, const std::string& where) {
     validate(spec, where);
     return spec;
   } catch (const Error& error) {
-    throw with_fields(error, fmt::format("{}: {} (or \"float\")", where, error.what()), {});
+    // Beside the formats, a name may be kFloatFormat.
+    const std::string_view names = "(known: ";
+    std::string message = error.what();
+    ErrorFields fields = fields_of(error);
+    if (const size_t at = message.find(names); fields.got == text && at != std::string::npos) {
+      message.insert(at + names.size(), fmt::format("{}, ", kFloatFormat));
+      fields.allowed = fmt::format("{}, {}", kFloatFormat, fields.allowed);
+    }
+    throw DetailedError(fmt::format("{}: {}", where, message), fields);
   }
 }
 

@@ -53,7 +53,10 @@ TEST(SearchOptions, SayWhatContradicts) {
   options = {};
   options.weights = {"float", "int4", "zz"};
   EXPECT_THAT(error_of([&] { options.check("s"); }),
-              HasSubstr("s: key \"weights\": quantization \"zz\": unknown format"));
+              HasSubstr("s: key \"weights\": quantization \"zz\": unknown format \"zz\" (known: float, "));
+  options.weights = {"affine:width=0"};
+  EXPECT_THAT(error_of([&] { options.check("s"); }),
+              testing::EndsWith("key \"width\": got 0, expected at least 2 and at most 24"));
   options = {};
   options.activation_calibration.percentile = 99;
   EXPECT_THAT(error_of([&] { options.check("s"); }),

@@ -134,6 +134,11 @@ std::vector<SampleInput> sample_inputs(const Graph& graph) {
   return inputs;
 }
 
+void expect_inputs(const Graph& graph, const std::string& file) {
+  if (graph.input_names().empty())
+    fail("{}: graph \"{}\" has no inputs: no sample changes its outputs", file, graph.name());
+}
+
 std::unique_ptr<Dataset> random_samples(const Graph& graph) {
   DatasetOptions options;
   options.inputs = sample_inputs(graph);
@@ -149,6 +154,7 @@ std::string classes_text(const Dataset& dataset) {
 
 Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const std::string& file,
                      bool may_lack_classes) {
+  expect_inputs(graph, file);
   std::vector<NamedSizes> sizes;
   for (size_t i = 0; i < dataset.size_count(); ++i) {
     const std::vector<Shape> shapes = shapes_of_one(dataset, i);

@@ -17,6 +17,10 @@ namespace detent {
 /// Inputs of a network in its order, with the sizes that it usually takes.
 std::vector<SampleInput> sample_inputs(const Graph& graph);
 
+/// Throws Error where a network has no inputs, so that no samples are its own. `file` is what messages call
+/// it.
+void expect_inputs(const Graph& graph, const std::string& file);
+
 /// Inputs at random, for networks whose weights alone are quantized: the data set "random".
 std::unique_ptr<Dataset> random_samples(const Graph& graph);
 

@@ -73,6 +73,7 @@ bool has_fixed_batch(const TorchCommand& command) {
 DatasetOptions dataset_options(const TorchCommand& command) {
   const RunOptions& options = command.options;
   DETENT_CHECK(options.dataset.has_value(), "no data set");
+  if (command.network) expect_inputs(*command.network, options.load.value_or(command.name));
   DatasetOptions result = {
       .data_dir = options.data_dir.value_or(""),
       .image_size = options.image_size.value_or(DatasetOptions().image_size),
