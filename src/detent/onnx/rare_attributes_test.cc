@@ -551,7 +551,7 @@ TEST(BadValues, AreRefused) {
   unknown_rank.input("sizes", {-1}, onnx::TensorProto::INT64);
   unknown_rank.output("y");
   unknown_rank.node("Expand", {"x", "sizes"}, {"y"});
-  EXPECT_THAT(refusal(unknown_rank), HasSubstr("dimensions, expected at most 64"));
+  EXPECT_THAT(refusal(unknown_rank), HasSubstr("expected a number for each of at most 64 dimensions"));
 }
 
 TEST(ListsOfOne, ThatAreEmptyEndARunWithAnErrorOfTheNode) {

@@ -236,9 +236,8 @@ void convert_squeeze(NodeImport& node) {
   if (axes.is_absent() && is_open(node)) {
     const std::vector<int64_t> known = axes_of_one(node);
     node.warn(
-        "without axes it keeps open dimensions where they are 1 too, such as a batch of one sample, which "
-        "ONNX "
-        "Runtime then drops: give it axes (in PyTorch squeeze(dim)), or fix the sizes (--shape)");
+        "without axes it keeps open dimensions where they are 1 too, such as a batch of one sample, where "
+        "ONNX Runtime drops them: give it axes (in PyTorch squeeze(dim)), or fix the sizes (--shape)");
     if (known.empty()) return node.pass_on(0);
     axes = NodeImport::list_of(known);
   }
