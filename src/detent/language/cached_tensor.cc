@@ -194,4 +194,19 @@ Tensor CachedTensor::first(int64_t tokens) const {
   return result;
 }
 
+Tensor CachedTensor::rows(std::span<const int64_t> tokens) const {
+  DETENT_CHECK(codec_ == nullptr && !are_keys(), "rows of {} heads", heads_);
+  Tensor result(dtype_, {1, heads_, std::ssize(tokens), size_});
+  std::byte* to = result.bytes().data();
+  for (int64_t head = 0; head < heads_; ++head) {
+    for (const int64_t token : tokens) {
+      DETENT_CHECK(token >= 0 && token / kPageTokens < pages(), "token {} of {} pages", token, pages());
+      const std::byte* const from = part(token / kPageTokens, head).elements;
+      std::memcpy(to, from + token % kPageTokens * columns() * kWord, static_cast<size_t>(size_ * kWord));
+      to += size_ * kWord;
+    }
+  }
+  return result;
+}
+
 }  // namespace detent

@@ -58,6 +58,9 @@ class CachedTensor {
   /// A copy of the first tokens, without gaps. Not of what a codec keeps.
   Tensor first(int64_t tokens) const;
 
+  /// A copy of these tokens alone, of values.
+  Tensor rows(std::span<const int64_t> tokens) const;
+
   /// A head's part of a page; finite after the tokens too.
   struct Part {
     const std::byte* elements;  // words [rows, columns], or bytes, two rows in one where they are nibbles

@@ -63,7 +63,8 @@ enum class StepKind {
   kRowsOfFile,
   kUnrounded,
   kCache,
-  kCacheProduct
+  kCacheProduct,
+  kCacheRows
 };
 
 /// A layer whose weights are packed: one that computes in float32, or one on codes.
@@ -84,13 +85,29 @@ struct DecoderStep {
   DecoderLayer layer = {};
   int64_t outputs_of_linear = 0;
   std::shared_ptr<const CodePairs> pairs = {};
-  size_t cache = 0;                       // of kCache, and what kCacheProduct reads
+  size_t cache = 0;                       // of kCache, and what kCacheProduct or kCacheRows read
   const ReferenceStep* reader = nullptr;  // of kCache, where only kCacheProduct reads it: the first
+  bool gives_rows = false;                // of kCache, where only kCacheRows reads it
   /// Place of the share by which all that comes of this step is multiplied. Where it is 0 of all tokens, the
   /// step is left out; the one that the product reads, whose rows have `width` elements, then gives zeros.
   size_t share = kNowhere;
   int64_t width = 0;
 };
+
+/// Whether some of its inputs or results are codes.
+bool has_codes(const ReferenceStep& step) {
+  const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
+  return std::ranges::any_of(step.inputs, is_set) || std::ranges::any_of(step.outputs, is_set);
+}
+
+/// Whether it picks tokens out of values [1, heads, tokens, size], by the name that short_convolution gives
+/// it.
+bool takes_rows(const Node& node) {
+  constexpr int64_t kTokenAxis = 2;
+  return node.target.ends_with(".state_rows") && node.inputs.size() == 2 && !node.inputs[1].is_constant() &&
+         find_operator(node.op).find_attribute("dim") != nullptr &&
+         integer_attribute(node, "dim") == kTokenAxis;
+}
 
 /// Whether an expert has no share of any token.
 bool is_unused(const Flows& shares) {
@@ -314,6 +331,9 @@ void Decoder::Compiled::add_steps(const DecoderLayers& layers) {
                cache_of.contains(node.inputs[1].node)) {
       step.kind = StepKind::kCacheProduct;
       step.cache = cache_of.at(node.inputs[1].node);
+    } else if (takes_rows(node) && cache_of.contains(node.inputs[0].node)) {
+      step.kind = StepKind::kCacheRows;
+      step.cache = cache_of.at(node.inputs[0].node);
     } else if ((step.pairs = pairs_of(reference)) != nullptr) {
       step.kind = StepKind::kCodePairs;
     }
@@ -331,6 +351,7 @@ void Decoder::Compiled::note_readers() {
   struct Readers {
     DecoderStep* cache;
     std::vector<DecoderStep*> products = {};
+    std::vector<DecoderStep*> rows = {};
     bool are_others = false;
   };
   std::map<std::string, Readers, std::less<>> readers;
@@ -341,6 +362,8 @@ void Decoder::Compiled::note_readers() {
       if (read == readers.end()) continue;
       if (step.kind == StepKind::kCacheProduct && i == 1) {
         read->second.products.push_back(&step);
+      } else if (step.kind == StepKind::kCacheRows && i == 0) {
+        read->second.rows.push_back(&step);
       } else {
         read->second.are_others = true;
       }
@@ -351,11 +374,18 @@ void Decoder::Compiled::note_readers() {
     const auto& products = of_cache.products;
     const auto type = [](const DecoderStep* step) { return step->reference->inputs[1]; };
     const auto is_alike = [&](const DecoderStep* step) { return type(step) == type(products.front()); };
-    if (!products.empty() && !of_cache.are_others && std::ranges::all_of(products, is_alike)) {
+    const auto& rows = of_cache.rows;
+    const auto is_plain = [](const DecoderStep* step) { return !has_codes(*step->reference); };
+    if (!products.empty() && rows.empty() && !of_cache.are_others &&
+        std::ranges::all_of(products, is_alike)) {
       of_cache.cache->reader = products.front()->reference;
-    } else {
-      for (DecoderStep* const product : products) product->kind = StepKind::kAny;
+      continue;
     }
+    for (DecoderStep* const product : products) product->kind = StepKind::kAny;
+    of_cache.cache->gives_rows = !rows.empty() && products.empty() && !of_cache.are_others &&
+                                 is_plain(of_cache.cache) && std::ranges::all_of(rows, is_plain);
+    if (of_cache.cache->gives_rows) continue;
+    for (DecoderStep* const row : rows) row->kind = StepKind::kAny;
   }
 }
 
@@ -413,10 +443,8 @@ std::shared_ptr<const CacheCodec> Decoder::Compiled::codec_of(const DecoderStep&
     givers.push_back(&*giver);
     node = giver->reference->node;
   }
-  const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
   for (const ReferenceStep* const taken : {step.reference, givers[0]->reference, givers[1]->reference}) {
-    if (std::ranges::any_of(taken->inputs, is_set) || std::ranges::any_of(taken->outputs, is_set))
-      return nullptr;
+    if (has_codes(*taken)) return nullptr;
   }
   const RoundedOperand* const rounds = givers[1]->reference->rounds;
   if (rounds == nullptr || !rounds->rounding.spec) return nullptr;
@@ -506,7 +534,7 @@ Flow Decoder::Compiled::cached(const DecoderStep& step, Flow now, const Sequence
     now = type ? converted(*step.reader->node, std::move(now), type) : Flow{as_values(now)};
   }
   cache.write(now.tensor, sequence.cache->size);
-  if (step.reader == nullptr) now.tensor = cache.first(sequence.total());
+  if (step.reader == nullptr && !step.gives_rows) now.tensor = cache.first(sequence.total());
   return now;
 }
 
@@ -516,6 +544,8 @@ Flows Decoder::Compiled::sequence_results(const DecoderStep& step, const Sequenc
   if (reference.role == OperatorRole::kInput) return {input_of(*reference.node, sequence)};
   if (step.kind == StepKind::kCacheProduct)
     return {product_of_cache(reference, inputs[0], sequence.cache->tensors[step.cache], sequence.total())};
+  if (step.kind == StepKind::kCacheRows)
+    return {{sequence.cache->tensors[step.cache].rows(inputs[1].tensor.values<int64_t>())}};
   if (step.kind == StepKind::kRowsOfFile) {
     const Tensor& ids = inputs[0].tensor;
     const Tensor rows = deferred->rows(reference.node->target + ".weight", ids.values<int64_t>());
@@ -549,7 +579,8 @@ std::vector<Flows> Decoder::Compiled::results(const DecoderStep& step, std::span
     return {step.kind == StepKind::kLinear ? linear_results(step, rows) : code_results(step, rows)};
   }
   const ReferenceStep& reference = *step.reference;
-  const bool moves = reference.engine == NodeEngine::kMoves && !reference.form;
+  const bool moves =
+      reference.engine == NodeEngine::kMoves && !reference.form && step.kind != StepKind::kCacheRows;
   std::vector<Flows> results;
   for (size_t s = 0; s < sequences.size(); ++s) {
     Flows of_sequence = moves ? moved_results(step, sequences[s], values, s)

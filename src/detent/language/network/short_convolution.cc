@@ -3,16 +3,17 @@
 namespace detent {
 namespace {
 
-/// The last rows of all tokens, as many as the queries and `before` more; zeros in front of the first token.
+/// The last rows [N, 1, tokens, size] of all tokens, as many as the queries and `before` more; zeros in front
+/// of the first token. A decoder finds them by `target`.
 NodeInput rows_up_to(NetworkNodes& net, const TokenPositions& positions, const NodeInput& rows,
-                     int64_t before) {
+                     int64_t before, const std::string& target) {
   const NodeInput first = net.call("sub", {positions.past(), NodeInput::of_constant(before)});
   const NodeInput places = net.call("range", {first, positions.total(), NodeInput::of_constant(int64_t{1})});
   const NodeInput nearest = net.call("maximum", {places, NodeInput::of_constant(int64_t{0})});
   const NodeInput exists = net.call("ge", {places, NodeInput::of_constant(int64_t{0})});
   const NodeInput factor =
       net.call("cast", {net.call("unsqueeze", {exists, list_input({1})})}, {{"dtype", "float32"}});
-  return net.call("mul", {net.call("gather", {rows, nearest}, {{"dim", 1}}), factor});
+  return net.call("mul", {net.named("gather", target, {rows, nearest}, {}, {{"dim", 2}}), factor});
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ NodeInput short_convolution(NetworkNodes& net, const TokenPositions& positions, 
   NodeInput y = net.call("mul", {parts, NodeInput::of(parts.node, 2)});
   y = net.call("unsqueeze", {y, list_input({1})});
   if (config.gives_text()) y = net.named("identity", target + ".state_cache", {y});
-  y = rows_up_to(net, positions, net.call("squeeze", {y, list_input({1})}), of.width - 1);
+  y = net.call("squeeze",
+               {rows_up_to(net, positions, y, of.width - 1, target + ".state_rows"), list_input({1})});
   NetworkNodes::Parameters taps = {{"weight", net.weight(target + ".taps.weight", {size, 1, of.width})}};
   if (of.bias) taps.emplace_back("bias", net.weight(target + ".taps.bias", {size}));
   y = net.call("permute", {y}, {{"dims", std::vector<int64_t>{0, 2, 1}}});
