@@ -388,7 +388,7 @@ std::vector<StoredName> gguf_bert_names() {
   return names;
 }
 
-const std::array<GgufFamily, 36> kGgufFamilies = {{
+const std::array<GgufFamily, 37> kGgufFamilies = {{
     {"llama", "llama", read_gguf_llama, gguf_expert_names, true},
     {"qwen2", "qwen2", [](const GgufConfigReader& r) { return read_llama_like(r, "qwen2"); },
      gguf_llama_names},
@@ -425,6 +425,7 @@ const std::array<GgufFamily, 36> kGgufFamilies = {{
     {"command-r", "cohere", read_gguf_command_r, gguf_qwen3_names},
     {"cohere2", "cohere", read_gguf_cohere2, gguf_qwen3_names},
     {"exaone4", "exaone4", read_gguf_exaone4, around_normed_names},
+    {"lfm2", "lfm2", read_gguf_lfm2, gguf_lfm2_names},
     {"deepseek2", "deepseek_v2", read_gguf_deepseek2, gguf_latent_names},
     {"minicpm3", "minicpm3", read_gguf_minicpm3, gguf_latent_names},
     {"modern-bert", "modernbert", read_gguf_modern_bert, gguf_modern_bert_names},
@@ -439,7 +440,8 @@ int64_t GgufConfigReader::integer(std::string_view end) const {
   const std::string name = key(end);
   const GgufEntry* entry = file_.metadata.find(name);
   if (entry == nullptr || entry->type != GgufType::kArray) return file_.metadata.integer(name);
-  const std::vector<int64_t> values = file_.metadata.integers(name);
+  std::vector<int64_t> values = file_.metadata.integers(name);
+  if (has("shortconv.l_cache")) std::erase(values, 0);  // of layers without attention
   if (values.empty() || std::ranges::count(values, values.front()) != std::ssize(values)) {
     fail("{}: {} differs from layer to layer, expected one number", file_.metadata.file(), name);
   }

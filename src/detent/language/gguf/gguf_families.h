@@ -96,6 +96,8 @@ LanguageConfig read_gguf_ernie(const GgufConfigReader& reader);
 LanguageConfig read_gguf_command_r(const GgufConfigReader& reader);
 LanguageConfig read_gguf_cohere2(const GgufConfigReader& reader);
 LanguageConfig read_gguf_exaone4(const GgufConfigReader& reader);
+LanguageConfig read_gguf_lfm2(const GgufConfigReader& reader);
+std::vector<StoredName> gguf_lfm2_names();
 std::vector<StoredName> gguf_post_normed_names(std::vector<StoredName> names);
 
 /// Throws Error naming the file.

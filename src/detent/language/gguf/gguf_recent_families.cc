@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "detent/core/error.h"
 #include "detent/language/gguf/gguf_families.h"
 
@@ -61,6 +63,34 @@ LanguageConfig read_gguf_exaone4(const GgufConfigReader& reader) {
   config.qk_norm = true;
   if (config.window > 0) config.has_window = config.turns = all_but_each(config.layers, kEvery);
   return config;
+}
+
+/// Layers without heads of keys convolve.
+LanguageConfig read_gguf_lfm2(const GgufConfigReader& reader) {
+  constexpr const char* kHeads = "attention.head_count_kv";
+  LanguageConfig config = read_llama_like(reader, "lfm2");
+  config.qk_norm = true;
+  const int64_t width = reader.integer("shortconv.l_cache");
+  const GgufEntry* entry = reader.file().metadata.find(reader.key(kHeads));
+  if (width < 1 || entry == nullptr || entry->type != GgufType::kArray)
+    fail("{}: {} is {}, expected 1 or more, and {} of each layer", reader.file().metadata.file(),
+         reader.key("shortconv.l_cache"), width, reader.key(kHeads));
+  config.short_convolution = {
+      .width = width, .bias = reader.has_tensor("blk.0.shortconv.conv.bias"), .layers = {}};
+  for (const int64_t heads : reader.file().metadata.integers(entry->key))
+    config.short_convolution.layers.push_back(heads == 0);
+  return config;
+}
+
+std::vector<StoredName> gguf_lfm2_names() {
+  std::vector<StoredName> names = gguf_qwen3_names();
+  const auto norm = std::ranges::find(names, "norm", &StoredName::name);
+  names.insert(norm,
+               {"norm", "token_embd_norm"});  // so in files of llama.cpp, which norms the last state by it
+  names.push_back({"layers.{}.convolution.input", "blk.{}.shortconv.in_proj"});
+  names.push_back({"layers.{}.convolution.taps", "blk.{}.shortconv.conv"});
+  names.push_back({"layers.{}.convolution.output", "blk.{}.shortconv.out_proj"});
+  return names;
 }
 
 /// The norm of the perceptron has another name.

@@ -31,6 +31,8 @@ class GgufTensors final : public StoredTensors {
       } else {
         GgufTensor& added = tensors_.emplace(tensor.name, tensor).first->second;
         if (is_row) added.shape.insert(added.shape.begin(), 1);
+        const bool are_taps = tensor.name.ends_with(".shortconv.conv.weight") && tensor.shape.size() == 2;
+        if (are_taps) added.shape.insert(added.shape.begin() + 1, 1);
       }
     }
   }

@@ -52,6 +52,9 @@ const Names kNames = {{"embed_tokens", "token_embd"},
                       {"perceptron.down", "ffn_down"},
                       {"perceptron_norm", "ffn_norm"},
                       {"perceptron_post_norm", "post_ffw_norm"},
+                      {"convolution.input", "shortconv.in_proj"},
+                      {"convolution.taps", "shortconv.conv"},
+                      {"convolution.output", "shortconv.out_proj"},
                       {"norm", "output_norm"},
                       {"head", "output"}};
 
@@ -120,7 +123,17 @@ GgufBytes metadata_of(const Case& of) {
       .integer(a + ".context_length", size(config.context));
   bytes.integer(a + ".feed_forward_length", size(config.intermediate));
   bytes.integer(a + ".attention.head_count", size(config.heads));
-  bytes.integer(a + ".attention.head_count_kv", size(config.kv_heads));
+  std::string heads_of_layers;
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    heads_of_layers += GgufBytes::number_bytes(config.layer_convolves(layer) ? 0 : size(config.kv_heads));
+  if (config.short_convolution.width == 0) {
+    bytes.integer(a + ".attention.head_count_kv", size(config.kv_heads));
+  } else {
+    bytes.integer(a + ".shortconv.l_cache", size(config.short_convolution.width));
+    bytes.entry(
+        a + ".attention.head_count_kv", GgufType::kArray,
+        GgufBytes::array_bytes(GgufType::kUInt32, static_cast<uint64_t>(config.layers), heads_of_layers));
+  }
   bytes.integer(a + ".attention.key_length", size(config.head_size));
   const bool is_layer_norm = config.norm == NormKind::kLayerNorm;
   bytes.real(a + (is_layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon"),
@@ -193,7 +206,9 @@ GgufBytes file_of(const Case& of, const GgufFormat* matrices = nullptr) {
       shape[1] /= experts;
     }
     if (name.find("_inp_shexp.") != std::string::npos) shape = {shape[1]};
-    if (matrices != nullptr && shape.size() == 2) {
+    const bool are_taps = name.find("shortconv.conv.weight") != std::string::npos;
+    if (are_taps) shape.erase(shape.begin() + 1);
+    if (matrices != nullptr && shape.size() == 2 && !are_taps) {
       bytes.tensor(name, matrices->id, shape, random_blocks(*matrices, shape, engine));
     } else {
       bytes.floats(name, shape, tensor.values);
@@ -447,7 +462,10 @@ std::vector<Case> recent_cases() {
       {"attention.query", "attn_qkv"}, {"attention.key", "attn_qkv"}, {"attention.value", "attn_qkv"}};
   phi.config.perceptron_place = PerceptronPlace::kBesideOneNorm;
   phi.config.head_bias = true;
-  return {oss, olmo, nemotron, arcee, ernie, seed, command, command2, exaone, phi};
+  Case lfm2{"lfm2", llama_config("lfm2"), {{"norm", "token_embd_norm"}}};
+  lfm2.config.short_convolution = {.width = 3, .bias = false, .layers = {true, false}};
+  lfm2.config.qk_norm = true;
+  return {oss, olmo, nemotron, arcee, ernie, seed, command, command2, exaone, phi, lfm2};
 }
 
 /// Each architecture gives the network of its configuration and weights, to the last bit.
