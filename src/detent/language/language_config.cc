@@ -66,6 +66,8 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
 
 void check_head(const NetworkHead& head, const std::string& where) {
   constexpr int64_t kMostLabels = int64_t{1} << 20;
+  if (head.kind == HeadKind::kEmbedding && !head.layer.empty() && (head.size < 1 || head.size > kMostLabels))
+    fail("{}: embeddings of {} elements, expected 1 to {}", where, head.size, kMostLabels);
   const bool has_none = head.kind == HeadKind::kNone || head.kind == HeadKind::kMaskedTokens ||
                         head.kind == HeadKind::kEmbedding;
   if (has_none) return;

@@ -173,7 +173,10 @@ struct NetworkHead {
   std::string last = "classifier";
   bool last_bias = true;
   std::string result = "logits";
-  bool is_normalized = false;  // an embedding, to length 1
+  /// Folder of an embedding's layer, its size, and whether the embedding gets length 1.
+  std::string folder = {};
+  int64_t size = 0;
+  bool is_normalized = false;
   int64_t labels = 0;
   std::vector<std::string> names = {};  // of the labels; empty: unknown
 };

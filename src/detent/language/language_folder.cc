@@ -132,7 +132,8 @@ Tensor decoded(const Tensor& codes, const Tensor& scales) {
 /// Tensors of one file or of several, mapped.
 class FolderTensors final : public StoredTensors {
  public:
-  FolderTensors(const fs::path& folder, const LanguageFamily& family) : folder_(folder) {
+  FolderTensors(const fs::path& folder, const LanguageFamily& family, const NetworkHead& head)
+      : folder_(folder) {
     for (const fs::path& file : files_of(folder)) {
       for (auto& [name, tensor] : tensors_of(file)) {
         if (!shards_.emplace(name, file.filename().string()).second)
@@ -143,6 +144,7 @@ class FolderTensors final : public StoredTensors {
     if (const auto index = weights_of(folder).index) check_index(*index);
     for (const auto& [name, codes] : blocks_) check_scales(name, codes);
     join_norms_of_heads();
+    if (!head.folder.empty()) add_layer(folder / head.folder, head.layer);
     take_matrices(family);
   }
 
@@ -199,6 +201,13 @@ class FolderTensors final : public StoredTensors {
   std::string where() const override { return folder_.string(); }
 
  private:
+  /// Tensors of a folder of their own.
+  void add_layer(const fs::path& folder, const std::string& layer) {
+    for (const fs::path& file : files_of(folder)) {
+      for (auto& [name, tensor] : tensors_of(file)) tensors_.insert_or_assign(layer + "." + name, tensor);
+    }
+  }
+
   /// Whether it is the bias of a quantized matrix, and zeros, as some libraries write it for layers without
   /// one.
   bool is_empty_bias(const std::string& name, const Tensor& tensor) const {
@@ -345,7 +354,7 @@ LanguageConfig read_folder_config(const fs::path& folder) {
 Graph read_language_folder(const fs::path& folder) {
   const LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
-  FolderTensors tensors(folder, family);
+  FolderTensors tensors(folder, family, config.head);
   RuledWeights weights(config, weight_rules(family), family.ignored, tensors);
   Graph graph = build_language_graph(config, weights);
   weights.round_inputs_of(graph);
@@ -355,8 +364,8 @@ Graph read_language_folder(const fs::path& folder) {
 LanguageModel read_folder_model(const fs::path& folder) {
   LanguageConfig config = read_folder_config(folder);
   const LanguageFamily& family = find_language_family(config.family);
-  return deferred_model(std::move(config), weight_rules(family), family.ignored,
-                        std::make_unique<FolderTensors>(folder, family));
+  auto tensors = std::make_unique<FolderTensors>(folder, family, config.head);
+  return deferred_model(std::move(config), weight_rules(family), family.ignored, std::move(tensors));
 }
 
 std::string describe_quantization(const fs::path& folder) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -143,6 +144,32 @@ TEST_F(LanguageFolder, IsReadFromFilesOfPyTorchWhereThereAreNoOthers) {
   expect_refused("is not in the shard b.bin");
   write(llama_json(), tensors);  // counts before files of PyTorch
   EXPECT_TRUE(logits().equals(expected()));
+}
+
+TEST_F(LanguageFolder, HasTheLayerOfSentenceTransformersInAFolderOfItsOwn) {
+  write(llama_json(), llama_tensors());
+  const auto module = [](const char* type, const char* path) {
+    return Value(Table{{"type", std::string("sentence_transformers.models.") + type}, {"path", path}});
+  };
+  write_json(folder_ / "modules.json", Value(List{module("Transformer", ""), module("Pooling", "1_Pooling"),
+                                                  module("Dense", "2_Dense")}));
+  fs::create_directories(folder_ / "1_Pooling");
+  fs::create_directories(folder_ / "2_Dense");
+  write_json(folder_ / "1_Pooling" / "config.json", Value(Table{{"pooling_mode_lasttoken", true}}));
+  write_json(folder_ / "2_Dense" / "config.json",
+             Value(Table{{"in_features", small_config().hidden}, {"out_features", 2}}));
+  const Shape shape = {2, small_config().hidden};
+  Tensor weight(DType::kFloat32, shape);
+  weight.values<float>()[3] = 0.5F;
+  write_state_dict(folder_ / "2_Dense" / "pytorch_model.bin",
+                   {{"linear.weight", weight}, {"linear.bias", Tensor::from<float>({2}, {0, 1})}});
+  const std::vector<Tensor> results = IntegerProgram(read_language_folder(folder_))
+                                          .run(std::vector<Tensor>{Tensor::from<int64_t>({1, 2}, {5, 7}),
+                                                                   Tensor::from<int64_t>({1, 2}, {1, 1})});
+  ASSERT_EQ(results[1].shape(), (Shape{1, 2}));
+  const float state = results[0].values<float>()[static_cast<size_t>(small_config().hidden) + 3];
+  EXPECT_NEAR(results[1].values<float>()[0], std::tanh(0.5F * state), 1e-6F);
+  EXPECT_NEAR(results[1].values<float>()[1], std::tanh(1.0F), 1e-6F);
 }
 
 TEST_F(LanguageFolder, MayLackThePrefixOfNamesAndHaveWhatNobodyNeeds) {

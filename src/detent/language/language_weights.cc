@@ -306,9 +306,9 @@ void RuledWeights::check() const {
   std::vector<std::string> unused;
   for (const std::string& name : stored_.names()) {
     const auto is_part = [&](const std::string& part) { return name.find(part) != std::string::npos; };
-    const bool is_tied_head =
-        config_.tied_head && head != rules_.end() && name.starts_with(head->stored + ".");
-    if (!used.contains(name) && !is_tied_head && !is_of_further_layer(name) &&
+    const bool has_no_head = config_.tied_head || !config_.has_vocabulary_head();
+    const bool is_other_head = has_no_head && head != rules_.end() && name.starts_with(head->stored + ".");
+    if (!used.contains(name) && !is_other_head && !is_of_further_layer(name) &&
         std::ranges::none_of(ignored_, is_part))
       unused.push_back(name);
   }

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
 #include "detent/files/json.h"
 #include "detent/language/families/config_reader.h"
+#include "detent/language/families/families.h"
 
 namespace detent {
 namespace {
@@ -62,11 +66,41 @@ TokenPooling pooling_of_keys(const ConfigReader& json) {
   return found.empty() ? TokenPooling::kMean : found.front();
 }
 
-TokenPooling read_pooling(const fs::path& folder, const std::string& path, int64_t hidden) {
+/// The config.json of a module.
+fs::path config_of(const fs::path& folder, const std::string& path) {
   if (path.empty() || fs::path(path).filename() != path || path == "..")
-    fail("{}: the path of the pooling is \"{}\", expected a folder beside it", (folder / kModules).string(),
+    fail("{}: the path of a module is \"{}\", expected a folder beside it", (folder / kModules).string(),
          path);
-  const fs::path file = folder / path / "config.json";
+  return folder / path / "config.json";
+}
+
+/// By the class of PyTorch; nullopt: none.
+std::optional<Activation> read_activation(const ConfigReader& json) {
+  constexpr const char* kKey = "activation_function";
+  const std::string name = json.text(kKey, "torch.nn.modules.activation.Tanh");
+  if (name.ends_with(".Identity")) return std::nullopt;
+  if (name.ends_with(".Tanh")) return Activation::kTanh;
+  if (name.ends_with(".ReLU")) return Activation::kRelu;
+  if (name.ends_with(".GELU")) return Activation::kGelu;
+  json.refuse(kKey, "expected Identity, Tanh, ReLU or GELU of torch.nn");
+}
+
+void read_dense(const fs::path& folder, const std::string& path, int64_t hidden, NetworkHead& head) {
+  const fs::path file = config_of(folder, path);
+  const Value json = read_json(file);
+  const auto* table = json.get_if<Table>();
+  if (table == nullptr) fail("{}: got {}, expected a table", file.string(), json.kind_name());
+  const ConfigReader reader(*table, file.string());
+  reader.expect("in_features", hidden);
+  head.size = reader.integer("out_features");
+  head.layer_bias = reader.boolean("bias", true);
+  head.activation = read_activation(reader);
+  head.layer = kSentenceLayer;
+  head.folder = path;
+}
+
+TokenPooling read_pooling(const fs::path& folder, const std::string& path, int64_t hidden) {
+  const fs::path file = config_of(folder, path);
   const Value json = read_json(file);
   const auto* table = json.get_if<Table>();
   if (table == nullptr) fail("{}: got {}, expected a table", file.string(), json.kind_name());
@@ -91,16 +125,17 @@ void read_sentence_modules(const fs::path& folder, LanguageConfig& config) {
   const std::vector<SentenceModule> modules = read_modules(file);
   if (std::ranges::find(modules, "Pooling", &SentenceModule::type) == modules.end()) return;
   NetworkHead head{.kind = HeadKind::kEmbedding, .result = "sentence_embedding"};
+  const std::vector<std::string> order = {"Transformer", "Pooling", "Dense", "Normalize"};
+  auto next = order.begin();
   for (const SentenceModule& module : modules) {
-    if (module.type == "Transformer") continue;
-    if (module.type == "Pooling") {
-      head.pooling = read_pooling(folder, module.path, config.hidden);
-    } else if (module.type == "Normalize") {
-      head.is_normalized = true;
-    } else {
-      fail("{}: the module {} is not supported: expected Transformer, Pooling, Normalize", file.string(),
-           module.type);
-    }
+    next = std::find(next, order.end(), module.type);
+    if (next == order.end())
+      fail("{}: the module {} is not supported there: expected {}, each once at most", file.string(),
+           module.type, fmt::join(order, ", "));
+    if (module.type == "Pooling") head.pooling = read_pooling(folder, module.path, config.hidden);
+    if (module.type == "Dense") read_dense(folder, module.path, config.hidden, head);
+    if (module.type == "Normalize") head.is_normalized = true;
+    ++next;
   }
   config.head = std::move(head);
 }

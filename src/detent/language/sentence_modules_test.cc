@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTransformer = R"({"path": "", "type": "sentence_transformers.models.Transformer"})";
 constexpr const char* kPooling = R"({"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"})";
+constexpr const char* kDense = R"({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})";
 constexpr const char* kNormalize =
     R"({"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"})";
 
@@ -61,14 +62,34 @@ TEST_F(SentenceModules, TakeThePlaceOfAHead) {
   EXPECT_EQ(read(kTransformer, "").kind, HeadKind::kMaskedTokens);
 }
 
+TEST_F(SentenceModules, MayHaveALayer) {
+  fs::create_directories(folder_.get() / "2_Dense");
+  const fs::path file = folder_.get() / "2_Dense" / "config.json";
+  const std::string all = std::string(kTransformer) + "," + kPooling + "," + kDense + "," + kNormalize;
+  write_file(file, R"({"in_features": 24, "out_features": 7, "bias": false,
+      "activation_function": "torch.nn.modules.linear.Identity"})");
+  const NetworkHead head = read(all, "");
+  EXPECT_EQ(head.size, 7);
+  EXPECT_EQ(head.folder, "2_Dense");
+  EXPECT_FALSE(head.layer_bias);
+  EXPECT_FALSE(head.activation.has_value());
+  EXPECT_TRUE(head.is_normalized);
+  write_file(file, R"({"in_features": 24, "out_features": 7})");
+  EXPECT_EQ(read(all, "").activation, Activation::kTanh);
+  write_file(file, R"({"in_features": 24, "out_features": 7, "activation_function": "torch.nn.ELU"})");
+  expect_refused(all, "", "torch.nn.ELU");
+  write_file(file, R"({"in_features": 25, "out_features": 7})");
+  expect_refused(all, "", "other than 24");
+}
+
 TEST_F(SentenceModules, RefuseOthersByName) {
   const std::string both = std::string(kTransformer) + "," + kPooling;
   expect_refused(both, R"("pooling_mode_max_tokens": true)", "\"pooling_mode_max_tokens\" is true");
   expect_refused(both, R"("pooling_mode": "max")", "expected cls, mean or lasttoken");
   expect_refused(both, R"("pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true)", "2 kinds");
   expect_refused(both, R"("word_embedding_dimension": 25)", "other than 24");
-  expect_refused(both + R"(, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"})", "",
-                 "the module Dense");
+  expect_refused(both + "," + kNormalize + "," + kDense, "", "the module Dense");
+  expect_refused(both + R"(, {"path": "2_CNN", "type": "sentence_transformers.models.CNN"})", "", "CNN");
   expect_refused(R"({"path": "../x", "type": "Pooling"})", "", "../x");
 }
 

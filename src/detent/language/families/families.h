@@ -112,7 +112,10 @@ const LanguageFamily& find_language_family(const std::string& name);
 /// By the model_type of a config.json; nullptr where it is unknown.
 const LanguageFamily* family_of_model_type(const std::string& model_type);
 
-/// Its rules for tensors, and of decoders those for heads with labels.
+/// Name of the layer behind the pooling of sentence-transformers.
+inline constexpr const char* kSentenceLayer = "sentence_layer";
+
+/// Its rules for tensors, and those for heads that stand on any network.
 std::vector<StoredName> weight_rules(const LanguageFamily& family);
 
 // Heads, by the class that a file names first in `architectures`.

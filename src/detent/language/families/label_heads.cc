@@ -144,6 +144,7 @@ std::vector<StoredName> roberta_head_weights(const std::string& prefix) {
 
 std::vector<StoredName> weight_rules(const LanguageFamily& family) {
   std::vector<StoredName> rules = family.weights();
+  rules.push_back({kSentenceLayer, std::string(kSentenceLayer) + ".linear"});
   if (!family.class_names.empty()) return rules;
   rules.push_back({"classifier", "score"});
   rules.push_back({"classifier", "classifier"});

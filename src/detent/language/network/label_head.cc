@@ -46,8 +46,11 @@ NodeInput pooled(NetworkNodes& net, const TokenPositions& positions, const NodeI
 
 NodeInput sequence_embedding(NetworkNodes& net, const TokenPositions& positions, const NodeInput& x) {
   constexpr double kLeastLength = 1e-12;
-  const NodeInput y = pooled(net, positions, x);
-  if (!net.config().head.is_normalized) return y;
+  const NetworkHead& head = net.config().head;
+  NodeInput y = pooled(net, positions, x);
+  if (!head.layer.empty()) y = net.linear(head.layer, y, net.config().hidden, head.size, head.layer_bias);
+  if (head.activation) y = activated(net, *head.activation, head.layer + ".activation", y);
+  if (!head.is_normalized) return y;
   const NodeInput squares = net.call("sum", {net.call("mul", {y, y}), list_input({-1})}, {{"keepdim", true}});
   const NodeInput length = net.call("maximum", {net.call("sqrt", {squares}), number_input(kLeastLength)});
   return net.call("div", {y, length});
