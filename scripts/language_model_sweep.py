@@ -85,7 +85,11 @@ def tiny(model_type, changes=None):
     if model_type == "deberta-v2":
         given.update(DEBERTA)
     if model_type == "lfm2":
-        given.update(block_multiple_of=8, layer_types=["conv", "full_attention"] * 2)
+        given.update(block_multiple_of=8)
+    if model_type in ("lfm2", "lfm2_moe"):
+        given.update(layer_types=["conv", "full_attention"] * 2)
+    if model_type == "lfm2_moe":
+        given.update(num_dense_layers=1)
     changes = changes or {}
     given.update(changes)
     if base.to_dict().get("rope_parameters") and "rope_parameters" not in changes:
@@ -334,7 +338,7 @@ def filled(name, shape, is_scale):
 def stored_parts(name, tensor):
     """Names and parts as Detent has them, of a parameter of transformers."""
     stem, _, end = name.rpartition(".")
-    if end == "e_score_correction_bias":
+    if end in ("e_score_correction_bias", "expert_bias"):
         return [(name + ".weight", tensor)]
     if end.endswith("_bias"):
         stem, end = stem + "." + end[:-len("_bias")], "bias"

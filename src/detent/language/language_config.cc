@@ -59,6 +59,8 @@ void check_experts(const LanguageConfig& config, const std::string& where) {
     fail("{}: {} of {} groups of experts are used, for {} experts for each token", where, experts.groups_used,
          experts.groups, experts.used);
   if (!std::isfinite(experts.scale)) fail("{}: shares of experts are scaled by {}", where, experts.scale);
+  if (!(experts.added_to_sum >= 0 && experts.added_to_sum < 1))
+    fail("{}: {} is added to the sum of shares, expected 0 to 1", where, experts.added_to_sum);
   if (!(experts.least_sum > 0)) fail("{}: the least sum of shares is {}", where, experts.least_sum);
   if (!experts.layers.empty() && std::ssize(experts.layers) != config.layers)
     fail("{}: {} layers that have experts or not for {} layers", where, experts.layers.size(), config.layers);

@@ -121,6 +121,7 @@ struct Experts {
   int64_t group_shares = 2;  // greatest shares of a group, whose sum is that of the group
   double scale = 1;          // of shares
   double least_sum = 1e-20;  // of shares that are normalized
+  double added_to_sum = 0;   // of these
   ClampedGate gate = {};
   std::vector<bool> layers = {};  // which have experts; empty: all
 };

@@ -74,6 +74,7 @@ LanguageFamily granitemoe_family();
 LanguageFamily helium_family();
 LanguageFamily hunyuan_family();
 LanguageFamily lfm2_family();
+LanguageFamily lfm2_moe_family();
 LanguageFamily llama_family();
 LanguageFamily minicpm3_family();
 LanguageFamily ministral_family();

@@ -293,6 +293,10 @@ std::vector<Golden> goldens_of_rare_parts() {
 
 std::vector<Golden> goldens_of_rare_keys() {
   return {
+      {R"({"model_type": "lfm2_moe", "layer_types": ["full_attention", "conv"], "num_dense_layers": 1,
+          "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "rope_theta": 5000.0,
+          "routed_scaling_factor": 1.5})",
+       {-0.2329343, 0.5855791, 1.163476}},
       {R"({"model_type": "lfm2", "layer_types": ["conv", "full_attention"], "conv_bias": true,
           "block_multiple_of": 8, "rope_theta": 5000.0})",
        {1.44401, 0.8721519, 2.350839}},

@@ -42,13 +42,12 @@ std::vector<bool> convolving_layers(const ConfigReader& json, int64_t layers) {
 }
 
 /// Convolutions of a few tokens in most layers, attention with norms of heads in the others.
-LanguageConfig read_lfm2(const ConfigReader& json) {
+LanguageConfig read_lfm2_layers(const ConfigReader& json, const std::string& family) {
   constexpr double kUsualTheta = 1000000;
   constexpr int64_t kWidth = 3;
-  LanguageConfig config = common_config(json, "lfm2", true);
+  LanguageConfig config = common_config(json, family, true);
   config.tied_head = json.boolean("tie_embedding", config.tied_head);
   read_sizes(json, config, json.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
-  config.intermediate = adjusted_size(json, config.intermediate);
   config.norm_eps = json.number("norm_eps", 1e-5);
   config.qk_norm = true;
   config.short_convolution = {.width = json.integer("conv_L_cache", kWidth),
@@ -58,6 +57,29 @@ LanguageConfig read_lfm2(const ConfigReader& json) {
   if (std::ranges::find(config.short_convolution.layers, false) == config.short_convolution.layers.end())
     fail("{}: no layer has attention, expected one at least", json.where());
   config.rotary = config.window_rotary = read_rotary(json, config, "", kUsualTheta);
+  return config;
+}
+
+LanguageConfig read_lfm2(const ConfigReader& json) {
+  LanguageConfig config = read_lfm2_layers(json, "lfm2");
+  config.intermediate = adjusted_size(json, config.intermediate);
+  return config;
+}
+
+/// Experts by sigmoids, with a bias where they are picked, after some layers without.
+LanguageConfig read_lfm2_moe(const ConfigReader& json) {
+  constexpr int64_t kDenseLayers = 2;
+  constexpr double kAddedToSum = 1e-6;
+  LanguageConfig config = read_lfm2_layers(json, "lfm2_moe");
+  read_experts(json, config, {.count = "num_experts", .shared = "num_shared_experts"});
+  Experts& experts = config.experts;
+  experts.by_sigmoid = true;
+  experts.choice_bias = json.boolean("use_expert_bias", true);
+  experts.normalized = json.boolean("norm_topk_prob", true);
+  experts.scale = json.number("routed_scaling_factor", 1);
+  experts.added_to_sum = kAddedToSum;
+  const int64_t first = json.integer("num_dense_layers", kDenseLayers);
+  for (int64_t layer = 0; layer < config.layers; ++layer) experts.layers.push_back(layer >= first);
   return config;
 }
 
@@ -82,7 +104,28 @@ std::vector<StoredName> lfm2_weights() {
           {"head", "lm_head"}};
 }
 
+std::vector<StoredName> lfm2_moe_weights() {
+  const std::string place = "model.layers.{}.feed_forward.";
+  std::vector<StoredName> rules = lfm2_weights();
+  const std::vector<StoredName> more = {{"layers.{}.experts.router", place + "gate"},
+                                        {"layers.{}.experts.choice", place + "expert_bias"},
+                                        {"layers.{}.experts.{}.gate", place + "experts.{}.w1"},
+                                        {"layers.{}.experts.{}.up", place + "experts.{}.w3"},
+                                        {"layers.{}.experts.{}.down", place + "experts.{}.w2"}};
+  rules.insert(rules.end(), more.begin(), more.end());
+  return rules;
+}
+
 }  // namespace
+
+LanguageFamily lfm2_moe_family() {
+  return {.name = "lfm2_moe",
+          .model_types = {"lfm2_moe"},
+          .help = "LFM2 with experts",
+          .config = read_lfm2_moe,
+          .weights = lfm2_moe_weights,
+          .ignored = {"rotary_emb"}};
+}
 
 LanguageFamily lfm2_family() {
   return {.name = "lfm2",

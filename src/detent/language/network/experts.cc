@@ -53,7 +53,8 @@ NodeInput chosen_shares(NetworkNodes& net, const std::string& target, const Node
       net.call("where", {is_used, net.call("unsqueeze", {of_all, list_input({2})}), number_input(0)});
   NodeInput shares = net.call("sum", {by_use, list_input({2})});
   if (experts.normalized) {
-    const NodeInput sum = net.call("sum", {shares, list_input({2})}, {{"keepdim", true}});
+    NodeInput sum = net.call("sum", {shares, list_input({2})}, {{"keepdim", true}});
+    if (experts.added_to_sum != 0) sum = net.call("add", {sum, number_input(experts.added_to_sum)});
     shares = net.call("div", {shares, net.call("maximum", {sum, number_input(experts.least_sum)})});
   }
   if (experts.scale != 1) shares = net.call("mul", {shares, number_input(experts.scale)});
