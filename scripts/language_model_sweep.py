@@ -318,6 +318,7 @@ def variants(model_type):
         yield {"sliding_window": 5, "use_sliding_window": True, "max_window_layers": 2}
         yield {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"] * 2}
     yield from variants_of_heads(model_type)
+    yield {"is_causal": False}
     for key in ("attention_bias", "mlp_bias"):
         if key in base:
             yield {key: True, "tie_word_embeddings": True}

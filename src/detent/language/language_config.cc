@@ -96,6 +96,21 @@ void check_latent(const LanguageConfig& config, const std::string& where) {
          config.rotary.frequencies.size(), latent.turning);
 }
 
+/// Decoders whose tokens see those after them too, as networks of embeddings have them: what is a head of the
+/// next token elsewhere is one of each token here.
+void read_direction(const ConfigReader& json, LanguageConfig& config) {
+  if (json.boolean("is_causal", config.is_causal) == config.is_causal) return;
+  const bool depends = config.window > 0 || config.distance_slopes > 0 || config.position_offset > 0;
+  if (!config.is_causal || depends || config.token_size() != config.hidden)
+    json.refuse("is_causal", fmt::format("networks with other than {} are not supported",
+                                         config.is_causal ? "true" : "false"));
+  const auto classes = json.has("architectures") ? json.texts("architectures") : std::vector<std::string>{};
+  const bool is_bare =
+      !classes.empty() && classes.front().ends_with("Model") && !classes.front().ends_with("LMHeadModel");
+  config.is_causal = false;
+  if (config.head.kind == HeadKind::kNone && !is_bare) config.head.kind = HeadKind::kMaskedTokens;
+}
+
 }  // namespace
 
 double LanguageConfig::score_scale(int64_t layer) const {
@@ -190,6 +205,7 @@ LanguageConfig read_language_config(const Value& json, const std::string& where)
     static_cast<void>(find_quantization_method(*quantization).describe(*quantization));
   LanguageConfig config = family->config(reader);
   read_head(reader, *family, config);
+  read_direction(reader, config);
   check_language_config(config, where);
   return config;
 }

@@ -293,6 +293,8 @@ std::vector<Golden> goldens_of_rare_parts() {
 
 std::vector<Golden> goldens_of_rare_keys() {
   return {
+      {R"({"model_type": "qwen2", "is_causal": false, "rope_theta": 5000.0, "tie_word_embeddings": false})",
+       {-1.503912, 1.165125, -0.5480518}},
       {R"({"model_type": "lfm2_moe", "layer_types": ["full_attention", "conv"], "num_dense_layers": 1,
           "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "rope_theta": 5000.0,
           "routed_scaling_factor": 1.5})",
@@ -665,6 +667,7 @@ TEST(LanguageFamilies, RefuseNumbersThatTheirNetworksCannotHave) {
       {R"({"model_type": "smollm3", "no_rope_layers": [1, 0, 1])", "3 layers that turn or not for 2 layers"},
       {R"({"model_type": "llama", "partial_rotary_factor": 0.5)", "whole heads of this family turn"},
       {R"({"model_type": "modernbert", "local_attention": 1)", "expected at least 2"},
+      {R"({"model_type": "bloom", "n_layer": 2, "n_head": 2, "is_causal": false)", "\"is_causal\" is false"},
       {R"({"model_type": "lfm2", "conv_L_cache": 0, "full_attn_idxs": [0])", "expected at least 1"},
       {R"({"model_type": "lfm2", "layer_types": ["conv", "conv"])", "no layer has attention"},
       {R"({"model_type": "lfm2", "layer_types": ["conv", "sliding_attention"])", "conv and full_attention"},
