@@ -58,7 +58,7 @@ std::vector<Tensor> Dataset::gather(std::span<const int64_t> indices, int64_t ep
   Shape shape = shapes(indices.empty() ? 0 : size_of_sample(indices.front())).front();
   const auto stride = static_cast<size_t>(element_count(shape));
   shape.insert(shape.begin(), std::ssize(indices));
-  Tensor inputs(DType::kFloat32, std::move(shape));
+  Tensor inputs = unfilled_tensor(DType::kFloat32, std::move(shape));
   const std::span<float> values = inputs.values<float>();
   for (size_t i = 0; i < indices.size(); ++i) {
     const std::span<float> target = values.subspan(i * stride, stride);

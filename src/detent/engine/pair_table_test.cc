@@ -1,5 +1,6 @@
 #include "detent/core/sanitizers_for_test.h"
 #include "detent/engine/pair_table.h"
+#include "detent/engine/weight_packer.h"
 
 #include "detent/engine/random_networks_for_test.h"
 
@@ -110,6 +111,40 @@ TEST_F(PairTable, SlopesAreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels["pairs"], 5);
+}
+
+/// Rounded alike, with a slope for each channel.
+Graph sloped(const char* format) {
+  GraphBuilder builder("sloped");
+  const NodeInput slopes = builder.input("slopes", typed({1, 3, 1, 1}));
+  const NodeInput y = builder.call("prelu", {builder.input("x", typed({2, 3, 2, 2})), slopes});
+  Graph graph = builder.finish(y);
+  for (const char* operand : {"data_in_0", "data_in_1", "data_out_0"})
+    graph.node(y.node).quantization[operand] = parse_quant_spec_text(format);
+  graph.set_requantization(Requantization::kFloat);
+  return graph;
+}
+
+/// Many variants of a network are compiled to find out which of its nodes cost the outputs most.
+TEST_F(PairTable, ProgramsShareTheTablesOfTheSamePairs) {
+  const auto packed = [](const Graph& graph, ProgramWeights& weights, const PackedProgram* other) {
+    WeightPacker packer(kernel_set(), weights, other);
+    return reference_plan(graph, {.known_form = [&](const Node& node) { return packer.known_form(node); },
+                                  .take = [&](ReferenceStep& step) { return packer.take(step); },
+                                  .bodies = nullptr});
+  };
+  const Graph graph = sloped("affine:scale=0.05");
+  ProgramWeights first;
+  const auto plan = packed(graph, first, nullptr);
+  ASSERT_EQ(first.pair_tables.size(), 1);
+  const auto table = first.pair_tables.begin()->second;
+  const PackedProgram program{graph, *plan, first};
+  ProgramWeights same;
+  packed(graph, same, &program);
+  EXPECT_EQ(same.pair_tables.begin()->second, table);
+  ProgramWeights other;
+  packed(sloped("affine:scale=0.04"), other, &program);
+  EXPECT_NE(*other.pair_tables.begin()->second, *table);
 }
 
 /// In rows, with operands of fewer dimensions.

@@ -142,9 +142,26 @@ bool WeightPacker::pack(ReferenceStep& step) {
   }
   if (const auto* pairs = std::get_if<PairForm>(&*step.form);
       pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
-    add(weights_.pair_tables, name, pair_table(*pairs));
+    add_pair_table(name, *pairs);
   }
   return false;
+}
+
+std::shared_ptr<const std::vector<uint8_t>> WeightPacker::same_table(const std::string& name,
+                                                                     const PairForm& form) const {
+  if (other_ == nullptr) return nullptr;
+  const auto found = other_->weights.pair_tables.find(name);
+  if (found == other_->weights.pair_tables.end()) return nullptr;
+  const ReferenceStep& step = other_->reference.steps[other_->reference.graph.position(name)];
+  const auto* const theirs = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
+  return theirs != nullptr && *theirs == form ? found->second : nullptr;
+}
+
+void WeightPacker::add_pair_table(const std::string& name, const PairForm& form) {
+  auto table = same_table(name, form);
+  if (table == nullptr) table = std::make_shared<const std::vector<uint8_t>>(pair_table(form));
+  const std::lock_guard lock(mutex_);
+  weights_.pair_tables.emplace(name, std::move(table));
 }
 
 void drop_weights(Graph& graph, const ProgramWeights& weights) {

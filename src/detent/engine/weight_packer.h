@@ -38,6 +38,9 @@ class WeightPacker {
  private:
   const ReferenceStep* same_step(const Node& node) const;
   bool share(const std::string& name);
+  /// The other program's table of the node; nullptr where its pairs have other results.
+  std::shared_ptr<const std::vector<uint8_t>> same_table(const std::string& name, const PairForm& form) const;
+  void add_pair_table(const std::string& name, const PairForm& form);
   bool pack(ReferenceStep& step);
   bool pack_in_float(const ReferenceStep& step);
 

@@ -73,6 +73,7 @@ struct PairForm {
   FixedMultiplier fixed_b = {};
   FixedMultiplier fixed_output = {};
 
+  bool operator==(const PairForm&) const = default;
   int32_t code(int32_t code_a, int32_t code_b) const;
 };
 

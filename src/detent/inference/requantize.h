@@ -21,6 +21,7 @@ struct FixedMultiplier {
   int32_t multiplier = 0;
   int shift = 0;
 
+  bool operator==(const FixedMultiplier&) const = default;
   /// The nearest to `real` >= 0. Values below 2^-31 count as 0. Throws Error from 2^30 on.
   static FixedMultiplier of(double real);
 };

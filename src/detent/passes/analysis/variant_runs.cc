@@ -7,6 +7,21 @@
 
 namespace detent {
 
+namespace {
+
+/// Bytes of a program of the graph at most: nodes, plan, and the weights of a layer that it packs on its own.
+int64_t program_bytes(const Graph& graph) {
+  constexpr int64_t kBytesOfNode = 8192;
+  int64_t largest = 0;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.parameters)
+      largest = std::max(largest, static_cast<int64_t>(parameter->tensor.byte_size()));
+  }
+  return std::ssize(graph.nodes()) * kBytesOfNode + largest;
+}
+
+}  // namespace
+
 VariantRuns::VariantRuns(const Graph& base, size_t output) : base_(base), cut_(base), output_(output) {}
 
 void VariantRuns::add(const Variant& variant) {
@@ -30,6 +45,22 @@ void VariantRuns::add(const Variant& variant) {
   begins_.push_back(first);
 }
 
+std::shared_ptr<const Program> VariantRuns::program_of(const Call& call, const Part& part) const {
+  constexpr int64_t kMostBytes = int64_t{256} << 20;
+  {
+    const std::lock_guard lock(kept_->mutex);
+    const auto known = kept_->programs.find(part.variant);
+    if (known != kept_->programs.end()) return known->second;
+    ++kept_->compiled;
+  }
+  std::shared_ptr<const Program> program = call.executor.compile_like(part.graph, call.base);
+  const int64_t bytes = program_bytes(part.graph);
+  const std::lock_guard lock(kept_->mutex);
+  if (kept_->bytes + bytes <= kMostBytes && kept_->programs.emplace(part.variant, program).second)
+    kept_->bytes += bytes;
+  return program;
+}
+
 void VariantRuns::run_part(const Call& call, const Part& part, const Values& values) const {
   const std::vector<std::string> input_names = base_.input_names();
   std::vector<Tensor> taken;
@@ -45,7 +76,7 @@ void VariantRuns::run_part(const Call& call, const Part& part, const Values& val
                                                              : fake_quantize(quantizer->second, given));
   }
   const Parts& branches = of_variants_[part.variant];
-  const std::unique_ptr<const Program> program = call.executor.compile_like(part.graph, call.base);
+  const std::shared_ptr<const Program> program = program_of(call, part);
   if (branches.empty()) {
     call.visit(part.variant, program->run(taken).at(0));
     return;

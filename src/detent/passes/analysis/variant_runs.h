@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,9 +36,11 @@ class VariantRuns {
 
   /// The first is number 0. Of its graph only the part that differs is kept.
   void add(const Variant& variant);
+  /// How many parts were compiled.
+  int64_t compiled() const { return kept_->compiled; }
 
   /// That output, after `visit` has seen that of each variant, from several threads unless inside
-  /// parallel_for. `program` is what `executor` makes of the network.
+  /// parallel_for. `program` is what `executor` makes of the network, the same in each run.
   Tensor run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
              const std::function<void(size_t variant, const Tensor& output)>& visit) const;
 
@@ -59,6 +64,15 @@ class VariantRuns {
   /// The parts that begin at each position, of variants of one network.
   using Parts = std::map<size_t, std::vector<Part>>;
 
+  /// Programs of parts, by variant, for further runs; of networks so large that compiling them is little
+  /// beside running them, few.
+  struct KeptPrograms {
+    std::mutex mutex = {};
+    std::map<size_t, std::shared_ptr<const Program>> programs = {};
+    int64_t bytes = 0;
+    int64_t compiled = 0;
+  };
+  std::shared_ptr<const Program> program_of(const Call& call, const Part& part) const;
   void run_part(const Call& call, const Part& part, const Values& values) const;
   /// Sees what nodes leave while a network runs: runs the parts that begin there, and keeps in `values` what
   /// later ones read.
@@ -72,6 +86,7 @@ class VariantRuns {
   std::vector<Parts> of_variants_;  // of each
   std::vector<size_t> begins_;      // where each begins to differ
   Observation::Operands observed_;  // where parts begin, and what they read
+  std::unique_ptr<KeptPrograms> kept_ = std::make_unique<KeptPrograms>();
 };
 
 }  // namespace detent

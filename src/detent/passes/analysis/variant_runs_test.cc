@@ -72,5 +72,25 @@ TEST(VariantRuns, ComputeAgainWhatIsTheSameForAllSamples) {
   });
 }
 
+/// Samples that run one at a time, as of networks with states, compile each part once.
+TEST(VariantRuns, KeepTheProgramsOfSmallNetworks) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16");
+  const Graph& base = bench.graph;
+  const std::vector<Variant> variants = {{with_width(base, "head_conv", 3), base.position("head_conv")},
+                                         {with_width(base, "fc", 3), base.position("fc")}};
+  const FastExecutor executor;
+  const auto program = executor.compile(base);
+  VariantRuns runs(base);
+  for (const Variant& variant : variants) runs.add(variant);
+  for (int64_t sample = 0; sample < 3; ++sample) {
+    const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(sample, sample + 1)};
+    runs.run(inputs, *program, executor, [&](size_t variant, const Tensor& output) {
+      EXPECT_TRUE(output.equals(executor.run(variants[variant].graph, inputs))) << "variant " << variant;
+    });
+  }
+  EXPECT_EQ(runs.compiled(), 2);
+}
+
 }  // namespace
 }  // namespace detent
