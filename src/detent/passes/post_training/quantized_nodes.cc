@@ -1,6 +1,11 @@
 #include "detent/passes/post_training/quantized_nodes.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
@@ -39,22 +44,37 @@ NodeNames float_nodes(const Graph& graph, const StaticQuantizeOptions& options, 
   return in_float;
 }
 
+/// Nodes by name, or of many how often each operator occurs: "35 x gather, 7 x where".
+std::string nodes_text(const std::vector<const Node*>& nodes) {
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> texts;
+  if (nodes.size() <= kMostNamed) {
+    for (const Node* node : nodes) texts.push_back(fmt::format("{} ({})", node->name, node->op));
+    return fmt::format("{}", fmt::join(texts, ", "));
+  }
+  std::map<std::string, int64_t> counts;
+  for (const Node* node : nodes) ++counts[node->op];
+  std::vector<std::pair<std::string, int64_t>> sorted(counts.begin(), counts.end());
+  std::ranges::stable_sort(sorted, std::greater(), &std::pair<std::string, int64_t>::second);
+  for (const auto& [op, count] : sorted) texts.push_back(fmt::format("{} x {}", count, op));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 /// Nodes that there are instead of layers with weights, and why they are in float.
 std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan, const NodeNames& kept) {
-  std::vector<std::string> in_float;
-  for (const std::string& name : plan.in_float) {
-    in_float.push_back(fmt::format("{} ({}: {})", name, graph.node(name).op,
-                                   kept.contains(name) ? "keep_float" : "has no integer form"));
-  }
-  if (!in_float.empty()) return "in float are " + listed_names(in_float);
-  std::vector<std::string> others;
-  for (const Node& node : graph.nodes()) {
-    if (role_of(node) == OperatorRole::kComputes)
-      others.push_back(fmt::format("{} ({})", node.name, node.op));
-  }
+  std::vector<const Node*> kept_in_float;
+  std::vector<const Node*> without_form;
+  for (const std::string& name : plan.in_float)
+    (kept.contains(name) ? kept_in_float : without_form).push_back(&graph.node(name));
+  if (!kept_in_float.empty()) return "keep_float holds " + nodes_text(kept_in_float);
+  if (!without_form.empty())
+    return fmt::format("in float are {}, which have no integer form", nodes_text(without_form));
+  std::vector<const Node*> others;
+  for (const Node& node : graph.nodes())
+    if (role_of(node) == OperatorRole::kComputes) others.push_back(&node);
   if (others.empty()) return "the network computes nothing";
   return fmt::format("it has {}, of which none multiplies and sums with constant weights",
-                     listed_names(others));
+                     nodes_text(others));
 }
 
 }  // namespace

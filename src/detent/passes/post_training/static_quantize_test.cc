@@ -304,6 +304,16 @@ class FixedSamples final : public CalibrationSet {
   Tensor samples_;
 };
 
+/// A model of decision trees is hundreds of nodes.
+TEST(StaticQuantize, CountsTheOperatorsOfNetworksWithoutLayers) {
+  GraphBuilder builder("shares");
+  NodeInput x = builder.input("x", {4});
+  for (int i = 0; i < 6; ++i) x = builder.call("softmax", {x}, {{"dim", -1}});
+  PassBench bench(builder.finish(x));
+  EXPECT_THAT(bench.error_of(kQuantizeOptions),
+              HasSubstr("left to quantize: in float are 6 x softmax, which have no integer form"));
+}
+
 TEST(StaticQuantize, RefusesWhatCannotWork) {
   PassBench bench(residual_network());
   const Graph before = bench.graph;
@@ -312,8 +322,9 @@ TEST(StaticQuantize, RefusesWhatCannotWork) {
       AllOf(HasSubstr("key \"weights\""), HasSubstr("got 17 bits, expected at least 2 and at most 16")));
   EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv9\"]"),
               HasSubstr("\"conv9\" matches no node"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv.*\", \"fc\"]"),
-              HasSubstr("no linear layer or convolution is left"));
+  EXPECT_THAT(
+      bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv.*\", \"fc\"]"),
+      HasSubstr("no linear layer or convolution is left to quantize: keep_float holds conv1 (conv2d)"));
   EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "weights = \"int16\"\nactivations = \"uint16\""),
               HasSubstr("beyond the 32 bits of an accumulator"));
 
