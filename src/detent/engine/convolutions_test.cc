@@ -59,6 +59,65 @@ TEST_F(Convolutions, TransposedOnesAreThoseOfTheReference) {
   EXPECT_GT(kernels["depthwise"], 20);
 }
 
+/// Zeros around a convolution's input, as TensorFlow pads before a stride of 2, and its own.
+TEST_F(Convolutions, ThoseOfPaddedCodesAreThoseOfTheReference) {
+  std::map<std::string, int> kernels;
+  for (uint32_t seed = 0; seed < fewer_under_sanitizers(100U); ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(900 + seed);
+    const bool is_deep = draw.coin();
+    const int64_t in = is_deep ? draw.among({3, 17, 64, 70}) : draw.among({1, 3, 8, 20});
+    const int64_t out = is_deep ? in : draw.among({1, 4, 20, 70});
+    List border;
+    for (int i = 0; i < 4; ++i) border.emplace_back(draw.of(0, 2));
+    const Shape sample = {in, draw.of(3, 8), draw.of(3, 9)};
+    GraphBuilder builder("padded");
+    NodeInput x = builder.input("x", sample);
+    if (draw.coin()) x = builder.convolution("before", x, in, in, {1, 1});
+    const NodeInput padded = builder.call("pad", {x}, {{"pad", border}});
+    x = builder.convolution("conv", padded, in, out, {draw.of(1, 3), draw.of(1, 3)},
+                            {{"stride", List{Value(draw.of(1, 2)), Value(draw.of(1, 2))}},
+                             {"padding", draw.of(0, 1)},
+                             {"groups", is_deep ? in : 1}},
+                            draw.coin());
+    if (draw.of(0, 4) == 0)
+      x = builder.call("cat",
+                       {x, builder.convolution("other", padded, in, 2, {1, 1}, {{"stride", int64_t{1}}})},
+                       {{"dim", 1}});
+    std::optional<Graph> graph;
+    try {
+      graph = builder.finish(x);
+      static_cast<void>(infer_shapes(*graph));
+    } catch (const Error&) {
+      continue;  // both read the same positions only where they have one stride
+    }
+    quantize_graph(draw, *graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 2));
+    expect_equal_to_reference(*graph, draw.tensor(shape), &kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["depthwise"], fewer_under_sanitizers(10));
+  EXPECT_GT(kernels["convolution"], fewer_under_sanitizers(20));
+}
+
+TEST_F(Convolutions, ZerosAroundCodesAreNoStep) {
+  GraphBuilder builder("folded");
+  const NodeInput x = builder.input("x", {8, 7, 7});
+  const NodeInput padded = builder.call("pad", {x}, {{"pad", List{Value(0), Value(1), Value(0), Value(1)}}});
+  Graph graph = builder.finish(
+      builder.convolution("conv", padded, 8, 8, {3, 3}, {{"stride", int64_t{2}}, {"groups", int64_t{8}}}));
+  Draw draw(1);
+  quantize_layer(draw, graph.node("conv"));
+  for (const char* operand : {"data_in_0", "data_out_0"})
+    graph.node("conv").quantization[operand] = parse_quant_spec_text("affine:scale=0.03,zero_point=5");
+  graph.set_requantization(Requantization::kFloat);
+  const Tensor input = draw.tensor({2, 8, 7, 7});
+  expect_equal_to_reference(graph, input);
+  const std::vector<StepProfile> steps = FastProgram(graph).profile(std::span(&input, 1), 1);
+  EXPECT_TRUE(std::ranges::any_of(steps, [](const StepProfile& step) { return step.nodes == "pad, conv"; }));
+}
+
 TEST_F(Convolutions, TransposedOnesMayGiveValues) {
   Draw draw(1);
   GraphBuilder builder("values");

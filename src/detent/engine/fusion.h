@@ -23,7 +23,8 @@ ValueReaders readers_of(std::span<const ReferenceStep> steps);
 /// order; the kernel runs where the last of them stands.
 struct FusedLayer {
   std::vector<size_t> steps;
-  CodeType type;  // of the result
+  CodeType type;                   // of the result
+  std::optional<size_t> pad = {};  // puts zeros around what the layer reads
 };
 
 /// Epilogues that layers among `layers` (whose kernels can do so) are fused with, by the last step; what

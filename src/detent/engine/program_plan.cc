@@ -66,6 +66,11 @@ class Planner {
     for (const auto& [last, layer] : fused_) inner_.insert(layer.steps.begin(), layer.steps.end() - 1);
     for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
     pads_ = folded_pads(steps_, fast_in_float, types_, shown_);
+    const std::map<size_t, size_t> code_pads = folded_code_pads(steps_, fast, types_, shown_);
+    for (auto& [last, layer] : fused_) {
+      const auto pad = code_pads.find(layer.steps.front());
+      if (pad != code_pads.end()) inner_.insert(*(layer.pad = pad->second));
+    }
     for (const auto& [layer, pad] : pads_) inner_.insert(pad);
     std::set<size_t> taken = inner_;
     for (const auto& [last, layer] : fused_) taken.insert(last);

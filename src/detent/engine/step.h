@@ -154,6 +154,7 @@ struct SumsLayer {
   ResultGrid grid = {};
   bool fills_halo = true;  // of the output
   std::optional<CodeSums> codes = {};
+  std::optional<WindowShape> window = {};  // that of `packed` with more zeros around
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 /// A flow of 8-bit integers as bytes from that of `low` on.

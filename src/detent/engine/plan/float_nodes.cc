@@ -316,24 +316,58 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
   return fused;
 }
 
-std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
-                                     const ValueTypes& values, const ShownValues& shown) {
+namespace {
+
+/// Layers, of those that `takes` says for the step of a pad, whose inputs pads give that nobody else reads.
+std::map<size_t, size_t> layers_after_pads(
+    std::span<const ReferenceStep> steps, std::span<const size_t> layers, const ValueTypes& values,
+    const ShownValues& shown,
+    const std::function<bool(const ReferenceStep& layer, const ReferenceStep& pad)>& takes) {
   const ValueReaders readers = readers_of(steps);
   std::map<std::string, size_t> pads;  // by the value that they give
   for (size_t i = 0; i < steps.size(); ++i) {
     const Node& node = *steps[i].node;
-    if (takes_values(steps[i]) && border_of(node, values)) pads.emplace(value_name(node.name), i);
+    if (!steps[i].form && border_of(node, values)) pads.emplace(value_name(node.name), i);
   }
   std::map<size_t, size_t> folded;
   for (const size_t layer : layers) {
     const std::string input = value_name(steps[layer].node->inputs[0]);
     const auto pad = pads.find(input);
-    if (pad == pads.end() || steps[layer].inputs[0] ||
-        trait<WeightedSum>(*steps[layer].node)->spatial_dims == 0)
-      continue;
-    if (readers.at(input).size() == 1 && !shown.needs(input)) folded.emplace(layer, pad->second);
+    if (pad == pads.end() || trait<WeightedSum>(*steps[layer].node)->spatial_dims == 0) continue;
+    const bool is_read_once = readers.at(input).size() == 1 && !shown.needs(input);
+    if (is_read_once && takes(steps[layer], steps[pad->second])) folded.emplace(layer, pad->second);
   }
   return folded;
+}
+
+}  // namespace
+
+std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
+                                     const ValueTypes& values, const ShownValues& shown) {
+  return layers_after_pads(steps, layers, values, shown,
+                           [](const ReferenceStep& layer, const ReferenceStep& pad) {
+                             return !layer.inputs[0] && takes_values(pad);
+                           });
+}
+
+std::map<size_t, size_t> folded_code_pads(std::span<const ReferenceStep> steps,
+                                          std::span<const size_t> layers, const ValueTypes& values,
+                                          const ShownValues& shown) {
+  return layers_after_pads(
+      steps, layers, values, shown, [&](const ReferenceStep& layer, const ReferenceStep& pad) {
+        const auto* form = layer.form ? std::get_if<SumForm>(&*layer.form) : nullptr;
+        if (form == nullptr || !fits_bytes(form->input) || form->input.is_sign) return false;
+        const CodeType& type = form->input;
+        const auto is_same = [&](const std::optional<CodeType>& other) { return !other || *other == type; };
+        const bool has_zero = type.low <= type.zero_point && type.zero_point <= type.high;
+        const bool is_flat = values.at(value_name(pad.node->name)).shape.size() <= 4;
+        return has_zero && is_flat && is_same(pad.inputs[0]) && is_same(pad.outputs[0]);
+      });
+}
+
+WindowShape with_zeros_around(WindowShape window, const Node& pad, const ValueTypes& values) {
+  add_padding(window, *border_of(pad, values));
+  return window;
 }
 
 /// The steps of a layer: one, or one for each region of its results.
@@ -384,7 +418,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   const Layout layout = packed->is_linear ? Layout::kRows : Layout::kChannelsLast;
   FloatSumsLayer layer{.packed = packed, .window = packed->window, .follow_ups = {}, .input = 0, .output = 0};
   const std::string input = value_name((pad == nullptr ? node : *pad->node).inputs[0]);
-  if (pad != nullptr) add_padding(layer.window, *border_of(*pad->node, plan.types()));
+  if (pad != nullptr) layer.window = with_zeros_around(layer.window, *pad->node, plan.types());
   const std::optional<CodeType>& codes = steps[fused.front()].inputs[0];
   layer.input =
       codes ? plan.values_of_codes(input, *codes, layout, node) : plan.values_of(input, layout, node);

@@ -70,8 +70,11 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
   const bool is_linear = trait<WeightedSum>(node)->spatial_dims == 0;
   const Layout layout = is_linear ? Layout::kRows : Layout::kChannelsLast;
   SumsLayer layer{.packed = packed, .finish = packed->finish, .input = 0, .output = 0, .follow_ups = {}};
-  layer.input = plan.place_of(value_name(node.inputs[0]), form.input, layout, node);
-  std::string names = node.name;
+  const Node* const pad = fused.pad ? steps[*fused.pad].node : nullptr;
+  if (pad != nullptr) layer.window = with_zeros_around(packed->window, *pad, plan.types());
+  const WindowShape& window = layer.window ? *layer.window : packed->window;
+  layer.input = plan.place_of(value_name((pad != nullptr ? *pad : node).inputs[0]), form.input, layout, node);
+  std::string names = pad == nullptr ? node.name : pad->name + ", " + node.name;
   CodeType type = form.output.value_or(CodeType());
   std::string value = value_name(node.name);
   for (const size_t index : std::span(fused.steps).subspan(1)) {
@@ -86,8 +89,8 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
                                  .type = gives_wide ? CodeType() : fused.type,
                                  .is_values = !form.output || gives_wide});
   if (!is_linear)
-    layer.input = plan.with_border(
-        layer.input, packed->window.halo(plan.place(layer.input), plan.place(layer.output)), node);
+    layer.input =
+        plan.with_border(layer.input, window.halo(plan.place(layer.input), plan.place(layer.output)), node);
   plan.read(layer.input);
   plan.read(layer.output);
   for (const FollowUp& step : layer.follow_ups) {

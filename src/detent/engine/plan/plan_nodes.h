@@ -31,6 +31,12 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
 /// layer reads.
 std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
                                      const ValueTypes& values, const ShownValues& shown);
+/// The same of layers on bytes.
+std::map<size_t, size_t> folded_code_pads(std::span<const ReferenceStep> steps,
+                                          std::span<const size_t> layers, const ValueTypes& values,
+                                          const ShownValues& shown);
+/// The window with the zeros that such a step puts around.
+WindowShape with_zeros_around(WindowShape window, const Node& pad, const ValueTypes& values);
 /// A transposed convolution: a step for each of its phases; false where these are not packed.
 bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                             const std::string& result);

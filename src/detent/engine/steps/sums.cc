@@ -44,7 +44,7 @@ class SumsStep final : public EngineStep {
       offsets_.push_back(run.z * image_bytes + run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
     const Place& out = places[layer_.output];
-    walk_ = WindowWalk(packed.window, layer_.grid, out);
+    walk_ = WindowWalk(window(), layer_.grid, out);
     shares_columns_ =
         !packed.depthwise && packed.groups.size() == 1 && column_bytes(in, packed.groups[0]) > 0;
   }
@@ -172,7 +172,7 @@ class SumsStep final : public EngineStep {
           in.channels(), inputs.planes.get() + first * position_words, inputs.others_than_zero.get() + first);
     });
     inputs.bytes = reinterpret_cast<const uint8_t*>(inputs.planes.get());
-    const WindowShape& w = layer_.packed->window;
+    const WindowShape& w = window();
     const std::span<int32_t> counts(inputs.others_than_zero.get(), static_cast<size_t>(positions));
     add_following(counts, w.width, w.dilation_x);
     add_following(counts, w.height, w.dilation_y * in.row() / in.channels());
@@ -321,7 +321,7 @@ class SumsStep final : public EngineStep {
   /// Between neighbouring windows, where a kernel makes use of their sharing positions.
   int64_t column_bytes(const Place& in, const PackedGroup& group) const {
     const PackedSums& packed = *layer_.packed;
-    const WindowShape& w = packed.window;
+    const WindowShape& w = window();
     const bool shares = group.blocks == 1 && packed.packing == WeightPacking::kBytes && !packed.wide_input &&
                         packed.run_count == w.depth * w.height && w.width == 3 && w.stride_x == 1 &&
                         packed.run_steps * kStepInputs == w.width * in.channels();
@@ -454,9 +454,11 @@ class SumsStep final : public EngineStep {
     });
   }
 
+  const WindowShape& window() const { return layer_.window ? *layer_.window : layer_.packed->window; }
+
   /// Which rows of a window a row of inputs is, counted from the first of some rows of results.
   void note_rows() {
-    const WindowShape& w = layer_.packed->window;
+    const WindowShape& w = window();
     for (int64_t rows = 1; rows <= kMostDepthwiseRows; ++rows)
       input_rows_.push_back((rows - 1) * w.stride_y + (w.height - 1) * w.dilation_y + 1);
     const int64_t quads = std::ssize(offsets_) / 4;
@@ -491,7 +493,7 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
-    const WindowShape& w = packed.window;
+    const WindowShape& w = window();
     const ResultGrid& grid = layer_.grid;
     const Finish of = finish_at(*inputs.numbers, 0);
     DepthwiseSums sums{.input = nullptr,
