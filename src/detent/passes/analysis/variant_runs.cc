@@ -46,7 +46,7 @@ void VariantRuns::add(const Variant& variant) {
 }
 
 std::shared_ptr<const Program> VariantRuns::program_of(const Call& call, const Part& part) const {
-  constexpr int64_t kMostBytes = int64_t{256} << 20;
+  constexpr int64_t kMostBytes = int64_t{32} << 20;
   {
     const std::lock_guard lock(kept_->mutex);
     const auto known = kept_->programs.find(part.variant);
