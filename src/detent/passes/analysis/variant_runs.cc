@@ -9,15 +9,15 @@ namespace detent {
 
 namespace {
 
-/// Bytes of a program of the graph at most: nodes, plan, and the weights of a layer that it packs on its own.
+/// Bytes of a program of the graph at most: nodes, plan, and all weights.
 int64_t program_bytes(const Graph& graph) {
   constexpr int64_t kBytesOfNode = 8192;
-  int64_t largest = 0;
+  int64_t bytes = std::ssize(graph.nodes()) * kBytesOfNode;
   for (const Node& node : graph.nodes()) {
     for (const auto& [name, parameter] : node.parameters)
-      largest = std::max(largest, static_cast<int64_t>(parameter->tensor.byte_size()));
+      bytes += static_cast<int64_t>(parameter->tensor.byte_size());
   }
-  return std::ssize(graph.nodes()) * kBytesOfNode + largest;
+  return bytes;
 }
 
 }  // namespace
