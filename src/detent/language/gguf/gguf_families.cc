@@ -277,6 +277,20 @@ LanguageConfig read_gguf_gpt2(const GgufConfigReader& reader) {
 
 namespace {
 
+/// Rerankers and classifiers: as RoBERTa's head.
+NetworkHead read_gguf_bert_head(const GgufConfigReader& reader) {
+  if (!reader.has_tensor("cls.weight") && !reader.has_tensor("cls.output.weight")) return {};
+  for (const char* name : {"cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias"}) {
+    if (!reader.has_tensor(name))
+      fail("{}: there is no tensor {} of a head, which has a layer, tanh and a layer of labels",
+           reader.file().metadata.file(), name);
+  }
+  return {.kind = HeadKind::kSequenceLabels,
+          .layer = "classifier_layer",
+          .activation = Activation::kTanh,
+          .labels = rows_of(reader, "cls.output.weight")};
+}
+
 LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
   LanguageConfig config = common_gguf_config(reader, "bert", kLayerNormEps);
   if (reader.flag("attention.causal", false)) {
@@ -293,6 +307,7 @@ LanguageConfig read_gguf_bert(const GgufConfigReader& reader) {
   config.tied_head = true;
   config.positions = rows_of(reader, "position_embd.weight");
   if (reader.has_tensor("token_types.weight")) config.token_types = rows_of(reader, "token_types.weight");
+  config.head = read_gguf_bert_head(reader);
   return config;
 }
 
@@ -385,6 +400,8 @@ std::vector<StoredName> gguf_bert_names() {
   names.push_back({"embed_positions", "position_embd"});
   names.push_back({"embed_types", "token_types"});
   names.push_back({"embed_norm", "token_embd_norm"});
+  names.push_back({"classifier_layer", "cls"});
+  names.push_back({"classifier", "cls.output"});
   return names;
 }
 

@@ -55,6 +55,8 @@ const Names kNames = {{"embed_tokens", "token_embd"},
                       {"convolution.input", "shortconv.in_proj"},
                       {"convolution.taps", "shortconv.conv"},
                       {"convolution.output", "shortconv.out_proj"},
+                      {"classifier_layer", "cls"},
+                      {"classifier", "cls.output"},
                       {"norm", "output_norm"},
                       {"head", "output"}};
 
@@ -410,7 +412,13 @@ std::vector<Case> all_cases() {
   phi3.other_names["perceptron.gate"] = "ffn_up";
   Case bert{"bert", bert_config()};
   bert.other_names = {{"attention_norm", "attn_output_norm"}, {"perceptron_norm", "layer_output_norm"}};
+  Case reranker = bert;
+  reranker.config.head = {.kind = HeadKind::kSequenceLabels,
+                          .layer = "classifier_layer",
+                          .activation = Activation::kTanh,
+                          .labels = 3};
   return {{"llama", llama_config("llama"), {}, true},
+          reranker,
           qwen2,
           qwen3,
           {"gemma3", gemma3_config()},
@@ -582,6 +590,17 @@ TEST(LanguageGguf, RefusesWhatIsNoNetworkOfItsOwn) {
   Case wrong = llama();
   wrong.other_names["head"] = "token_embd_norm";
   EXPECT_THAT(refusal(file_of(wrong)), HasSubstr("no place for token_embd_norm.weight"));
+}
+
+TEST(LanguageGguf, RefusesHalfAHead) {
+  Case bert{"bert", bert_config()};
+  bert.other_names = {{"attention_norm", "attn_output_norm"}, {"perceptron_norm", "layer_output_norm"}};
+  GgufBytes bytes = file_of(bert);
+  bytes.floats("cls.weight", {1, bert.config.hidden},
+               std::vector<float>(static_cast<size_t>(bert.config.hidden)));
+  const TemporaryPath path("head.gguf");
+  path.overwrite(bytes.bytes());
+  EXPECT_THAT(error_of([&] { read_language_gguf(path.get()); }), HasSubstr("no tensor cls.bias of a head"));
 }
 
 /// 2^40 of anything is refused before memory is asked for.
