@@ -282,6 +282,7 @@ std::vector<std::vector<std::string>> open_shapes(const Graph& graph, std::span<
     if (name == kBatchName || !usual.contains(kBatchName) || usual[name] != usual[kBatchName]) continue;
     NamedSizes apart = usual;
     ++apart[name];
+    for (const std::string& tied : batch_names(graph)) apart.emplace(tied, usual[kBatchName]);
     if (!takes(graph, apart)) usual.erase(name);
   }
   std::vector<std::vector<std::string>> texts;

@@ -233,7 +233,9 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const bool is_batch = index == 0 || known->second == kBatchName;
   first_sizes_.try_emplace(known->second, is_batch ? trial_.sizes.first_batch() : trial_.sizes.first());
   second_sizes_.try_emplace(known->second, is_batch ? trial_.sizes.second_batch() : trial_.sizes.second());
-  return {known->second, is_batch ? 1 : trial_.sizes.first()};
+  // An input may have a batch of another one in a later place.
+  const bool is_of_batches = first_sizes_.at(known->second) == trial_.sizes.first_batch();
+  return {known->second, is_of_batches ? 1 : trial_.sizes.first()};
 }
 
 bool OnnxImporter::has_one_size(const std::string& symbol) const {

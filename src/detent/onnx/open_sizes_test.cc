@@ -4,6 +4,7 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/value_sizes.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_for_test.h"
 
@@ -128,6 +129,25 @@ TEST(OpenSizes, OfABatchWithSeveralNamesAreOne) {
   EXPECT_EQ(sizes_of_inputs("Add", {"unk__7", "unk__8"}), joined);
   const std::vector<std::string> repeated = {"float32 [N, 2]", "float32 [batch_b, 2]"};
   EXPECT_EQ(sizes_of_inputs("Add", {"batch_a", "batch_b"}), repeated) << "one row serves all";
+}
+
+/// A sum ties one size of a product to the batch; the other is as free as before.
+TEST(OpenSizes, OutputsHaveTheNamesOfTheirOwnSizes) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1});
+  model.input("row", {-2});
+  model.input("rows", {-3, -2});
+  model.output("product");
+  model.output("sum");
+  model.node("Mul", {"row", "rows"}, {"product"});
+  model.node("Add", {"product", "x"}, {"sum"});
+  const Graph graph = import_onnx(model.write());
+  const auto& types = graph.input_types();
+  EXPECT_EQ(types.at("rows").shape[1].size, types.at("row").shape[0].size) << "one usual size";
+  const auto shapes = open_shapes(graph, graph.nodes().back().inputs);
+  const std::string own = types.at("rows").shape[0].symbol;
+  for (const std::vector<std::string>& shape : shapes)
+    EXPECT_EQ(shape, (std::vector<std::string>{own, kBatchName}));
 }
 
 }  // namespace
