@@ -42,7 +42,7 @@ TEST(StateDict, APrefixOfAllNamesThatTheNetworkLacksIsLeftOut) {
   Graph other = two_layers();
   graph.node("a_0").find_parameter("weight")->tensor.values<float>()[3] = 7;
   StateDict state = state_dict(graph);
-  for (auto& [name, tensor] : state) name = "outer.net." + name;
+  for (auto& [name, tensor] : state) name.insert(0, "outer.net.");
   load_state_dict(other, state, "test");
   EXPECT_EQ(other.node("a_0").find_parameter("weight")->tensor.values<float>()[3], 7);
   state.emplace_back("outer.loss.weight", Tensor(DType::kFloat32, {2}));

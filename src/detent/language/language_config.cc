@@ -111,6 +111,15 @@ void read_direction(const ConfigReader& json, LanguageConfig& config) {
   if (config.head.kind == HeadKind::kNone && !is_bare) config.head.kind = HeadKind::kMaskedTokens;
 }
 
+void check_convolutions(const LanguageConfig& config, const std::string& where) {
+  constexpr int64_t kMostTokens = 1 << 10;
+  const ShortConvolution& convolution = config.short_convolution;
+  if (convolution.width < 0 || convolution.width > kMostTokens)
+    fail("{}: convolutions of {} tokens, expected 1 to {}", where, convolution.width, kMostTokens);
+  if (convolution.width > 0 && std::ssize(convolution.layers) != config.layers)
+    fail("{}: {} layers that convolve or not for {} layers", where, convolution.layers.size(), config.layers);
+}
+
 }  // namespace
 
 double LanguageConfig::score_scale(int64_t layer) const {
@@ -178,12 +187,7 @@ void check_language_config(const LanguageConfig& config, const std::string& wher
   if (!(config.distance_slopes >= 0 && config.distance_slopes <= kMostSlopes))
     fail("{}: the slopes of distances are {}, expected 0 to {}", where, config.distance_slopes, kMostSlopes);
   check_experts(config, where);
-  const ShortConvolution& convolution = config.short_convolution;
-  constexpr int64_t kMostTokens = 1 << 10;
-  if (convolution.width < 0 || convolution.width > kMostTokens)
-    fail("{}: convolutions of {} tokens, expected 1 to {}", where, convolution.width, kMostTokens);
-  if (convolution.width > 0 && std::ssize(convolution.layers) != config.layers)
-    fail("{}: {} layers that convolve or not for {} layers", where, convolution.layers.size(), config.layers);
+  check_convolutions(config, where);
   check_head(config.head, where);
   check_latent(config, where);
   check_rotary(config.rotary, config, where);

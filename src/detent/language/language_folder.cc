@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "detent/checkpoints/torch_checkpoint.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -204,7 +206,8 @@ class FolderTensors final : public StoredTensors {
   /// Tensors of a folder of their own.
   void add_layer(const fs::path& folder, const std::string& layer) {
     for (const fs::path& file : files_of(folder)) {
-      for (auto& [name, tensor] : tensors_of(file)) tensors_.insert_or_assign(layer + "." + name, tensor);
+      for (auto& [name, tensor] : tensors_of(file))
+        tensors_.insert_or_assign(fmt::format("{}.{}", layer, name), tensor);
     }
   }
 

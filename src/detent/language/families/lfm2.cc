@@ -18,7 +18,8 @@ int64_t adjusted_size(const ConfigReader& json, int64_t size) {
   if (!(factor > 0 && factor <= kMostFactor))
     json.refuse("block_ffn_dim_multiplier", "expected a number above 0 and at most 1024");
   if (block < 1 || block > INT32_MAX) json.refuse("block_multiple_of", "expected at least 1");
-  const auto scaled = static_cast<int64_t>(factor * static_cast<double>(2 * size / 3));
+  const int64_t two_thirds = 2 * size / 3;
+  const auto scaled = static_cast<int64_t>(factor * static_cast<double>(two_thirds));
   return (scaled + block - 1) / block * block;
 }
 
