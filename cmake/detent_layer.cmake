@@ -81,6 +81,10 @@ function(detent_precompile target)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR DETENT_SANITIZE)
     return()
   endif()
+  # GCC 13 and later do not take what another level of optimization made, and gain nothing where they do.
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    return()
+  endif()
   if(target STREQUAL "detent_graph")
     target_precompile_headers(detent_graph PRIVATE <algorithm> <cmath> <fmt/format.h> <fmt/ranges.h> <numeric> <optional> <set>
       <detent/core/log.h> <detent/core/text_table.h> <detent/formats/verbs.h> <detent/graph/graph.h>
