@@ -8,7 +8,7 @@ target_compile_options(detent_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 warns of "x" + std::string (GCC bug 105651)
   # Of functions that return a part of one argument GCC 13 and later take another one, a temporary, for the owner; and
   # of a vector that is copied into a new tensor they get the size wrong.
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference;-Wno-array-bounds>
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference;-Wno-array-bounds;-Wno-stringop-overflow>
   $<$<BOOL:${DETENT_WERROR}>:-Werror>)
 if(DETENT_SANITIZE)
   add_compile_options(-fsanitize=${DETENT_SANITIZE} -fno-omit-frame-pointer)
