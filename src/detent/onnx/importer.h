@@ -121,6 +121,7 @@ class RefusedNode : public Error {
 class OnnxImporter {
  public:
   OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, ImportTrial trial);
+  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions&& options, ImportTrial trial) = delete;
   /// That of a body tells the one around it what it has found out.
   ~OnnxImporter();
   OnnxImporter(const OnnxImporter&) = delete;

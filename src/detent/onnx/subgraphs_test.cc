@@ -218,7 +218,8 @@ TEST(OnnxSubgraphs, IterationsSeekConstantsAsOftenAsThoseBefore) {
     OnnxModelForTest model(17);
     add_doubling_loop(model, most);
     OnnxModelFile file(model.write());
-    OnnxImporter importer(file, {}, {});
+    const OnnxImportOptions options;
+    OnnxImporter importer(file, options, {});
     importer.run();
     sought.push_back(importer.constants_sought());
   }
