@@ -47,6 +47,10 @@ function(detent_unity target)
   set(native_kernels ${kernels})
   list(FILTER native_kernels EXCLUDE REGEX "(^|/)kernels/target_")  # choose their instructions themselves
   set_property(SOURCE ${native_kernels} APPEND PROPERTY COMPILE_OPTIONS ${detent_native_options})
+  # Headers that were precompiled for every processor do not fit.
+  if(detent_native_options)
+    set_property(SOURCE ${native_kernels} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   # Three fifths of what clang takes for kernels with sanitizers: whether an address wraps around. AddressSanitizer sees
   # what is read and written there.
   if(DETENT_SANITIZE MATCHES undefined)
