@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/core/text.h"
 #include "detent/files/json.h"
 
 namespace detent {
@@ -32,16 +32,6 @@ std::string joined(const Words& words) {
   std::vector<std::string_view> texts;
   for (const Words::Word& word : words.words) texts.push_back(words[word]);
   return fmt::format("{}", fmt::join(texts, "|"));
-}
-
-std::vector<std::string> split_at(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 Value step_of(std::string_view json) { return parse_json(std::string(json), "step"); }
@@ -190,7 +180,7 @@ TEST(TokenDecoders, RewriteTokens) {
        "▁▁a~<0xE2>~<0x82>~<0xAC>~▁b"sv, " a€ b"sv},
   };
   for (const StepCase& each : cases) {
-    std::vector<std::string> tokens = split_at(each.text, '~');
+    std::vector<std::string> tokens = text_parts(each.text, '~');
     make_token_decoder(step_of(each.step), "decoder")(tokens);
     EXPECT_EQ(fmt::format("{}", fmt::join(tokens, "")), each.result) << each.step << ": " << each.text;
   }
