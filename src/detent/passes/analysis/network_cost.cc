@@ -61,4 +61,17 @@ int64_t affordable_samples(int64_t samples, double per_sample, double budget) {
   return std::clamp(static_cast<int64_t>(budget / per_sample), int64_t{1}, std::max(samples, int64_t{1}));
 }
 
+int64_t parameter_bytes(const Node& node) {
+  int64_t bytes = 0;
+  for (const auto& [name, parameter] : node.parameters)
+    bytes += static_cast<int64_t>(parameter->tensor.byte_size());
+  return bytes;
+}
+
+int64_t parameter_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const Node& node : graph.nodes()) bytes += parameter_bytes(node);
+  return bytes;
+}
+
 }  // namespace detent

@@ -37,4 +37,8 @@ std::vector<double> node_multiply_adds(const Graph& graph, NamedSizes sizes = {}
 /// As many samples, at least one, as fit `budget` products at `per_sample` each.
 int64_t affordable_samples(int64_t samples, double per_sample, double budget);
 
+/// Bytes of the tensors of all parameters as they are in memory.
+int64_t parameter_bytes(const Node& node);
+int64_t parameter_bytes(const Graph& graph);
+
 }  // namespace detent

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/waiting_runs.h"
 
 namespace detent {
@@ -12,12 +13,7 @@ namespace {
 /// Bytes of a program of the graph at most: nodes, plan, and all weights.
 int64_t program_bytes(const Graph& graph) {
   constexpr int64_t kBytesOfNode = 8192;
-  int64_t bytes = std::ssize(graph.nodes()) * kBytesOfNode;
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters)
-      bytes += static_cast<int64_t>(parameter->tensor.byte_size());
-  }
-  return bytes;
+  return std::ssize(graph.nodes()) * kBytesOfNode + parameter_bytes(graph);
 }
 
 }  // namespace

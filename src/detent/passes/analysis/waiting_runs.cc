@@ -1,17 +1,13 @@
 #include "detent/passes/analysis/waiting_runs.h"
 
 #include "detent/core/parallel.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 
 int64_t runs_at_once(const Graph& graph) {
   constexpr int64_t kMostWeights = int64_t{128} << 20;
-  int64_t weights = 0;
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters)
-      weights += static_cast<int64_t>(parameter->tensor.byte_size());
-  }
-  return in_parallel_for() || weights > kMostWeights ? 1 : thread_count();
+  return in_parallel_for() || parameter_bytes(graph) > kMostWeights ? 1 : thread_count();
 }
 
 void run_at_once(int64_t count, const std::function<void(size_t)>& run) {

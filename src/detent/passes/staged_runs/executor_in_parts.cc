@@ -10,22 +10,10 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {
-
-int64_t weight_bytes(const Node& node) {
-  int64_t bytes = 0;
-  for (const auto& [name, parameter] : node.parameters)
-    bytes += static_cast<int64_t>(parameter->tensor.byte_size());
-  return bytes;
-}
-
-int64_t weight_bytes(const Graph& graph) {
-  int64_t bytes = 0;
-  for (const Node& node : graph.nodes()) bytes += weight_bytes(node);
-  return bytes;
-}
 
 /// Where parts begin, the first one left out, and the end. Of the places where a part is large enough, up to
 /// twice that, those count after which the fewest values wait.
@@ -35,11 +23,11 @@ std::vector<size_t> ends_of_parts(const Graph& graph, const GraphCut& cut, int64
   size_t best = 0;
   size_t fewest = 0;
   for (size_t i = 0; i + 1 < graph.nodes().size(); ++i) {
-    const int64_t more = weight_bytes(graph.nodes()[i]);
+    const int64_t more = parameter_bytes(graph.nodes()[i]);
     if (best > 0 && more > 0 && bytes + more > 2 * part_bytes) {
       ends.push_back(best);
       bytes = 0;
-      for (size_t k = best; k < i; ++k) bytes += weight_bytes(graph.nodes()[k]);
+      for (size_t k = best; k < i; ++k) bytes += parameter_bytes(graph.nodes()[k]);
       best = 0;
     }
     bytes += more;
@@ -81,18 +69,18 @@ class ProgramInParts final : public Program {
   /// Whether each part gives something, and computes no large layer of others.
   bool is_cut_well() const {
     constexpr int64_t kLittle = 16;
-    const int64_t whole = weight_bytes(graph_);
+    const int64_t whole = parameter_bytes(graph_);
     int64_t bytes = 0;
     for (const Part& part : parts_) {
       if (part.graph.nodes().empty()) return false;
-      bytes += weight_bytes(part.graph);
+      bytes += parameter_bytes(part.graph);
     }
     return parts_.size() > 1 && bytes <= whole + whole / kLittle;
   }
 
   int64_t most_at_once() const {
     int64_t most = 0;
-    for (const Part& part : parts_) most = std::max(most, weight_bytes(part.graph));
+    for (const Part& part : parts_) most = std::max(most, parameter_bytes(part.graph));
     return most;
   }
 
@@ -200,7 +188,7 @@ bool can_be_cut(const Graph& graph) {
 /// nullptr where the whole is better.
 std::unique_ptr<const ProgramInParts> cut(const Graph& graph, const Executor& executor, int64_t least_bytes,
                                           int64_t part_bytes) {
-  if (weight_bytes(graph) < least_bytes) return nullptr;
+  if (parameter_bytes(graph) < least_bytes) return nullptr;
   verify(graph);
   if (!can_be_cut(graph)) return nullptr;
   auto program = std::make_unique<const ProgramInParts>(executor, graph, part_bytes);
@@ -222,7 +210,7 @@ std::unique_ptr<const Program> ExecutorInParts::compile_like(const Graph& graph,
 
 int64_t ExecutorInParts::most_at_once(const Graph& graph) const {
   const auto program = cut(graph, whole_, least_bytes_, part_bytes_);
-  return program == nullptr ? weight_bytes(graph) : program->most_at_once();
+  return program == nullptr ? parameter_bytes(graph) : program->most_at_once();
 }
 
 }  // namespace detent
