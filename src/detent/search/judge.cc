@@ -11,6 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/graph/value_sizes.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
 
 namespace detent {
@@ -21,15 +22,6 @@ constexpr int64_t kVariantBatch = 32;
 constexpr int64_t kKeptBytes = int64_t{512} << 20;
 /// Variants at once: each keeps a graph of its own.
 constexpr int64_t kVariantBytes = int64_t{512} << 20;
-
-int64_t parameter_bytes(const Graph& graph) {
-  int64_t bytes = 1;
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters)
-      bytes += static_cast<int64_t>(parameter->tensor.byte_size());
-  }
-  return bytes;
-}
 
 /// Kullback-Leibler divergence of softmax(q) from softmax(p).
 double divergence(std::span<const double> p, std::span<const double> q) {
@@ -234,7 +226,7 @@ std::optional<Quality> Judge::judge(const Graph& candidate, int64_t samples, con
 }
 
 size_t Judge::family_size() const {
-  return static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / parameter_bytes(network_)));
+  return static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / (1 + parameter_bytes(network_))));
 }
 
 std::optional<std::vector<Quality>> Judge::judge_family(const Graph& base,
